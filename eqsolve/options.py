@@ -44,7 +44,10 @@ OPTIONS = {
         "Absolute tolerance; by default relative to the largest value.",
         "number", "A", "absolute tolerance; by default relative to the largest value",
     ),
-    "at": Option("Times to be met exactly by the grid.", "times", "T,T,...", "times to report, such as 0.1,1,10", _IN_TIME),
+    "at": Option(
+        "Times to be met exactly by the grid.",
+        "times", "T,T,...", "times to report, such as 0.1,1,10 or a range 0:10:21", _IN_TIME,
+    ),
     "at2": Option(
         "Pairs of times to be met exactly by the grid.",
         "pairs", "T,T';...", 'pairs of times to report, such as "1,0.5;2,2"', _IN_TIME,
@@ -77,7 +80,7 @@ OPTIONS = {
     "observables": Option(
         "Names of the observables to compute; these must meet the tolerance, or the status is "
         '"tolerance not met". All by default.',
-        "names", "A,B,...", "compute these only, to the tolerance; all by default",
+        "names", "A,B,...", "compute these only; of a flow, all shows what was derived too",
     ),
     "derivatives": Option(
         "Names of parameters, those of laws among them: the derivatives of everything along them "

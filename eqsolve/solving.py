@@ -120,7 +120,7 @@ def solve_as_asked(
     from eqsolve.passes.check.check import check, refuse_words
     from eqsolve.passes.routing import models_behind, settable
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
-    from eqsolve.results.provenance import describe
+    from eqsolve.results.provenance import derived_names, describe
     from eqsolve.solvers.contract import HandOver, Wanted
     from eqsolve.solvers.registry import choose_solver, solver_names
 
@@ -200,7 +200,8 @@ def solve_as_asked(
         elif task.companions:
             result = with_derivatives(result, [replace(item, parameter=along[item.parameter]) for item in task.companions])
         names = latex_names((task.declared, model, *models_behind(task.declared)))
-        about = describe(task.declared, options.seed)
+        curves = [name for name in result.names if result.variables[name].dims == ("t",)]
+        about = describe(task.declared, options.seed) | derived_names(task.declared, curves)
         return replace(result, stats={**result.stats, **stats}, provenance=about, latex=names, **chosen)
 
     try:

@@ -11,7 +11,8 @@ from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar
 
-_OPTIONS = dict.fromkeys(("rtol", "atol", "observables", "derivatives", "budget"), "")
+_OPTIONS = dict.fromkeys(("rtol", "atol", "observables", "derivatives"), "")
+_OPTIONS["budget"] = "CPU time of the search for a solution, such as 5min; 60s by default"
 
 
 def run_longtime(options: Namespace) -> int:
@@ -32,7 +33,7 @@ def run_longtime(options: Namespace) -> int:
     from eqsolve.solving import solve
 
     with Bar(options.quiet) as progress:
-        result = solve(limit, params=settings, progress=progress, **given)
+        result = solve(limit, params=settings, progress=progress, **{"budget": "60s", **given})
     report(options, limit, result, {}, data, picture)
     if "stability" in result.names and float(result.variables["stability"].values) < 0:
         say("the stability is negative: the system does not come to rest in this state")

@@ -77,6 +77,8 @@ def add_several(parser: ArgumentParser, flag: str, metavar: str, text: str, **mo
 def read_options(options: Namespace, names: Iterable[str]) -> dict[str, Any]:
     """Return the values of those options of the table below that were given."""
     given = {name: getattr(options, name) for name in names}
+    if given.get("observables") == "all":  # as without it; what is shown is decided where it is
+        given["observables"] = None
     return {name: _READERS[_TABLE[name].takes](text, flag(name)) for name, text in given.items() if text is not None}
 
 
@@ -145,8 +147,17 @@ def _read_whole(text: str, option: str) -> int:
 
 
 def _read_times(text: str, option: str) -> list[float]:
-    """Return times in the order given."""
-    return [read_number(entry, option, "times separated by commas, such as 0.1,1/3,10") for entry in text.split(",")]
+    """Return times in the order given; an entry with colons is a range."""
+    times: list[float] = []
+    for entry in text.split(","):
+        if ":" in entry:
+            from eqsolve.sweeping.axes import read_text
+
+            times += map(float, read_text(option, entry))
+        else:
+            example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
+            times.append(read_number(entry, option, example))
+    return times
 
 
 def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
@@ -160,6 +171,12 @@ def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
         first, second = (read_number(moment, option, example) for moment in moments)
         pairs.append((first, second))
     return pairs
+
+
+def _read_seconds(text: str, option: str) -> float:
+    from eqsolve.solvers.options import read_seconds
+
+    return read_seconds(text, option)
 
 
 def _read_region(text: str, option: str) -> tuple[float, float]:
@@ -181,7 +198,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "pairs": _read_pairs,
     "names": lambda text, _: [name.strip() for name in text.split(",")],
     "region": _read_region,
-    "seconds": lambda text, _: text,
+    "seconds": _read_seconds,
     "text": lambda text, _: text,
 }
 _TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
-from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, write_json
+from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.options import flag, refuse_idle
@@ -109,6 +109,8 @@ def report(
     options: Namespace, model: Model, result: Result, asked: dict[str, Any], data: Path | None, picture: Path | None
 ) -> None:
     """Give the numbers and write the files that were asked for."""
+    if options.observables == "all":
+        result.provenance.pop("derived", None)
     at = {"at": asked.get("at")}
     pairs = {**at, "at2": asked.get("at2")}
     deliver(options, result, lambda: _text(model, result, asked), data, picture, save=at, json_object=pairs)
@@ -124,10 +126,11 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     case = f" ({result.message})" if "case" in result.stats else ""
     blocks = [f"{result.model}: {result.status}{solver}{took}{case}"]
     if made["params"]:
-        blocks.append(", ".join(f"{name}={_short(value)}" for name, value in made["params"].items()))
+        blocks.append(list_settings(made["params"]))
     if "t" in made and not made["values"]:
         blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
     elif "t" in made:
+        made["values"] = {name: made["values"][name] for name in made["values"] if name in result.shown}
         blocks += tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
     else:
         errors = made["errors"]
@@ -138,10 +141,6 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
         first = [(name, [f"{pair[place]:.6g}" for pair in pairs]) for place, name in enumerate(("t", "t'"))]
         blocks += tables(first, made["two_time"])
     return "\n\n".join(blocks)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:

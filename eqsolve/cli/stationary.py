@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
-from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
+from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error
 from eqsolve.cli.solve import tables
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
@@ -32,8 +33,12 @@ def run_stationary(options: Namespace) -> int:
     with Bar(options.quiet) as progress:
         found = stationary(load(options.model), params=settings, progress=progress, **given)
     exponent = found.lyapunov() if options.lyapunov and found.grid is not None else None
+    shown = (
+        [float(lag) for lag in found.grid.edges if lag <= found.settled] if lags is None and found.grid is not None else lags
+    )
     told, files = {"at": lags, "lyapunov": exponent}, (None, None) if found.grid is None else (data, picture)
-    deliver(options, found, lambda: _text(found.json_object(**told)), *files, save={"at": lags}, json_object=told)
+    text = functools.partial(found.json_object, at=shown, lyapunov=exponent)
+    deliver(options, found, lambda: _text(text()), *files, save={"at": lags}, json_object=told)
     if found.message:
         complain(found.message)
     return 0 if found.status in ("still", "fluctuating") else 1
@@ -45,7 +50,7 @@ def _text(made: dict[str, Any]) -> str:
     numbers |= {"lyapunov": (made["lyapunov"], made["lyapunov_error"])} if "lyapunov" in made else {}
     blocks = [f"{made['model']}: {made['status']}"]
     if made["params"]:
-        blocks.append(", ".join(f"{name}={value}" for name, value in made["params"].items()))
+        blocks.append(list_settings(made["params"]))
     if numbers:
         blocks.append(lay_out([(name, "=", number_with_error(*pair)) for name, pair in numbers.items()]))
     if "tau" in made:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 ROWS = 12  # of the table on a terminal
+_TOOK = "<took>"  # stands in a file for how long it took
 
 
 def run_sweep(options: Namespace) -> int:
@@ -44,9 +45,15 @@ def run_sweep(options: Namespace) -> int:
         if data is not None:
             say(f"the finished points are kept in {data}.journal; the same command goes on from there")
         raise
-    _keep(options, result, data)
-    deliver(options, result, lambda: "" if options.quiet else _text(result), None, picture)
-    say_wrote(options, data)
+    if options.observables == "all":
+        result.provenance.pop("derived", None)
+    if was_read := "command" in result.provenance:
+        took = f"read from {data}"
+    else:
+        took = f"in {clock(result.stats['seconds'])}"
+        _keep(options, result, data)
+    deliver(options, result, lambda: "" if options.quiet else _text(result, took), None, picture)
+    say_wrote(options, None if was_read else data)
     return exit_code(result.status, result.message)
 
 
@@ -60,9 +67,10 @@ def _keep(options: Namespace, result: Result, data: Path | None) -> None:
     """Write into a finished file which command, and which files of models, it comes from."""
     from eqsolve.language.loading import loaded_files
 
-    if data is not None and data.suffix == ".nc" and "command" not in result.provenance:
+    if data is not None and data.suffix == ".nc":
         files = {path: _digest(path) for path in loaded_files()}
-        result.provenance["command"] = {"asked": _asked(options), "files": files, "text": _text(result)}
+        text = _text(result, _TOOK)
+        result.provenance["command"] = {"asked": _asked(options), "files": files, "text": text}
         result.save(data)
 
 
@@ -87,7 +95,7 @@ def _told(options: Namespace, data: Path) -> int | None:
         return None
     if not options.quiet:
         say(f"{data} holds this sweep already, nothing is solved; remove it to solve again")
-        write(known["text"])
+        write(known["text"].replace(_TOOK, f"read from {data}", 1))
     return exit_code(record["status"], record["message"])
 
 
@@ -105,13 +113,13 @@ def _read(options: Namespace) -> dict[str, Any]:
     return read_options(options, _OPTIONS)
 
 
-def _text(result: Result) -> str:
-    """Return a head line and the first few points, at the last time."""
+def _text(result: Result, took: str) -> str:
+    """Return a head line, with how long it took, and the first few points, at the last time."""
     stats, dims = result.stats, result.dataset["status"].dims
-    head = f"{result.model}: {stats['points']} points in {clock(stats['seconds'])}, {result.status}"
+    head = f"{result.model}: {stats['points']} points {took}, {result.status}"
     flat = result.dataset.isel(t=-1) if "t" in result.dataset.dims else result.dataset
     flat = flat.stack(point=dims) if len(dims) > 1 else flat.rename({dims[0]: "point"})
-    names = list(result.names)
+    names = list(result.shown)
     rows = [(*map(str, dims), *names)]
     for index in range(min(ROWS, stats["points"])):
         one = flat.isel(point=index)

@@ -94,7 +94,7 @@ def _why_not(task: Task) -> str:
     if not facts.noises:
         return "no noise drives its paths" if facts.processes else "it has no paths"
     if isinstance(task.declared, Flow) and not facts.whites and task.plan.why_not_gaussian():
-        return "a flow without noise comes to rest: see `model.long_time()`"
+        return "a flow without noise comes to rest: see `model.long_time()`, `eqsolve longtime`"
     model = task.plan.model
     return f"`{model.stepped[0].name}` is drawn step by step" if isinstance(model, System) and model.stepped else ""
 

@@ -57,7 +57,9 @@ class Control:
 def list_controls(model: Model) -> list[Control]:
     """Return the controls of a model, those of the models behind it included: numbers first, each kind by name."""
     found: dict[str, Control] = {}
-    for part in (model, *models_behind(model)):
+    for whole in (model, *models_behind(model)):
+        exact = getattr(whole, "exact", None)  # what only closed forms read moves nothing
+        part = whole._with(exact=type(exact)()) if exact else whole
         for parameter in part.parameters:
             if parameter.name not in found:
                 found[parameter.name] = _number(part, parameter)

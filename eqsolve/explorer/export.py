@@ -20,6 +20,7 @@ from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
 from eqsolve.plotting.curves import time_axis
 from eqsolve.results.result import Result
+from eqsolve.sweeping.axes import read_axes
 from eqsolve.sweeping.run import sweep
 
 AXES, VALUES = 2, 9  # of the grid that is taken when none is given
@@ -73,10 +74,12 @@ def export_page(
             asked["at"] = [0.0, *(float(f"{moment:.4g}") for moment in np.geomspace(1e-4 * last, last, TIMES - 1))]
         else:
             asked["t_max"] = last
+    controls = {item.name: item for item in list_controls(model)}
+    for axis in read_axes(model, axes):  # refused before anything is solved
+        _axis(axis.name, np.array(axis.labels), controls.get(axis.name))
     result = sweep(model, axes, params=fixed, rtol=rtol, workers=workers, progress=progress, observables=observables, **asked)
     if result.stats["failed"] == result.stats["points"]:
         raise UsageError(f"no point of the grid could be solved; {result.message}")
-    controls = {item.name: item for item in list_controls(model)}
     about = describe(model)
     about["spoken"] = Path(about["spoken"]).name  # the page goes elsewhere, where the folders of this machine mean nothing
     data = pack(result, controls, observable_names(model))
@@ -104,8 +107,8 @@ def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> d
     made: dict[str, Any] = {"axes": axes, "t": None, "quantities": {}}
     if "t" in data.coords:
         made["t"] = [float(moment) for moment in data["t"].values]
-        made["log"] = time_axis(data["t"].values, [data[name].values for name in result.names]).log
-    for name in sorted(result.names, key=lambda name: first.index(name) if name in first else len(first)):
+        made["log"] = time_axis(data["t"].values, [data[name].values for name in result.shown]).log
+    for name in sorted(result.shown, key=lambda name: first.index(name) if name in first else len(first)):
         values = data[name].values
         logarithmic = bool(np.all(values[np.isfinite(values)] > 0))
         written = np.log(values) if logarithmic else values

@@ -99,7 +99,7 @@ def _solve(desk: Desk, model: Model, request: Mapping[str, Any], progress: Progr
 def _curves(result: Result, model: Model) -> Answer:
     if result.grid is None:
         return _numbers(result, model)
-    names = _ordered((name for name in result.names if result.dataset[name].dims == ("t",)), model)
+    names = _ordered((name for name in result.shown if result.dataset[name].dims == ("t",)), model)
     times = sample_times(float(result.grid.edges[0]), float(result.grid.edges[-1]))
     sampled = result.at(times)
     log = time_axis(times, [sampled[name].values for name in names]).log
@@ -136,7 +136,7 @@ def _numbers(result: Result, model: Model) -> Answer:
 
 def _swept(result: Result, model: Model) -> Answer:
     [axis] = result.dataset["status"].dims
-    data, names = result.dataset, _ordered(result.names, model)
+    data, names = result.dataset, _ordered(result.shown, model)
     return {
         "x": str(axis),
         "t": data[axis].values.tolist(),

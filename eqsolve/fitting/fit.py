@@ -131,6 +131,8 @@ class Fit:
 
     def report(self) -> str:
         """Return the fit as text: values ± errors, correlations, χ² where the data have error bars."""
+        from scipy.special import chdtrc
+
         lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"]
         if len(self.sets) > 1:
             parts = [_counted(item.data.draws, "draw") + (f" ({item.label})" if item.label else "") for item in self.sets]
@@ -138,6 +140,9 @@ class Fit:
         if self.chi2 is not None:
             share = "" if self.reduced_chi2 is None else f", {self.reduced_chi2:.3g} of each"
             lines.append(f"  chi-square {self.chi2:.4g} of {_counted(self.freedom, 'degree')} of freedom{share}")
+            if self.freedom and (chance := float(chdtrc(self.freedom, self.chi2))) < 1e-3:
+                odds = f"by chance once in {1 / max(chance, 1e-99):.0e}"
+                lines[-1] += f": this does not fit ({odds}), and the errors below mean little"
         else:
             first = self.sets[0]
             off = [f"{name} {float(first.sigmas[name][0]):.2g}" for name in first.data.names]
@@ -145,7 +150,8 @@ class Fit:
         for name, value in self.parameters.items():
             low, high = self.intervals[name]
             share = f" ({abs(self.errors[name] / value):.2%})" if value else ""
-            edge = "; at the end of its range, beyond which it was not allowed to go" if name in self.at_edge else ""
+            edge = "; at the end of its range, where it was stopped: its error is formal"
+            edge = edge if name in self.at_edge else ""
             lines.append(f"  {name}: {value:.6g} ± {self.errors[name]:.2g}{share}, 95 % in [{low:.6g}, {high:.6g}]{edge}")
         pairs = [(a, b) for place, b in enumerate(self.parameters) for a in list(self.parameters)[:place]]
         lines += [f"  correlation of {a} and {b}: {self.correlations[a][b]:+.3f}" for a, b in pairs]

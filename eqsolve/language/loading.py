@@ -66,6 +66,9 @@ def _describe(name: str, path: Path) -> ModelFile:
             if isinstance(node, ast.Assign) and any(isinstance(x, ast.Name) and x.id == "model" for x in node.targets):
                 call = node.value.func if isinstance(node.value, ast.Call) else None
                 kind = call.id if isinstance(call, ast.Name) else "variant"
+                inside = [getattr(x, "value", name) for x in getattr(node.value, "args", ())]
+                if kind != "variant" and inside and inside[0] != name:
+                    summary = f"(named `{inside[0]}` inside: see `eqsolve check {name}`) {summary}"
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
         summary = "(this file cannot be read)"
     return ModelFile(name, path, summary, kind)
@@ -163,6 +166,12 @@ def _run(path: Path) -> Model:
     except SystemExit as error:
         raise ModelError(f"{path.name} stops the program with exit({error.code!r}); a model file only declares") from None
     model = getattr(module, "model", None)
+    others = {name: item for name, item in vars(module).items() if isinstance(item, Model)}
+    if model is None and others:
+        name, other = list(others.items())[-1]
+        where = f" ({other.location})" if other.location else ""
+        said = f"its {other.kind} is called `{name}`{where}; write `model` for `{name}`"
+        raise ModelError(f"{path.name} declares no `model`: {said}")
     if model is None:
         raise ModelError(f"{path.name} declares no `model`; end the file with `model = System(...)` or another kind")
     if not isinstance(model, Model):

@@ -259,6 +259,10 @@ class Model(Mapping[str, Equation]):
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Time))
 
     # --- derived models
+    def place(self, part: str, name: str) -> Location | None:
+        """Return where an entry of one of its tables, such as ``defaults``, was written."""
+        return self.location.entry(part, name) if self.location is not None else None
+
     def _with(self, **changes: Any) -> Self:
         new = object.__new__(type(self))
         new.__dict__.update({**self.__dict__, **changes})

@@ -30,6 +30,19 @@ class Location:
     def __str__(self) -> str:
         return f"{Path(self.file).name}:{self.line}"
 
+    def entry(self, part: str, name: str) -> "Location":
+        """Return where ``x`` stands in ``init={x: 0}`` of the call here; else this place."""
+        try:
+            tree = ast.parse("".join(linecache.getlines(self.file)))
+        except (SyntaxError, ValueError):
+            return self
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == self.line]
+        for word in (word for call in calls for word in call.keywords if word.arg == part):
+            keys = filter(None, getattr(word.value, "keys", ()))
+            lines = [key.lineno for key in keys if ast.unparse(key) in (name, repr(name))]
+            return Location(self.file, (lines or [word.value.lineno])[0])
+        return self
+
 
 def user_frame() -> FrameType | None:
     """Return the innermost frame that belongs to the user, neither to eqsolve nor to sympy."""

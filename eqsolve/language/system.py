@@ -117,7 +117,7 @@ class System(Model):
 
     def law_label(self, key: Any) -> str:
         """Return how messages name the law of a process, or of several."""
-        return f"the law of {quoted(members(key))} ({self.location})"
+        return f"the law of {quoted(members(key))} ({self.place('laws', members(key)[0].name)})"
 
     @property
     def whites(self) -> tuple[Process, ...]:

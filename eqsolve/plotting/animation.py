@@ -150,7 +150,7 @@ def slide_sweep(result: Result, names: tuple[str, ...], **ways: Any) -> Slider:
         first.figure.savefig(buffer, format="png", dpi=90)
         plt.close(first.figure)
         pictures.append(buffer.getvalue())
-    return Slider(tuple(map(float, times)), tuple(pictures), f"{result.model}: {', '.join(names or result.names)}")
+    return Slider(tuple(map(float, times)), tuple(pictures), f"{result.model}: {', '.join(names or result.shown)}")
 
 
 def _write(figure: Any, show: Callable[[int], Any], frames: int, path: str | os.PathLike[str], seconds: float) -> None:

@@ -114,9 +114,9 @@ def _over_one_axis(file: str, item: Any) -> dict[str, str]:
     if kind not in ("sweep", "dynamics"):
         raise UsageError(f"{file}: solves in time, sweeps over one axis and simulations are drawn together, not a {kind}")
     if kind == "dynamics":
-        return {name: "t" for name in item.names if item.dataset[name].dims == _CURVE}
+        return {name: "t" for name in item.shown if item.dataset[name].dims == _CURVE}
     long = [str(dim) for dim in item.dataset["status"].dims if item.dataset.sizes[dim] > 1]
-    return dict.fromkeys(item.names, long[0]) if len(long) == 1 else {}
+    return dict.fromkeys(item.shown, long[0]) if len(long) == 1 else {}
 
 
 def read_ways(
@@ -156,7 +156,7 @@ def _law(result: Result, name: str, ways: Ways) -> Any:
 
 def _default(result: Result) -> tuple[str, ...]:
     for dims in (_CURVE, _KERNEL, _PATHS):
-        if found := tuple(name for name in result.names if result.dataset[name].dims == dims):
+        if found := tuple(name for name in result.shown if result.dataset[name].dims == dims):
             return found if dims == _CURVE else found[:1]
     return tuple(name for name in result.names if not result.dataset[name].dims)
 

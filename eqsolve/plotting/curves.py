@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.plotting.labels import TITLE_SIZE, tell_apart, written
+from eqsolve.plotting.labels import TITLE_SIZE, shared_title, tell_apart, written
 from eqsolve.plotting.style import BAND, COLOURS, LINE, Ways, new_axes, plain
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
     """Return the axis for values over time (last dimension).
 
     Unless asked for, it is logarithmic if of all change, in the mean over the curves, half happens in the first quarter of the
-    time, and what lies between 5 % and 95 % takes two decades (of an exponential decay, 1.8) or a twentieth of the time.
-    It begins where change is seen.
+    time, and what lies between 5 % and 95 % takes two decades (of an exponential decay, 1.8) or a twentieth of the time;
+    not for two decades in which a curve swings later than that. It begins where change is seen.
     """
     first, last = float(times[0]), float(times[-1])
     done = _changed(curves)
@@ -66,7 +66,9 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
     if log is None and done is not None and first >= 0:
         early = np.interp(_QUARTER * (last - first) + first, times, done) >= _HALF
         begin, end = np.interp((0.05, 0.95), done, times)
-        log = bool(early and (end >= 100 * begin or end - first <= 0.05 * (last - first)))
+        soon, quarter = end - first <= 0.05 * (last - first), _QUARTER * (last - first) + first
+        swings = any(len(at := _turns(times, item)) > 1 and at[-1] > quarter for item in curves)
+        log = bool(early and (soon or (end >= 100 * begin and not swings)))
     if not log:
         return TimeAxis(False, first, last)
     if not len(positive):
@@ -78,6 +80,21 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
         )
         seen = min(max(seen, float(positive[0])), 0.1 * last)
     return TimeAxis(True, seen, last)
+
+
+def _turns(times: Array, values: Array) -> list[float]:
+    """Return the times at which a curve turns by more than a hundredth of its range."""
+    turns: list[float] = []
+    if np.ndim(values) > 1 or not np.isfinite(values).all():
+        return turns
+    least, way, extreme, at = 0.01 * np.ptp(values), 0.0, values[0], times[0]
+    for moment, value in zip(times, values, strict=True):
+        if way * (value - extreme) > 0 or (not way and abs(value - extreme) > least):
+            way, extreme, at = np.sign(value - extreme), value, moment
+        elif way and abs(value - extreme) > least:
+            turns.append(float(at))
+            way, extreme, at = -way, value, moment
+    return turns
 
 
 def _changed(curves: Sequence[Array]) -> Array | None:
@@ -122,6 +139,7 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     before = len(axes.lines)
     used = before > 0 or axes.has_data()
     times = spread_times(result._grid())
+    times = times[times <= getattr(result, "settled", np.inf)]
     curves = result.at(times)
     log, begin = ways.logx, None
     if log is None and (used or axes.get_xscale() != "linear"):
@@ -141,8 +159,10 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         axes.set_xlabel(written("t", result.latex))
     _label_values(axes, result, names, before)
     plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
+    there = axes.__dict__.setdefault("_eqsolve_results", [])
+    there.append(result)
     if before:  # the settings of one result would not be those of the others
-        axes.set_title(result.model if axes.get_title().startswith(result.model) else "", fontsize=TITLE_SIZE)
+        axes.set_title(shared_title(axes, there), fontsize=TITLE_SIZE)
     if ways.label is None and "label" not in ways.style:
         tell_apart(axes, result, drawn)
     return axes

@@ -67,10 +67,22 @@ def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> bool
     for (item, those), text in zip(held, words, strict=True):
         for line, name in those:
             line.set_label(text if len(shown) == 1 else f"{written(name, item.latex)}, {text}")
-    axes.set_title("" if len({item.model for item, _ in held}) > 1 else result.model, fontsize=TITLE_SIZE)
+    axes.set_title(shared_title(axes, [item for item, _ in held]), fontsize=TITLE_SIZE)
     beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if sum(len(those) for _, those in held) > 3 else {}
     axes.legend(frameon=False, **beside)
     return True
+
+
+def shared_title(axes: Any, results: Sequence[Any]) -> str:
+    """Return the model of results beside other lines, and the settings that they share."""
+    first, *others = results
+    if any(other.model != first.model for other in others):
+        return ""
+    same = dict(first.params)
+    for other in others:
+        same = {key: value for key, value in same.items() if other.params.get(key) == value}
+    inches = axes.get_position().width * axes.figure.get_figwidth()
+    return settings_title(first.model, same if others else {}, first.latex, inches)
 
 
 def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], inches: float) -> str:

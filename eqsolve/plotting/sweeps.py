@@ -26,7 +26,7 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
 
     Over two axes, lines are drawn if one of them has few values or has none that are numbers, else a map.
     """
-    shown = names or result.names
+    shown = names or result.shown
     if not shown:
         raise UsageError(f"the sweep of `{result.model}` has nothing to draw: no point was solved")
     dims = [str(dim) for dim in result.dataset[shown[0]].dims if dim != "t"]

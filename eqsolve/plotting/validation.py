@@ -164,8 +164,9 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
     """Finish a panel: its verdict above, the z-scores below."""
     item = found.observables[name]
     times = found.t if found.t is not None else np.zeros(1)
-    seen = float(item.detectable[item.keenest])
-    power = f"; would have seen deviations of {percent(seen)}" if np.isfinite(seen) else ""
+    best, worst = (float(item.detectable[place]) for place in (item.keenest, item.dullest))
+    seen = " ... ".join(dict.fromkeys(map(percent, (best, worst))))
+    power = f"; would have seen deviations of {seen}" if np.isfinite(best) else ""
     above.set_title(f"{item.verdict}{power}", fontsize=8)
     above.set_ylabel(written(name, _latex(found)))
     above.legend(frameon=False, fontsize=7)

@@ -3,10 +3,12 @@
 import hashlib
 import os
 import platform
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import meanings
@@ -39,6 +41,13 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
     }
+
+
+def derived_names(model: Model, names: Iterable[str]) -> dict[str, list[str]]:
+    """Return which values the derivation of a flow added to the observables that it declares."""
+    declared = model.observables if isinstance(model, Flow) else {}
+    added = [name for name in names if declared and name not in declared]
+    return {"derived": added} if added else {}
 
 
 @kept_by_model

@@ -395,6 +395,11 @@ class Result:
         own = {key: it for key, it in self.variables.items() if not (key.endswith(_ERROR) or key.startswith(_ROWS))}
         return tuple(key for key, entry in own.items() if ALONG not in entry.attrs)
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What is printed and drawn by itself: of a flow, only the observables that it declares."""
+        return tuple(name for name in self.names if name not in self.provenance.get("derived", ()))
+
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
             raise KeyError(f"values of a result are named by texts, got {name!r} (it has: {', '.join(self.names)})")
@@ -659,7 +664,7 @@ class Result:
         Parameters
         ----------
         *names
-            What to draw; by default every function of time, every value of a sweep.
+            What to draw; by default what is ``shown``: functions of time, values of a sweep.
         ax
             The matplotlib axes to draw on, also those of another result; by default new ones.
         logx, logy
@@ -694,7 +699,10 @@ class Result:
     def __repr__(self) -> str:
         seconds = self.stats.get("seconds")
         took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""
-        return f"<Result of {self.model!r} ({self.kind}, {self.status}{took}): {', '.join(self.names)}>"
+        sizes = self.dataset.sizes if self.kind == "sweep" else {}
+        over = " over " * bool(sizes) + ", ".join(f"{dim} ({size})" for dim, size in sizes.items())
+        what = f"{self.kind}, {self.status}{took}"
+        return f"<Result of {self.model!r} ({what}): {', '.join(self.names)}{over}>"
 
     def _repr_html_(self) -> str:
         from eqsolve.results.html import result_html

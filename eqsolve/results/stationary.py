@@ -35,6 +35,16 @@ class Stationary(Result):
         """Return every function of the lag at other lags, by the method's own interpolant."""
         return super().at(lags).rename(t="tau")
 
+    @property
+    def settled(self) -> float:
+        """The lag at which all that is left of every correlation is a thousandth of its height."""
+        nodes, last = self._grid().nodes, 0
+        for name in self._of_dims("t"):
+            values = self.variables[name].values
+            moving = np.abs(values - values[-1]) > 1e-3 * np.abs(values).max()
+            last = max(last, *np.flatnonzero(moving), 0)
+        return float(nodes[min(last + 1, len(nodes) - 1)]) if last else float(nodes[-1])
+
     def lyapunov(self) -> tuple[float, float]:
         """Return the largest Lyapunov exponent and its error: the rate at which two copies near each other come apart.
 

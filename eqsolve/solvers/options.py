@@ -154,11 +154,11 @@ def read_seconds(value: Any, what: str) -> float:
     """Return a time in seconds: a number, or a text such as "30s", "5min" or "2h"."""
     found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|)\s*", value) if isinstance(value, str) else None
     try:
-        seconds = float(found[1]) * {"": 1, "s": 1, "min": 60, "h": 3600}[found[2]] if found else number(value, what)
-    except ValueError:
+        seconds = float(found[1]) * {"": 1, "s": 1, "min": 60, "h": 3600}[found[2]] if found else float(value)
+    except (TypeError, ValueError):
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise UsageError(f"{what} takes a time in seconds, such as 30, '30s', '5min' or '2h'; got {value!r}")
+        raise UsageError(f"{what}: expected seconds, such as 60, or '30s', '5min', '2h'; got {value!r}")
     return seconds
 
 

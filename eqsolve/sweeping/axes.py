@@ -50,7 +50,7 @@ def read_axes(model: Model, axes: Mapping[str, Any]) -> tuple[Axis, ...]:
 
 
 def _read(name: str, values: Any) -> list[float | str]:
-    given = _read_text(name, values) if isinstance(values, str) else _read_values(name, values)
+    given = read_text(f"axis `{name}`", values) if isinstance(values, str) else _read_values(name, values)
     if not given:
         raise UsageError(f"axis `{name}` has no values; expected {_EXAMPLE}")
     return given
@@ -79,40 +79,41 @@ def _read_values(name: str, values: Any) -> list[float | str]:
     return made
 
 
-def _read_text(name: str, text: str) -> list[float | str]:
+def read_text(what: str, text: str) -> list[float | str]:
+    """Return the values of a list or a range; ``what`` it is for is named in messages."""
     parts = _split(text, ":")
     if len(parts) == 1:
         entries = [entry.strip() for entry in _split(text, ",")]
         if not all(entries):
-            raise UsageError(f"axis `{name}`: cannot read {quote(text)}; expected {_EXAMPLE}")
+            raise UsageError(f"{what}: cannot read {quote(text)}; expected {_EXAMPLE}")
         return list(entries)
     if len(parts) not in (3, 4):
-        raise UsageError(f"axis `{name}`: cannot read {quote(text)}; expected {_EXAMPLE}")
+        raise UsageError(f"{what}: cannot read {quote(text)}; expected {_EXAMPLE}")
     try:
-        first, last = (float(read_value(part, what=f"axis `{name}`")) for part in parts[:2])
+        first, last = (float(read_value(part, what=what)) for part in parts[:2])
     except TypeError:  # a law
-        raise UsageError(f"axis `{name}`: a range goes from a number to a number, got {quote(text)}") from None
+        raise UsageError(f"{what}: a range goes from a number to a number, got {quote(text)}") from None
     if not (math.isfinite(first) and math.isfinite(last)):
-        raise UsageError(f"axis `{name}`: a range needs finite ends, got {quote(text)}")
-    return [float(value) for value in _range(name, text, first, last, parts[2:])]
+        raise UsageError(f"{what}: a range needs finite ends, got {quote(text)}")
+    return [float(value) for value in _range(what, text, first, last, parts[2:])]
 
 
-def _range(name: str, text: str, first: float, last: float, rest: list[str]) -> Any:
+def _range(what: str, text: str, first: float, last: float, rest: list[str]) -> Any:
     try:
         count = int(rest[0])
     except ValueError:
         count = 0
     if not 1 <= count <= _MOST_POINTS:
-        raise UsageError(f"axis `{name}`: the COUNT in {quote(text)} must be a whole number from 1 to {_MOST_POINTS}")
+        raise UsageError(f"{what}: the COUNT in {quote(text)} must be a whole number from 1 to {_MOST_POINTS}")
     scale = rest[1].strip() if len(rest) == 2 else "lin"
     if scale not in ("log", "lin"):
-        raise UsageError(f"axis `{name}`: a range ends in :log or :lin, got {quote(text)}")
+        raise UsageError(f"{what}: a range ends in :log or :lin, got {quote(text)}")
     if count == 1 and first != last:
-        raise UsageError(f"axis `{name}`: one value cannot reach from {first:g} to {last:g}; raise the COUNT")
+        raise UsageError(f"{what}: one value cannot reach from {first:g} to {last:g}; raise the COUNT")
     if scale == "lin":
         return np.linspace(first, last, count)
     if first * last <= 0:
-        raise UsageError(f"axis `{name}`: a logarithmic range needs ends of one sign and not 0, got {quote(text)}")
+        raise UsageError(f"{what}: a logarithmic range needs ends of one sign and not 0, got {quote(text)}")
     return np.geomspace(first, last, count)
 
 

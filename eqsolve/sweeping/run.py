@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 import logging
@@ -136,7 +135,7 @@ def sweep(
         derivatives=None if derivatives is None else _axes_along(grid, derivatives),
     )  # fmt: skip
     run = _Run(model, grid, fixed, options, progress)
-    identity = "" if out is None else _identity(run)
+    identity = {} if out is None else _identity(run)
     if out is not None and (there := _finished(out, identity)) is not None:
         return there  # before anything is bound or compiled
     settled, first = _settings(model, fixed, lay_out_points(grid), grid)
@@ -200,8 +199,8 @@ def _settings(
     raise problem
 
 
-def _identity(run: _Run) -> str:
-    """Return a hash of everything that decides the numbers of a sweep."""
+def _identity(run: _Run) -> dict[str, Any]:
+    """Return everything that decides the numbers of a sweep, as it is read back from a file."""
     from eqsolve.results.provenance import describe
 
     known = describe(run.model, run.options.seed)
@@ -212,11 +211,33 @@ def _identity(run: _Run) -> str:
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
     }
-    return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:32]
+    return dict(json.loads(json.dumps(described, default=str)))
 
 
-def _finished(out: str | os.PathLike[str], identity: str) -> Result | None:
-    """Return the sweep that a file holds, if it is the one asked for."""
+_WORDS = {"signature": "model, or a changed one", "version": "version of eqsolve"}
+
+
+def _differences(there: Any, now: dict[str, Any]) -> str:
+    """Return in words what two sweeps differ in: `gamma=0.2, now 0.3`."""
+    if not isinstance(there, dict):
+        return "of an older eqsolve"
+    flat = [{**item["options"], **dict(item["axes"]), **item["fixed"]} for item in (there, now)]
+    words = [f"another {word}" for key, word in _WORDS.items() if there[key] != now[key]]
+    for name in dict.fromkeys([*flat[0], *flat[1]]):
+        old, new = (_short(item.get(name)) for item in flat)
+        words += [f"{name}={old}, now {new}"] if flat[0].get(name) != flat[1].get(name) else []
+    return "; ".join(words) or "its axes in another order"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        few = value if len(value) < 5 else [value[0], "...", value[-1]]
+        return ",".join(map(_short, few)) + ("" if few is value else f" ({len(value)} values)")
+    return "not set" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | None:
+    """Return the sweep that a file holds, if it is the one asked for; tell of another."""
     from eqsolve.results.archive import open as open_result
 
     if not Path(out).is_file() or Path(out).with_name(Path(out).name + ".journal").exists():
@@ -225,13 +246,18 @@ def _finished(out: str | os.PathLike[str], identity: str) -> Result | None:
         found = open_result(out)
     except UsageError:  # no result, or a damaged one: it is written anew
         return None
-    if not isinstance(found, Result) or found.kind != "sweep" or found.provenance.get("sweep") != identity:
+    if not isinstance(found, Result) or found.kind != "sweep":
+        return None
+    there = found.provenance.get("sweep")
+    if there != identity:
+        differ = _differences(there, identity)
+        logger.warning("%s holds another sweep (%s); it will be replaced", out, differ)
         return None
     logger.warning("%s holds this sweep already, nothing is solved; remove it to solve again", out)
     return found
 
 
-def _journal(out: str | os.PathLike[str], identity: str) -> Journal:
+def _journal(out: str | os.PathLike[str], identity: dict[str, Any]) -> Journal:
     journal = Journal(Path(out), identity)
     if journal.done:
         logger.warning("%d finished points found in %s; going on from there", len(journal.done), journal.path)
@@ -357,11 +383,11 @@ def _answer(future: Future[Answer], tries: int) -> Answer | None:
         return {"status": "failed", "message": reason, "seconds": float("nan"), "values": {}, "errors": {}}, None
 
 
-def _package(run: _Run, settled: dict[str, float | str], seconds: float, identity: str) -> Result:
+def _package(run: _Run, settled: dict[str, float | str], seconds: float, identity: dict[str, Any]) -> Result:
     """Lay the points out over the axes."""
     import xarray as xr
 
-    from eqsolve.results.provenance import describe
+    from eqsolve.results.provenance import derived_names, describe
 
     dims = tuple(axis.name for axis in run.axes)
     shape = tuple(map(len, run.axes))
@@ -388,6 +414,7 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
     message = "" if not bad else f"the first of them: {records[bad[0]]['message']}"
     stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
     provenance = describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {})
+    provenance |= derived_names(run.model, [name for name in data if not name.endswith("_error")])
     return Result(
         xr.Dataset(data, coords=coordinates), model=run.model.name, kind="sweep", status=status, message=message,
         params=settled, stats=stats, provenance=provenance,
@@ -401,7 +428,7 @@ class Journal(Checkpoint):
     ``done`` are those found there at the start.
     """
 
-    def __init__(self, out: Path, identity: str) -> None:
+    def __init__(self, out: Path, identity: dict[str, Any]) -> None:
         super().__init__(out.with_name(out.name + ".journal"), resume=True)
         self.begin({"sweep": identity})
         self.done: dict[int, Record] = {key: json.loads(bytes(self.read(key))) for key in self.there}
@@ -409,8 +436,8 @@ class Journal(Checkpoint):
     def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
         if found != identity:
             raise UsageError(
-                f"{str(self.path)!r} keeps the points of an unfinished sweep with another model, grid or options; "
-                "remove it to give them up, or choose another file"
+                f"{str(self.path)!r} keeps the points of another unfinished sweep "
+                f"({_differences(found.get('sweep'), identity['sweep'])}); remove it, or name another file"
             )
 
     def write(self, index: int, record: Record) -> None:

@@ -62,6 +62,9 @@ def test_files_are_written_whole(folder, capsys, contents):
     [
         (["--at", "1,x"], "--at: cannot read 'x' as a number; expected times separated by commas"),
         (["--at", ""], "--at: cannot read ''"),
+        (["--at", "0:1:x"], "--at: the COUNT in '0:1:x' must be a whole number"),
+        (["--at", "0:1:3:log"], "--at: a logarithmic range needs ends of one sign"),
+        (["--budget", "5x"], "--budget: expected seconds, such as 60"),
         (["--at", "-1"], "--at: time starts at 0, got -1"),
         (["--at", "1,inf"], "--at: expected a finite number, got 'inf'"),
         (["--at", "Normal(0,1)"], "--at: cannot read"),
@@ -98,6 +101,11 @@ def test_a_folder_is_no_file(folder, capsys):
     (folder / "x.nc").mkdir()
     assert main(["solve", "decay", "--out", "x.nc"]) == 2
     assert "is a folder" in capsys.readouterr().err
+
+
+def test_a_range_of_times(folder, capsys):
+    assert main(["solve", "decay", "--at", "0:1:3,2,1:100:3:log", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["t"] == pytest.approx([0, 0.5, 1, 2, 1, 10, 100])
 
 
 @pytest.mark.parametrize("option", [["--at", "1"], ["--t-max", "1"]])
@@ -289,3 +297,28 @@ def test_the_log_speaks_plainly(folder, capsys):
     texts = [line for path in SOLVERS.rglob("*.py") for line in path.read_text().splitlines() if "logger.info(" in line]
     for word in ("panels:", "points:", "residual %.2g of", "sweep %d", "level %d", " beside "):
         assert [line for line in texts if word in line] == []
+
+
+def test_of_a_flow_its_own_observables_are_shown(folder, capsys):
+    (folder / "models" / "bounded.py").write_text(
+        "from eqsolve import E, Flow, field, gradient, param, random, state\n"
+        "from eqsolve.laws import Normal\n"
+        "from sympy import tanh\n"
+        "w, w_star = state('w'), random('w_star', Normal(0, 1))\n"
+        "f, f_star = field('f f_star')\n"
+        "g, g_star = gradient('g g_star')\n"
+        "delta = param('delta', positive=True)\n"
+        "model = Flow('bounded', state={w: 0}, weights=[w, w_star], fields=[f, f_star], loss_gradient=[tanh(f - f_star), 0],\n"
+        "             gradients=[g, g_star], drift={w: -g}, defaults={delta: 2}, observables={'gen': E((w - w_star)**2)})\n"
+    )
+    command = ["solve", "bounded", "--at", "0.1", "--rtol", "0.05", "--out", "r.nc"]
+    assert main([*command, "--plot", "r.png"]) == 0
+    out = capsys.readouterr().out
+    assert "gen" in out
+    assert "Gamma_f" not in out
+    found = eqsolve.open("r.nc")
+    assert [line.get_label() for line in found.plot().lines] == [r"$\mathrm{gen}$"]
+    start = float(found["Gamma_f"][0])  # E[1 - tanh(z)²], z normal
+    assert abs(start - 0.6057055) < 3 * float(found.error["Gamma_f"][0]) + 1e-7
+    assert main([*command, "--observables", "all"]) == 0
+    assert "Gamma_f" in capsys.readouterr().out

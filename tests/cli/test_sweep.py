@@ -25,6 +25,18 @@ def test_a_sweep_is_printed_and_written(folder, capsys, contents):
     assert res["y"].sizes == {"k": 3, "t": 2}
 
 
+def test_a_sweep_that_is_there_is_said_to_be_read(folder, capsys):
+    assert main([*GRID, "--out", "s.nc"]) == 0
+    capsys.readouterr()
+    for more in ([], ["--plot", "s.png"]):  # without a picture no model is loaded
+        assert main([*GRID, "--out", "s.nc", *more]) == 0
+        out, err = capsys.readouterr()
+        assert out.startswith("decay: 3 points read from s.nc, ok\n")
+        assert "wrote s.nc" not in err
+    assert main([*GRID, "--out", "s.nc", "--rtol", "1e-4"]) == 0
+    assert "s.nc holds another sweep (rtol=0.001, now 0.0001); it will be replaced" in capsys.readouterr().err
+
+
 def test_json(folder, capsys):
     assert main([*GRID, "--json"]) == 0
     out, err = capsys.readouterr()

@@ -56,6 +56,8 @@ def test_without_couplings_it_is_an_ornstein_uhlenbeck_process():
     res = eqsolve.stationary("noisy_rnn", gain=0, D=0.7)
     lags, omega = np.array([0.0, 0.5, 3.0]), np.array([0.0, 1.0, 7.0])
     assert res.at(lags)["C"].values == pytest.approx(0.7 * np.exp(-lags), abs=1e-7)
+    assert math.log(1e3) <= res.settled <= math.log(1e3) * 1.6  # to a node: e^-τ < 1e-3 from there on
+    assert res.plot("C").lines[0].get_xdata()[-1] <= res.settled
     assert res.spectrum("C", omega).values == pytest.approx(1.4 / (1 + omega**2), rel=1e-5)
     assert float(res["tau_C"]) == pytest.approx(1.0, rel=1e-5)
     assert res.lyapunov()[0] == pytest.approx(-1.0, abs=1e-5)
@@ -231,6 +233,7 @@ def test_command(capsys, tmp_path):
 def test_the_command_says_what_its_numbers_are(capsys):
     assert main(["stationary", "rnn", "--set", "gain=2", "--rtol", "1e-4", "--at", "0,1"]) == 0
     out = capsys.readouterr().out
+    assert "gain=2\n" in out  # as `solve` writes it
     assert "tau: the lag" in out
     assert "tau_C: the correlation time: the area under C(tau) - C(inf), over its height" in out
     assert main(["longtime", "lotka_volterra"]) == 0

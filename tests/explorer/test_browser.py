@@ -86,6 +86,16 @@ def test_a_slider_moves_the_curve(browser: Any, explorer: Explorer, slowed: Path
     assert np.allclose(heights, solved, rtol=1e-12)
     shown = page.text("#readout [data-value=height]")
     assert float(shown.split("±")[0]) == pytest.approx(a / (1 + 5 * a), rel=1e-3)
+    axis = "explorer.options.logx.checked"
+    chosen = page.js(axis)
+    page.js(f"{axis} = {str(not chosen).lower()}")  # another axis than the one that the answers ask for
+    slider = "document.querySelector('[data-slider=a]')"
+    page.js(f"{slider}.dispatchEvent(new PointerEvent('pointerdown', {{ bubbles: true }}))")
+    page.js(f"{slider}.value = Number({slider}.value) - 20, {slider}.dispatchEvent(new Event('input'))")
+    page.wait(f"explorer.later !== undefined && {FINE}")
+    assert page.js(axis) != chosen  # it stays while the slider is held
+    page.js("dispatchEvent(new PointerEvent('pointerup'))")
+    assert page.js(axis) == chosen
     assert page.problems() == []
     keep(page, "slider")
     page.close()

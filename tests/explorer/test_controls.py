@@ -56,6 +56,12 @@ def test_ranges() -> None:
     }  # fmt: skip
 
 
+def test_what_only_closed_forms_read_is_not_offered() -> None:
+    model = load("linear_regression")
+    assert "x" in {item.name for item in model.randoms}
+    assert [item.name for item in list_controls(model)] == ["delta", "lam", "rho2", "sigma2"]
+
+
 def test_the_examples_are_laws() -> None:
     assert all(isinstance(read_value(text), Law) for text in EXAMPLES.values())
 

@@ -121,6 +121,7 @@ def test_what_cannot_be_meant(
     words: list[str], said: str, slowed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(slowed.parent)
+    monkeypatch.setattr("eqsolve.explorer.export.sweep", None)  # before anything is solved
     assert main(["explore", str(slowed), *words]) == 2
     assert said in capsys.readouterr().err
 

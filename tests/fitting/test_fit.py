@@ -79,6 +79,9 @@ def test_bounds_hold(rng):
     assert found.at_edge == ["v"]
     assert "v: 1.5" in found.report()
     assert "at the end of its range" in found.report()
+    assert "its error is formal" in found.report()
+    assert "this does not fit (by chance once in " in found.report()
+    assert "not fit" not in eqsolve.fit(DECAY, data, free=["v", "a"]).report()
     with pytest.raises(UsageError, match="nothing lies between 3 and 2"):
         eqsolve.fit(DECAY, data, free=["v"], bounds={"v": (3, 2)})
 

@@ -5,6 +5,7 @@ import pytest
 import eqsolve
 from eqsolve.errors import EqsolveError, MisnamedError, ModelError, ParameterError, UsageError
 from eqsolve.language.loading import list_models
+from eqsolve.passes.check.check import check
 
 SOUND = """\
 '''Decay.'''
@@ -16,6 +17,8 @@ model = System("{name}", [Eq(w(t).diff(t), -a * w(t))], init={{w: 1}})
 # fmt: off
 FILES = {
     "no model": ("x = 1\n", ModelError, "m.py declares no `model`; end the file with `model = System(...)`"),
+    "model of another name": (SOUND.format(name="m").replace("model =", "modle ="), ModelError,
+        "m.py declares no `model`: its System is called `modle` (m.py:4); write `model` for `modle`"),
     "model of another type": ("model = 3\n", ModelError, "m.py: `model` must be a System", "got int"),
     "name of another file": (SOUND.format(name="other"), MisnamedError,
         "m.py: the model is named `other`; a model's name is its file's stem, `m`: "),
@@ -110,3 +113,45 @@ def test_listing_runs_no_file(folder):
     found = {item.name: item.summary for item in list_models()}
     assert found["bad"] == "Not run."
     assert found["worse"] == "(this file cannot be read)"
+
+
+def test_a_copy_is_marked_in_the_list(folder):
+    (folder / "models").mkdir(exist_ok=True)
+    (folder / "models" / "copied.py").write_text(SOUND.format(name="first"))
+    (folder / "models" / "first.py").write_text(SOUND.format(name="first"))
+    said = {item.name: item.summary for item in list_models()}
+    assert said["copied"] == "(named `first` inside: see `eqsolve check copied`) Decay."
+    assert said["first"] == "Decay."
+
+
+LINES = """\
+from eqsolve import GP, E, Eq, System, correlation, param, process, times
+t, tp = times("t t'")
+w, z = process("w z")
+C, k = correlation("C"), param("k", positive=True)
+model = System(
+    "m",
+    eqs=[Eq(C(t, tp), E(w(t) * w(tp))), Eq(w(t).diff(t), -k * w(t) + z(t))],
+    laws={z: GP(C(t, tp))},
+    init={w: 1},
+    defaults={k: 1},
+    observables={
+        "q": C(t, t),
+    },
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("GP(C(t, tp))", "GP(C(t, t))", r"the law of `z` \(m.py:8\)"),
+        ("{k: 1}", "{k: -1}", r"the default of `k` in model `m` \(m.py:10\)"),
+        ("C(t, t),\n    }", "w(t),\n    }", r"observable `q` \(m.py:12\)"),
+        ("Eq(w(t).diff(t)", "Eq(w(t).diff(tp)", r"\(m.py:7\) has 0 on its left.*did you mean `a\(t\).diff\(t\)`"),
+    ],
+)
+def test_a_wrong_entry_is_told_with_its_own_line(folder, old, new, said):
+    (folder / "m.py").write_text(LINES.replace(old, new))
+    with pytest.raises(ModelError, match=said):
+        check(eqsolve.load("./m.py"))

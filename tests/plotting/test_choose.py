@@ -133,7 +133,10 @@ def test_axes_given_are_used_and_shared(lazy: eqsolve.Result) -> None:
     lazy.plot("E_test", ax=axes, label="two")
     assert [line.get_label() for line in axes.lines] == ["one", "two"]
     assert len({line.get_color() for line in axes.lines}) == 2
-    assert axes.get_title() == "dln_lazy"  # not the settings of the last
+    assert axes.get_title() == lazy.plot("E_test").get_title()  # all settings are shared
+    eqsolve.solve("dln_lazy", t_max=1, delta=2).plot("E_test", ax=axes, label="three")
+    assert axes.get_title().startswith("dln_lazy")
+    assert r"\delta" not in axes.get_title()  # not the settings of the last
 
 
 def test_scales() -> None:

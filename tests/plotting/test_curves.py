@@ -185,3 +185,14 @@ def test_a_short_logarithmic_axis_has_plain_numbers() -> None:
     assert up
     assert all(text.startswith("$\\mathdefault{10^{") for text in up)
     plt.close(axes.figure)
+
+
+def test_time_is_linear_where_a_curve_swings_late() -> None:
+    moments = np.linspace(0, 20, 2001)
+    rise = 1 - np.exp(-20 * moments) + 0.5 * np.log1p(1e3 * moments) / np.log1p(2e4)
+    assert time_axis(moments, [rise]).log
+    late = 0.05 * np.sin(moments) * (moments > 6)
+    assert not time_axis(moments, [rise + late]).log
+    assert not time_axis(moments, [rise, rise + late]).log
+    assert time_axis(moments, [rise + 0.001 * late]).log  # too small to be seen
+    assert time_axis(moments, [rise + late], True).log

@@ -36,6 +36,7 @@ def exact(rate: float, moment: float) -> float:
 
 def test_labelled_axes_with_errors() -> None:
     res = eqsolve.sweep(decay, {"k": [0.5, 1, 2]}, at=[0, 1, 3], rtol=1e-6)
+    assert repr(res).endswith(": y over k (3), t (3)>")
     assert (res.kind, res.status, res["y"].dims) == ("sweep", "ok", ("k", "t"))
     for rate in (0.5, 1.0, 2.0):
         for moment in (1.0, 3.0):
@@ -195,7 +196,7 @@ def test_a_sweep_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     journal = tmp_path / "s.nc.journal"
     whole = journal.read_bytes()
     assert not out.exists()
-    with pytest.raises(eqsolve.UsageError, match="unfinished sweep with another model, grid or options"):
+    with pytest.raises(eqsolve.UsageError, match=r"another unfinished sweep \(t_max=1, now 2; at=1, now 2\)"):
         eqsolve.sweep(decay, axes, at=[2], out=out)
     assert journal.read_bytes() == whole
     journal.write_bytes(whole + b'0badc0de {"index": 2, "rec')  # a line cut short by a crash
@@ -278,3 +279,13 @@ def test_a_killed_parent_takes_its_workers_along(tmp_path: Path) -> None:
     if not gone:
         os.kill(worker, signal.SIGKILL)
     assert gone, "the worker outlived its parent"
+
+
+def test_another_sweep_in_the_file_is_named_before_it_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    out = tmp_path / "s.nc"
+    eqsolve.sweep(decay, {"k": [1, 2]}, at=[1], out=out)
+    assert not caplog.text
+    eqsolve.sweep(decay, {"k": [1, 2, 3, 4, 5]}, at=[1], out=out, c=0.5)
+    assert "s.nc holds another sweep (k=1,2, now 1,...,5 (5 values); c=not set, now 0.5); it will be" in caplog.text
+    exact = 1 / (0.5 + 0.5 * np.exp(1))  # 1/y solves a linear equation
+    assert float(eqsolve.open(out)["y"].sel(k=1, t=1)) == pytest.approx(exact, rel=1e-3)

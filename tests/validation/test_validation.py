@@ -10,6 +10,7 @@ from sympy import exp, sqrt
 import eqsolve
 from eqsolve import Eq, Int, UsageError
 from eqsolve.results.distribution import Distribution
+from eqsolve.results.words import percent
 from eqsolve.validation.comparison import compare
 from eqsolve.validation.wasserstein import distance, distances_at_rest
 
@@ -126,7 +127,9 @@ def test_what_could_not_have_been_seen_is_said(caplog: pytest.LogCaptureFixture)
     for name, item in keen.observables.items():
         assert made["power"][name] == min(made["observables"][name]["detectable"]) == item.detectable.min()
         assert item.detectable.max() < 0.02
-    assert "would have seen deviations" in keen.plot().axes[0].get_title()
+    seen = next(iter(keen.observables.values())).detectable
+    ends = f"{percent(seen.min())} ... {percent(seen.max())}"
+    assert f"would have seen deviations of {ends}" in keen.plot().axes[0].get_title()
 
 
 def test_a_deviation_of_the_size_stated_is_seen_nine_times_in_ten() -> None:

@@ -11,6 +11,11 @@ const page = {
   pause: { slider: 350, typing: 700 }, // milliseconds without a change
 };
 window.explorer = page;
+addEventListener('pointerdown', ({ target }) => { page.held = target.type === 'range'; });
+addEventListener('pointerup', () => {
+  page.held = false;
+  if (page.later !== undefined) { scaleTime(page.later); draw(); }
+});
 
 // --- talking to the server -------------------------------------------------------------------------------------------
 function body(request) {
@@ -129,7 +134,7 @@ function exported(spec) {
 function fixedLines() {
   const free = new Set(page.controls.map((item) => item.name));
   const others = page.model.controls.filter((spec) => !free.has(spec.name));
-  return others.map((spec) => make('p', { class: 'note' }, math(spec.label), spec.kind === 'law' ? ' ~ ' : ' = ', config.begin.settings?.[spec.name] ?? spec.value, meaning(spec)));
+  return others.map((spec) => make('p', { class: 'note' }, math(spec.label), spec.kind === 'law' ? ' ~ ' : ' = ', config.begin.settings?.[spec.name] ?? spec.value, ' ', meaning(spec)));
 }
 
 function buildOptions() {
@@ -295,6 +300,8 @@ function take(job, answer) {
 function scaleTime(log) {
   const box = page.options.logx;
   if (log === undefined || box.dataset.chosen) return;
+  page.later = page.held ? log : undefined; // a slider that is held keeps the axis
+  if (page.held) return;
   box.checked = log;
   box.dataset.first = String(Number(log));
 }

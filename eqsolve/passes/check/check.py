@@ -145,7 +145,8 @@ def _defaults(model: Model) -> Iterator[str]:
         value = model.defaults.get(item, item.default)
         if value is None:
             continue
-        where = f"the default of `{item}` in model `{model.name}` ({model.location})"
+        place = model.place("defaults", item.name)
+        where = f"the default of `{item}` in model `{model.name}` ({place})"
         if isinstance(value, Law):
             yield f"{where} is the law {value}; expected a number"
             continue
@@ -195,7 +196,7 @@ def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
     for name, expr in model.variables.items():
         check.visit(expr, Scope(f"variable `{name}` ({model.location})", random=True))
     for name, expr in model.observables.items():
-        check.visit(expr, Scope(f"observable `{name}` ({model.location})"))
+        check.visit(expr, Scope(f"observable `{name}` ({model.place('observables', name)})"))
     return list(check.problems)
 
 

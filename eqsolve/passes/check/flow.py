@@ -94,7 +94,8 @@ def _noises(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> Non
     """Check where noises stand, each on one side, and what their laws are written in."""
     on_samples, on_coordinates = model.reads("loss_gradient"), model.reads("drift")
     for noise, law in model.laws.items():
-        scope = Scope(f"the law of `{noise.name}` ({model.location})", times=tuple(law.atoms(Time)))
+        label = f"the law of `{noise.name}` ({model.place('laws', noise.name)})"
+        scope = Scope(label, times=tuple(law.atoms(Time)))
         for part in law.args:
             for item in sorted(part.free_symbols | part.atoms(Value), key=str):
                 if not isinstance(item, Parameter | Time):
@@ -195,7 +196,7 @@ def _two_sided(model: Flow) -> Iterator[str]:
 
 
 def _observable(check: ExpressionCheck, model: Flow, name: str, expr: Expr, times: tuple[Time, ...]) -> None:
-    scope = Scope(f"observable `{name}` ({model.location})", times=times)
+    scope = Scope(f"observable `{name}` ({model.place('observables', name)})", times=times)
     check.visit(expr, scope)
     coordinates, samples = _sides(model)
     for node in sorted(expr.atoms(E), key=str):

@@ -82,7 +82,7 @@ def _coefficient(equation: Equation, value: Value, system: System) -> Iterator[s
 def _elsewhere(system: System) -> Iterator[tuple[str, Basic]]:
     """Yield what else may read a noise, with how messages name it."""
     for name, expr in system.observables.items():
-        yield f"observable `{name}` ({system.location})", expr
+        yield f"observable `{name}` ({system.place('observables', name)})", expr
     for key, law in system.laws.items():
         for part in law.args if isinstance(law, GP | White) else ():
             yield system.law_label(key), part
@@ -213,6 +213,11 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
             yield (
                 f"{equation.label} defines the {lhs.kind_name} `{lhs}`, which is not an unknown function; "
                 "the left-hand side must be a function at its times, such as `w(t)`"
+            )
+        elif lhs == 0:
+            yield (
+                f"{equation.label} has 0 on its left, as sympy makes of derivatives along other times, "
+                "`a(t).diff(t')`; did you mean `a(t).diff(t)`?"
             )
         else:
             yield (
@@ -599,7 +604,7 @@ def _multipliers(check: ExpressionCheck, system: System) -> Iterator[str]:
 # --- observables
 def _observables(check: ExpressionCheck, system: System) -> None:
     for name, expr in system.observables.items():
-        scope = Scope(f"observable `{name}` ({system.location})")
+        scope = Scope(f"observable `{name}` ({system.place('observables', name)})")
         times = sorted(free_times(expr), key=str)
         if len(times) > 1:
             check.report(scope, f"depends on the times {quoted(times)}; expected at most one, such as `C(t, t)`")

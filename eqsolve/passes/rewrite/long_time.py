@@ -11,6 +11,7 @@ positive where the state is stable.
 """
 
 import itertools
+from functools import partial
 from typing import Any, cast
 
 from sympy import Abs, Add, Basic, Dummy, Expr, MatrixBase, Max, Min, Mul, Piecewise, S, cancel, exp, expand, eye
@@ -30,7 +31,8 @@ from eqsolve.verbs import later
 def derive_long_time(model: System | Flow, name: str | None = None) -> FixedPoint:
     """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
     system = later("dmft")(model, None) if isinstance(model, Flow) else model
-    return _Limit(system, name or f"{model.name}_long_time").fixed_point()
+    made = _Limit(system, name or f"{model.name}_long_time").fixed_point()
+    return made._with(location=model.location)
 
 
 def _refuse(system: System, why: str) -> ModelError:
@@ -208,7 +210,7 @@ class _Limit:
             if not isinstance(kernel, MatrixBase):
                 self.scales[heads[0]] = self._numbered(kernel)
                 continue
-            (own, both), (_, given) = ((self._numbered(kernel[i, j]) for j in range(2)) for i in range(2))
+            (own, both), (_, given) = ([self._numbered(kernel[i, j]) for j in range(2)] for i in range(2))
             self.scales[heads[0]], self.scales[heads[1]] = own - both**2 / given, given
             put[self.sources[heads[0]][0]] = both / given * self.sources[heads[1]][0] + self.sources[heads[0]][0]
         self.joined = put
@@ -330,8 +332,9 @@ class _Limit:
             left = S.Zero if eq.is_differential else number
             side, plain = number.as_coeff_Mul()
             own = expand(right).coeff(plain) if not right.atoms(E) else S.Zero
-            if not eq.is_differential and not own.has(plain) and not expand(right - own * plain).has(plain):
-                left, right = plain, (right - own * plain) / (side - own)
+            rest = right if right.atoms(E) else expand(right - own * plain)  # (that of a mean is slow)
+            if not eq.is_differential and not own.has(plain) and not rest.has(plain):
+                left, right = plain, rest / (side - own)
             elif not eq.is_differential:
                 left, right = plain, right / side
             equations.append(Equation(self.named(left), self.named(right)))
@@ -341,15 +344,12 @@ class _Limit:
         if self.noises:
             observables[fresh_name("stability", self.taken)] = self.named(self.stability())
         variables = {head.name: self.named(root) for head, root in self.roots.items()}
-        used = {item for eq in equations for item in (eq.lhs - eq.rhs).free_symbols}
-        shown = (*observables.values(), *variables.values(), *(scale for _, scale in self.sources.values()))
-        used |= {item for expr in shown for item in expr.free_symbols}
-        defaults = {key: value for key, value in self.system.defaults.items() if key in used}
-        made = FixedPoint(
-            self.name, equations, defaults=defaults, observables=observables,
+        make = partial(
+            FixedPoint, self.name, equations, observables=observables,
             variables=variables, conditions=self.conditions, flow=self.system.flow, cite=self.system.cite,
         )  # fmt: skip
-        return made._with(location=self.system.location)
+        used = set(make().settable.values())  # (parameters of laws among them)
+        return make(defaults={key: self.system.defaults[key] for key in self.system.defaults if key in used})
 
     def closed_names(self) -> dict[str, Expr]:
         return {f"chi_{head.name.removeprefix('R_')}": expr for head, expr in self.closed.items()}

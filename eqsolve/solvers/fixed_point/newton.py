@@ -39,6 +39,7 @@ class Problem:
     outer: int = RULE  # nodes across
     held: tuple[tuple[str, float], ...] = ()  # unknowns on the edges of their domains; the last parameters
     dropped: tuple[int, ...] = ()  # the equations that these fulfil
+    deadline: float = np.inf  # CPU time at which a search ends
 
     def lines(self, unknowns: Array) -> Lines:
         table = unknowns if unknowns.ndim == 2 else unknowns[:, None]
@@ -244,13 +245,14 @@ def make_problem(
     eliminate: bool = True,
     held: tuple[tuple[str, float], ...] = (),
     dropped: tuple[int, ...] = (),
+    deadline: float = np.inf,
 ) -> Problem:
     """Return a model in compiled form, with the numbers it is to be solved at.
 
     Unknowns that are ``held`` have the numbers given, and the equations ``dropped`` are left out.
     """
     plan = program.plan(values, eliminate=eliminate, held=tuple(name for name, _ in held), dropped=dropped)
-    return _at(plan, values, (), held, dropped)
+    return replace(_at(plan, values, (), held, dropped), deadline=deadline)
 
 
 def _at(

@@ -1,5 +1,6 @@
 """Find where the solutions of a reduced fixed point are: a scan over the unknowns' domains, then a few Newton steps."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
@@ -7,6 +8,7 @@ from itertools import combinations, islice, product
 import numpy as np
 
 from eqsolve.compile.fixed_point import FixedPointPlan
+from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import PanelMesh, coarse_mesh, expectations
@@ -227,14 +229,23 @@ def _offsets(corners: Array) -> Array:
         return np.asarray(-np.linalg.solve(slopes, mean[:, :, None])[:, :, 0])
 
 
+@np.errstate(invalid="ignore")  # variances may be negative in parts of the domains
 def _scan_all(problem: Problem, points: Array) -> Array:
-    """Return the residuals at many points, a few thousand at a time."""
-    pieces = max(1, points.shape[1] // 2000)
+    """Return the residuals at many points, a few thousand lines or points at a time."""
     values = problem.values(points)
+    lines = len(problem.rows(values[:, :1], 12).weight)
+    pieces = max(1, points.shape[1] // 2000, points.shape[1] * lines // 100_000)
     return np.concatenate([_scan(problem, part) for part in np.array_split(values, pieces, axis=1)], axis=1)
 
 
 def _scan(problem: Problem, values: Array) -> Array:
+    if time.process_time() > problem.deadline:
+        plan, names = problem.plan, [item.name for item in problem.plan.unknowns]
+        raise SolverError(
+            f"model `{plan.name}` ({plan.location}): the search for {len(names)} coupled unknowns "
+            f"({', '.join(names)}) did not end within the budget; in Python, `start=` takes values near "
+            "a solution, such as those of the dynamics at a late time"
+        )
     return residuals(problem, values, _rough_means(problem, values))
 
 

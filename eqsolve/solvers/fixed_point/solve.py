@@ -95,7 +95,8 @@ class FixedPointSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a fixed point and report every unknown and observable with its error."""
-        solution = solve_problem(plan.program(FIXED_POINT), values, options.start)
+        program = plan.program(FIXED_POINT)
+        solution = solve_problem(program, values, options.start, deadline=options.deadline)
         result = to_result(solution)
         if options.precision is not None:
             from eqsolve.solvers.fixed_point.precise import refine
@@ -109,12 +110,14 @@ def solve_problem(
     at: Values,
     start: Mapping[str, float] | None = None,
     neighbour: FixedPointSolution | None = None,
+    deadline: float = np.inf,
 ) -> FixedPointSolution:
     """Return the solution, the one nearest to ``start`` if given; others found are listed with it.
 
     With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough.
     """
-    problem = make_problem(program, at)
+    make = partial(make_problem, program, at, deadline=deadline)
+    problem = make()
     plan = problem.plan
     points: list[tuple[Problem, Iterate]] = []
     if start is not None and neighbour is not None:
@@ -122,15 +125,17 @@ def solve_problem(
         if quick is not None:
             return quick
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
-        points = edge_solutions(problem, partial(make_problem, program, at), start)
+        points = edge_solutions(problem, make, start)
         point = polish(problem, np.array([start[item.name] for item in plan.unknowns], dtype=float))
         points += [(problem, point)] if point.converged and not points else []
     if not points:
+        if (count := len(plan.unknowns)) > 5:
+            logger.warning("%s: %d coupled unknowns: the search may be long", plan.name, count)
         for near, mesh in find_solutions(problem):
             point = polish(problem, near, like=mesh)
             if point.converged and not any(_close(problem, point, other) for _, other in points):
                 points.append((problem, point))
-        points += edge_solutions(problem, partial(make_problem, program, at))
+        points += edge_solutions(problem, make)
     if not points:
         raise SolverError(
             f"model `{plan.name}` ({plan.location}): no solution found; searched {searched(plan)}. "

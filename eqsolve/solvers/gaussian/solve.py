@@ -253,9 +253,10 @@ class _GaussianSolve:
         panels, solved = self._from_start(self._first())
         for number in range(1, control.rounds + 1):
             found = self._find(panels, solved)
-            worst = self._worst(found)
-            logger.info("time grid: %d nodes; compared with an independent grid its error is %.2g times the tolerance",
-                        found.marched.grid.size, worst)  # fmt: skip
+            over = self.judge.excesses(found.curves, found.errors, kinks=True)
+            worst, name = max(zip(over.values(), over, strict=True), default=(0.0, ""))
+            logger.info("time grid: %d nodes; compared with an independent grid the error of `%s` is %.2g times the tolerance",
+                        found.marched.grid.size, name, worst)  # fmt: skip
             if self.best is None or worst < self._worst(self.best):
                 self.best = found
             stalled = stalled + 1 if worst > control.stuck * last else 0

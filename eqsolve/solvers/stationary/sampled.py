@@ -707,7 +707,7 @@ def find_by_sampling(
     except NoStationaryStateError:
         raise
     except np.linalg.LinAlgError as reason:
-        said = "the equations of its kernels have no solution over lags; if the system comes to rest, see `model.long_time()`"
+        said = "its kernels have no solution over lags; if it comes to rest, see `longtime`"
         raise NoStationaryStateError(said) from reason
     except SolverError as reason:
         raise NoStationaryStateError(f"paths cannot be followed: {reason}") from reason

@@ -212,8 +212,8 @@ def _finer(compiled: CompiledPlan, coarse: March, options: Options, resolution: 
         if stop is not None and not fine.panels:
             raise SolverError(stop.message)
         solution = replace(_compare(fine, coarse, ratio, options), stop=stop, rounds=number)
-        logger.info("time grid: %d panels (round %d); against a coarser grid its error is %.2g times the tolerance",
-                    fine.panels, number, solution.worst.excess)  # fmt: skip
+        logger.info("time grid: %d panels (round %d); against a coarser grid the error of `%s` is %.2g times the tolerance",
+                    fine.panels, number, solution.worst.name, solution.worst.excess)  # fmt: skip
         yield solution
         ratio = float(np.clip((1.5 * solution.worst.excess) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
         coarse = fine

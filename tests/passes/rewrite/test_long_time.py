@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import eqsolve
-from eqsolve import ModelError
+from eqsolve import E, ModelError, field, gradient, param, random, state
 from eqsolve.cli import main
+from eqsolve.laws import Normal
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +99,40 @@ def test_command(capsys):
     assert main(["longtime", "dln"]) == 2  # without decay
     assert "lam > 0 only (dln.py:" in capsys.readouterr().err
     assert main(["longtime", "ridge"]) == 2
+
+
+def make_cauchy():
+    """Robust regression with a loss that is not convex: no force of it has a root in closed form."""
+    w, w_star = state("w"), random("w_star", Normal(0, 1))
+    f, f_star = field("f f_star")
+    g, g_star = gradient("g g_star")
+    delta, lam = (param(name, positive=True) for name in ("delta", "lam"))
+    sigma2 = param("sigma2", nonnegative=True)
+    xi = random("xi", Normal(0, sigma2))
+    r = f - f_star - xi
+    return eqsolve.Flow(
+        "cauchy", state={w: 0}, weights=[w, w_star], fields=[f, f_star], loss_gradient=[r / (1 + r**2), 0],
+        gradients=[g, g_star], drift={w: -g - lam * w}, defaults={delta: 2, lam: 0.1, sigma2: 0.1},
+        observables={"gen": E((w - w_star) ** 2)},
+    )  # fmt: skip
+
+
+def test_a_field_is_what_its_teacher_leaves_of_it():
+    """Var(z_f | f_star) = C_w − E[w w*]²/E[w*²]; parameters of laws keep their defaults."""
+    limit = make_cauchy().long_time()
+    text = limit.show().text()
+    assert "z_f ~ Normal(0, C_w - mean_1**2/mean_2)" in text
+    assert "mean_1 = E[w*w_star]" in text
+    assert "mean_2 = E[w_star**2]" in text
+    assert float(limit.defaults[limit.names["sigma2"]]) == 0.1
+
+
+def test_a_search_among_many_unknowns_ends(caplog):
+    with pytest.raises(eqsolve.SolverError, match=r"8 coupled unknowns .C_l, .* did not end within the budget"):
+        eqsolve.solve(make_cauchy().long_time(), budget=0.1)
+    assert "8 coupled unknowns: the search" in caplog.text
+
+
+def test_a_flow_without_noise_is_sent_to_the_command():
+    with pytest.raises(eqsolve.UsageError, match=r"see `model.long_time\(\)`, `eqsolve longtime`"):
+        eqsolve.stationary(make_cauchy())

@@ -261,3 +261,12 @@ def test_what_is_not_gaussian_says_why() -> None:
     assert "Gaussian, no paths" in str(eqsolve.explain("rnn"))
     assert eqsolve.solve("rnn", t_max=1, rtol=1e-2, solver="stochastic").stats["solver"] == "stochastic"
     assert eqsolve.solve("rnn", t_max=1, step=0.1, rtol=1e-2).stats["solver"] == "stochastic"
+
+
+def test_the_log_names_what_asks_for_a_finer_grid(caplog):
+    caplog.set_level("INFO", logger="eqsolve")
+    eqsolve.solve("rnn", gain=2, at=[2], rtol=1e-2)
+    assert "of `C`" not in caplog.text
+    caplog.clear()
+    eqsolve.solve("rnn", gain=2, at=[2], at2=[(2, 1)], rtol=1e-2)
+    assert "the error of `C` is " in caplog.text
