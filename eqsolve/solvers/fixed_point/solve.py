@@ -109,10 +109,13 @@ def solve_problem(
     at: Values,
     start: Mapping[str, float] | None = None,
     neighbour: FixedPointSolution | None = None,
+    *,
+    scans: int | None = None,
 ) -> FixedPointSolution:
     """Return the solution, the one nearest to ``start`` if given; others found are listed with it.
 
-    With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough.
+    With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough. Where the
+    start leads to none, the domains are searched by so many ``scans``, each wider than the one before; all by default.
     """
     problem = make_problem(program, at)
     plan = problem.plan
@@ -123,10 +126,12 @@ def solve_problem(
             return quick
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
         points = edge_solutions(problem, partial(make_problem, program, at), start)
-        point = polish(problem, np.array([start[item.name] for item in plan.unknowns], dtype=float))
+        here = np.array([start[item.name] for item in plan.unknowns], dtype=float)
+        box = [(x - 3, x + 3) for x in problem.points(list(here))] if scans == 0 else None  # a start near by, then
+        point = polish(problem, here, box=box)
         points += [(problem, point)] if point.converged and not points else []
-    if not points:
-        for near, mesh in find_solutions(problem):
+    if not points and scans != 0:
+        for near, mesh in find_solutions(problem, scans):
             point = polish(problem, near, like=mesh)
             if point.converged and not any(_close(problem, point, other) for _, other in points):
                 points.append((problem, point))
