@@ -1,19 +1,14 @@
 """The command that draws the phase diagram of a model."""
 
-from __future__ import annotations
-
-import collections
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import Any
 
 from eqsolve.cli.options import add_several, add_shared, destinations, read_number, read_options, read_settings
-from eqsolve.cli.output import complain, deliver, lay_out, say, say_wrote
+from eqsolve.cli.output import complain, deliver, lay_out, say_wrote
 from eqsolve.cli.sweep import read_grid
 from eqsolve.cli.verb import Verb
 from eqsolve.progress import Bar, clock
-
-if TYPE_CHECKING:
-    from eqsolve.results.diagram import PhaseDiagram
 
 _OPTIONS = {
     "rtol": "relative tolerance of stationary states; 1e-6 by default, 0.03 where paths are sampled",
@@ -24,7 +19,8 @@ _OPTIONS = {
 
 def run_diagram(options: Namespace) -> int:
     """Classify every point of a grid and find the boundaries; exit code 1 says that some points failed."""
-    axes, asked, settings = read_grid(options.grid), read_options(options, _OPTIONS), read_settings(options.settings)
+    axes, settings = read_grid(options.grid), read_settings(options.settings)
+    asked = {**read_options(options, _OPTIONS), "observable": options.observable, "lyapunov": options.lyapunov}
     if options.tolerance is not None:
         asked["tolerance"] = read_number(options.tolerance, "--tolerance")
     data, picture = destinations(options)
@@ -32,66 +28,43 @@ def run_diagram(options: Namespace) -> int:
     from eqsolve.sweeping.diagram import phase_diagram
 
     model = load(options.model)
-    bar = Bar(options.quiet, count="point")
-    try:
-        found = phase_diagram(
-            model,
-            axes,
-            observable=options.observable,
-            lyapunov=options.lyapunov,
-            params=settings,
-            out=data,
-            progress=bar,
-            **asked,
-        )
-    except KeyboardInterrupt:
-        bar.clear()
-        if data is not None:
-            say(f"the finished points are kept in {data}.journal; the same command goes on from there")
-        raise
-    finally:
-        bar.close()
+    with Bar(options.quiet, count="point") as bar:
+        found = phase_diagram(model, axes, params=settings, out=data, progress=bar, **asked)
     deliver(options, found, lambda: "" if options.quiet else _text(found), None, picture)
     say_wrote(options, data)
     if found.status != "ok":
         complain(f"{found.status}; {found.message}")
-        return 1
-    return 0
+    return int(found.status != "ok")
 
 
-def _text(found: PhaseDiagram) -> str:
-    """Return the classes with their points, the reason of what is not decided, and the boundaries."""
-    took = clock(found.stats["seconds"])
-    classes, messages = found.classes.values.ravel(), found["message"].values.ravel()
-    counts = collections.Counter(classes)
+def _text(found: Any) -> str:
+    """Return the classes with their points and reasons, and the boundaries."""
+    told = list(zip(found.classes.values.ravel(), found["message"].values.ravel(), strict=True))
     rows = []
-    for name, count in counts.most_common():
-        reasons = dict.fromkeys(text for text, kind in zip(messages, classes, strict=True) if kind == name and text)
-        more = f" (and {len(reasons) - 1} other reasons)" if len(reasons) > 1 else ""
-        rows.append((name, f"{count} points", next(iter(reasons), "") + more))
-    blocks = [f"{found.model}: {found.stats['points']} points in {took}", lay_out(rows)]
-    points = found.boundaries
-    dims = [str(dim) for dim in found.classes.dims]
-    lines = []
-    for kind, count in collections.Counter(points["kind"].values).most_common():
+    for name, count in Counter(name for name, _ in told).most_common():
+        reasons = Counter(text for other, text in told if other == name and text).most_common()
+        more = f" (and {len(reasons) - 1} further reasons)" if len(reasons) > 1 else ""
+        rows.append((name, f"{count} points", reasons[0][0] + more if reasons else ""))
+    points, lines = found.boundaries, []
+    for kind, count in Counter(points["kind"].values).most_common():
         part = points.isel(boundary=points["kind"].values == kind)
-        ranges = [f"{dim} = {part[dim].values.min():.7g} .. {part[dim].values.max():.7g}" for dim in dims]
-        lines.append((kind, f"{count} points", ", ".join(ranges), f"± {part['error'].values.max():.1g}"))
-    blocks.append(f"boundaries\n{lay_out(lines)}" if lines else "no boundary was found")
-    return "\n\n".join(blocks)
+        ends = [f"{dim} = {part[dim].values.min():.7g} .. {part[dim].values.max():.7g}" for dim in found.classes.dims]
+        lines.append((kind, f"{count} points", ", ".join(ends), f"± {part['error'].values.max():.1g}"))
+    head = f"{found.model}: {found.stats['points']} points in {clock(found.stats['seconds'])}"
+    boundaries = f"boundaries\n{lay_out(lines)}" if lines else "no boundary was found"
+    return f"{head}\n\n{lay_out(rows)}\n\n{boundaries}"
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    kept = "write the diagram, and go on after a crash"
-    drawn = "draw the boundaries over one quantity in colours"
+    kept, drawn = "write the diagram, and go on after a crash", "draw the boundaries over a quantity in colours"
     add_shared(parser, _OPTIONS, settings="values that are the same everywhere", out=kept, plot=drawn)
-    about = "one axis or two: ranges FIRST:LAST:COUNT[:log] such as gain=0.5:3:40, or values such as D=0,0.1,0.5"
+    about = "one axis or two: FIRST:LAST:COUNT[:log] such as gain=0.5:3:40, or values such as D=0,0.1,0.5"
     add_several(parser, "--grid", "NAME=VALUES", about)
-    colours = "what is shown in colours: stability, lyapunov, or another number of the long run"
-    parser.add_argument("--observable", metavar="NAME", help=colours)
+    colour = "what is shown in colours: stability, lyapunov, or another number of the long run"
     chaos = "find a stationary state and its Lyapunov exponent at each point, to tell chaos"
-    parser.add_argument("--lyapunov", action="store_true", help=chaos)
     near = "how near boundaries are found, relative to the distance of neighbours; 1e-6 by default"
+    parser.add_argument("--observable", metavar="NAME", help=colour)
+    parser.add_argument("--lyapunov", action="store_true", help=chaos)
     parser.add_argument("--tolerance", metavar="R", help=near)
     parser.add_argument("--x", metavar="NAME", help="of the picture: the axis that runs across")
 

@@ -1,20 +1,16 @@
-"""`phase_diagram`: what the long run is over a grid of parameters, and lines where that changes, found as roots."""
+"""`phase_diagram`: what the long run is over a grid of parameters, and where that changes, by roots."""
 
-from __future__ import annotations
-
-import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from eqsolve.arguments import callback, checked, flag, number, offers, path, table, text
+from eqsolve.arguments import callback, checked, flag, number, path, table, text
 from eqsolve.compile.forms import FIXED_POINT
 from eqsolve.compile.tasks import make_task
 from eqsolve.compile.values import binder_of
@@ -30,22 +26,18 @@ from eqsolve.progress import clock, watching
 from eqsolve.results.diagram import MARK, PhaseDiagram
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
-from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
+from eqsolve.sweeping.axes import check_settings, is_axis, read_axes
 from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
 from eqsolve.sweeping.run import Answer, GridRun, Journal, finished, identify, kept, package, same_settings
 
 logger = logging.getLogger("eqsolve")
-
-UNDECIDED = "not decided"
-Place = tuple[float, dict[str, float]]
-"""A value of a parameter, and the unknowns of the fixed point there."""
+Place = tuple[float, dict[str, float]]  # a value of a parameter, and the unknowns of the fixed point there
 
 
 @documented
 @checked(
-    model=read_model, axes=table, observable=text, lyapunov=flag, tolerance=number, params=table,
-    executor=offers("submit", "a concurrent.futures executor"), out=path, progress=callback,
-)  # fmt: skip
+    model=read_model, axes=table, observable=text, lyapunov=flag, tolerance=number, out=path, progress=callback, params=table
+)
 def phase_diagram(
     model: Model | str,
     axes: Mapping[str, Any] | None = None,
@@ -53,7 +45,6 @@ def phase_diagram(
     observable: str | None = None,
     lyapunov: bool = False,
     tolerance: float = 1e-6,
-    executor: Executor | None = None,
     workers: Any = 1,
     out: str | os.PathLike[str] | None = None,
     rtol: float | None = None,
@@ -67,126 +58,85 @@ def phase_diagram(
     Parameters
     ----------
     model
-        A system or flow, whose fixed point at long times is derived and solved, or whose stationary state is found where none
-        is derived; or a ``FixedPoint``.
+        A system or flow, whose fixed point at long times is derived and solved, or whose stationary
+        state is found where none is derived; or a ``FixedPoint``.
     axes
-        Values by parameter, as in ``sweep``; shorter by keywords: ``phase_diagram(model, gain="0.5:3:40", D="0:1:30")``.
+        Values by parameter, as in ``sweep``: ``phase_diagram("noisy", gain="0.5:3:40", D="0:1:30")``.
     observable
-        The colour of the picture: any number of the fixed point, ``"stability"`` among them, or of the stationary state:
-        ``"lyapunov"``, an observable, ``"C0"`` for C at lag zero, ``"tau_C"``. What only the latter has costs one at each point.
+        The colour of the picture: a number of the fixed point such as ``"stability"``, or of the
+        stationary state, which is then found at each point: ``"lyapunov"``, ``"C0"`` for C at lag
+        zero, ``"tau_C"``, an observable.
     lyapunov
-        Whether a stationary state and its Lyapunov exponent are found at each point, to tell chaos from fluctuations.
+        Whether a stationary state and its Lyapunov exponent are found at each point, to tell chaos.
     tolerance
-        How near a boundary is found, relative to the distance of the neighbours on the grid between which it lies.
-    executor, workers, out, progress
+        How near a boundary is found, relative to the distance of the neighbours around it.
+    workers, out, progress
         As in ``sweep``: a diagram that was stopped goes on from the points kept beside ``out``.
     {options: budget}
     rtol
         Relative tolerance of stationary states, as in ``stationary``.
     params, **parameters
         Values that are the same everywhere; of ``parameters``, lists and ranges are axes.
-
-    Returns
-    -------
-    PhaseDiagram
-        ``diagram.classes``, ``diagram["stability"]`` and other values over the grid, ``diagram.boundaries``.
     """
     from eqsolve.passes.check.check import check, refuse_words
     from eqsolve.passes.routing import settable
-    from eqsolve.results.archive import check_name
     from eqsolve.results.provenance import describe
 
     began = time.perf_counter()
     assert isinstance(model, Model)
     check(model)
     refuse_words("phase_diagram", model, parameters, settable(model), ("axes", "workers"))
-    if out is not None:
-        check_name(out)
     more = {name: value for name, value in parameters.items() if is_axis(value)}
     fixed = {**(params or {}), **{name: it for name, it in parameters.items() if name not in more}}
     grid = read_axes(model, {**(axes or {}), **more})
     check_settings(model, grid, fixed)
     if len(grid) > 2 or not all(isinstance(value, float) for axis in grid for value in axis.labels):
         raise UsageError("a phase diagram has one axis or two, of numbers; set the other parameters")
-    if not 0 < tolerance < 1:
-        raise UsageError(f"tolerance must lie between 0 and 1, got {tolerance:g}")
-    settled, first = same_settings(model, fixed, lay_out_points(grid), grid)
-    rule = _rule(model, {**fixed, **first.settings}, observable, lyapunov, rtol, tolerance)
+    if not (0 < tolerance < 1 and isinstance(workers, int) and 1 <= workers <= 1024):
+        raise UsageError("tolerance lies between 0 and 1, and workers is a whole number from 1 to 1024")
+    points = lay_out_points(grid)
+    settled, first = same_settings(model, fixed, points, grid)
+    rule = LongRun.of(model, {**fixed, **first.settings}, observable, lyapunov, rtol, tolerance)
     options = Options.make(rtol=1e-3 if rtol is None else rtol, budget=budget, t_max=1.0)
     run = _Points(rule.limit or model, grid, fixed, options, progress, work=rule.at_point)
-    asked = [describe(model, 0)["signature"], observable, rule.states, rule.exponents, rtol, tolerance]
+    about = describe(model, 0)
+    asked = [about["signature"], observable, rule.states, rule.exponents, rtol, tolerance]
     identity = "" if out is None else identify(run, diagram=asked)
     if out is not None and isinstance(there := finished(out, identity), PhaseDiagram):
         return there
     aside = None if out is None else Path(out).with_name(Path(out).name + ".boundaries")
     with kept(out, identity) as journal, kept(aside, identity) as further:
         with watching(progress, count="point") as run.progress:
-            if rule.states and executor is None:
-                _forecast(run, lay_out_points(grid), journal, workers)
-            run.go(lay_out_points(grid, "rows" if rule.limit else ""), journal, executor, workers)
-            _search_again(run, journal, executor, workers)
+            if rule.states:
+                run.forecast(points[len(points) // 2], len(points) / workers, journal)
+            run.go(lay_out_points(grid, "rows" if rule.limit else ""), journal, None, workers)
+            if any(record["several"] for record in run.records.values()):  # neighbours lead to one only
+                for index in [index for index, it in run.records.items() if not it["searched"]]:
+                    del run.records[index]
+                    (journal.done if journal is not None else {}).pop(index, None)
+                run.go(points, journal, None, workers)
             edges = _Edges(run.model, grid, fixed, options, run.progress, work=rule.between)
-            points = edges.lay_out(run, rule)
-            edges.go(points, further, executor, workers)
-        _say_what_lies_beyond(run, edges)
+            edges.go(edges.lay_out(run, rule), further, None, workers)
+        edges.look_beyond(run)
         made = package(run, settled, time.perf_counter() - began, identity)
-        dims = tuple(axis.name for axis in grid)
-        records = [run.records[index]["class"] for index in range(run.total)]
-        classes = np.array(records, dtype=object).reshape(tuple(map(len, grid)))
-        table = made.dataset.assign_coords({"class": (dims, classes), **_boundary_columns(edges, dims)})
-        stats = {**made.stats, "boundary points": table.sizes.get("boundary", 0)}
-        stats["observable"] = observable or ("lyapunov" if rule.exponents else "")
+        names = tuple(axis.name for axis in grid)
+        classes = np.array([run.records[index]["class"] for index in range(run.total)], dtype=object)
+        columns = {"class": (names, classes.reshape(tuple(map(len, grid)))), **edges.columns(names)}
+        stats = {**made.stats, "observable": observable or ("lyapunov" if rule.exponents else "")}
         result = PhaseDiagram(
-            table, model=model.name, kind="diagram", status=made.status, message=made.message, params=settled,
-            stats=stats, provenance=describe(model, 0) | {"sweep": identity}, latex=made.latex,
+            made.dataset.assign_coords(columns), model=model.name, kind="diagram", status=made.status, stats=stats,
+            message=made.message, params=settled, provenance={**about, "sweep": identity}, latex=made.latex,
         )  # fmt: skip
         if out is not None:
             result.save(out)
         return result
 
 
-def _rule(
-    model: Model, settings: Mapping[str, Any], observable: str | None, lyapunov: bool, rtol: float | None, tolerance: float
-) -> LongRun:
-    """Return how points are judged: by a fixed point, stationary states, or both."""
-    limit: FixedPoint | None = model if isinstance(model, FixedPoint) else None
-    reason = why_not = ""
-    gaussian = False
-    if isinstance(model, System | Flow):
-        try:
-            limit = model.long_time()
-        except ModelError as error:
-            reason = str(error)
-        task = make_task(model, settings, None)
-        why_not, gaussian = why_not_stationary(task), not task.plan.why_not_gaussian()
-        if limit is None and why_not:
-            raise UsageError(f"there is no phase diagram: {reason}; nor is a stationary state looked for, since {why_not}")
-    elif limit is None:
-        raise UsageError(f"model `{model.name}` is a {model.kind}: there are phase diagrams of a System, Flow or FixedPoint")
-    system = model if isinstance(model, System | Flow) and not why_not else None
-    resting = [*(item.name for item in limit.unknowns), *limit.observables] if limit is not None else []
-    moving = ["lyapunov"] if system is not None else []
-    if system is not None:
-        declared = task.plan.model
-        assert isinstance(declared, System)
-        names = [head.name for head in declared.kernels]
-        moving += [*declared.observables, *(f"{name}0" for name in names), *(f"tau_{name}" for name in names)]
-    if lyapunov and system is None:
-        why = why_not or f"it is a {model.kind}"
-        raise UsageError(f"model `{model.name}` has no Lyapunov exponent: no stationary state is looked for, since {why}")
-    if observable is not None:
-        known = dict.fromkeys([*resting, *moving])
-        demand_known([observable], known, f"model `{model.name}` has no number `{{}}` at long times", "it has")
-    exponents = lyapunov or observable == "lyapunov"
-    states = limit is None or exponents or (observable is not None and observable not in resting)
-    return LongRun(system, limit, states, gaussian, exponents, rtol, tolerance)
-
-
 @dataclass(frozen=True)
 class LongRun:
     """How the long run is told at a point, and the place where it changes between two."""
 
-    system: System | Flow | None
+    system: System | Flow | None  # that has stationary states
     limit: FixedPoint | None
     states: bool  # whether stationary states are found everywhere
     gaussian: bool  # whether they cost little
@@ -194,34 +144,55 @@ class LongRun:
     rtol: float | None
     tolerance: float
 
+    @classmethod
+    def of(cls, model: Model, settings: Mapping[str, Any], observable: str | None, lyapunov: bool, *rest: Any) -> "LongRun":
+        """Return how points of a model are judged, where what is asked for can be had."""
+        limit, system, gaussian = (model if isinstance(model, FixedPoint) else None), None, False
+        reason = why_not = f"model `{model.name}` is a {model.kind}"
+        moving = []
+        if isinstance(model, System | Flow):
+            try:
+                limit = model.long_time()
+            except ModelError as error:
+                reason = str(error)
+            task = make_task(model, settings, None)
+            why_not, gaussian = why_not_stationary(task), not task.plan.why_not_gaussian()
+            system = None if why_not else model
+            names = [head.name for head in getattr(task.plan.model, "kernels", ())]
+            moving = [*task.plan.model.observables, *(f"{it}0" for it in names), *(f"tau_{it}" for it in names)]
+        if limit is None and system is None:
+            raise UsageError(f"there is no phase diagram: {reason}; nor is there a stationary state: {why_not}")
+        if lyapunov and system is None:
+            raise UsageError(f"model `{model.name}` has no Lyapunov exponent, since no stationary state: {why_not}")
+        resting = [*(it.name for it in limit.unknowns), *limit.observables] if limit is not None else []
+        known = [*resting, *(["lyapunov", *moving] if system is not None else [])]
+        wanted = [] if observable is None else [observable]
+        demand_known(wanted, known, f"model `{model.name}` has no number `{{}}` at long times", "it has")
+        exponents = lyapunov or observable == "lyapunov"
+        return cls(system, limit, limit is None or lyapunov or not set(wanted) <= set(resting), gaussian, exponents, *rest)
+
     def at_point(self, model: Model, settings: Mapping[str, Any], options: Options, start: Any) -> Answer:
-        """Return the class of a point, and its numbers."""
-        began = time.perf_counter()
-        record: Record = {"status": "ok", "message": "", "class": UNDECIDED, "values": {}, "errors": {}}
-        record |= {"solved": False, "searched": start is None, "several": False}  # {} says: the neighbour has none
-        try:
+        """Return the class of a point, and its numbers; of ``start``, {} says that the neighbour has no fixed point."""
+        record: Record = {"class": "not decided", "solved": False, "searched": start is None, "several": False}
+
+        def judge() -> None:
             if self.limit is not None:
                 self._rest(record, settings, start)
             if self.system is not None and (self.states or (self.gaussian and not record["solved"])):
                 self._state(record, settings, options)
-        except EqsolveError as error:
-            record["message"] = str(error)
-        except Exception as error:  # a defect at one point must not cost the others
-            record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
-        return record | {"seconds": time.perf_counter() - began}, None
 
-    def fixed_point(
-        self, settings: Mapping[str, Any], start: Mapping[str, float] | None, scans: int | None = None
-    ) -> FixedPointSolution:
+        return _timed(record, judge)
+
+    def fixed_point(self, settings: Mapping[str, Any], start: Any, scans: int | None = None) -> FixedPointSolution:
         """Return the fixed point, if its numbers are worth something."""
         assert self.limit is not None
         binder = binder_of(self.limit)
         at = binder.read({name: it for name, it in settings.items() if name in self.limit.settable})
         found = solve_problem(binder.plan(at).program(FIXED_POINT), at, start or None, scans=scans)
-        for item in self.limit.unknowns:
-            value, error = abs(found.values[item.name]), found.errors[item.name]
+        for name in [item.name for item in self.limit.unknowns]:
+            value, error = abs(found.values[name]), found.errors[name]
             if error > 1e-3 * value + 1e-12:
-                raise SolverError(f"the fixed point is not resolved: {item.name} = {value:.3g} ± {error:.1g}")
+                raise SolverError(f"the fixed point is not resolved: {name} = {value:.3g} ± {error:.1g}")
         return found
 
     def _rest(self, record: Record, settings: Mapping[str, Any], start: Any) -> None:
@@ -230,76 +201,77 @@ class LongRun:
         except SolverError as error:
             record |= {"message": str(error), "searched": True}
             return
-        record |= {"values": dict(found.values), "errors": dict(found.errors), "solved": True, "several": bool(found.others)}
-        every = [found.values, *found.others]
-        if "stability" not in found.values:
-            record["class"] = "several fixed points" if found.others else "fixed point"
-            return
-        stability, error = found.values["stability"], found.errors["stability"]
-        if sum(values["stability"] > 0 for values in every) > 1:
+        record |= {"values": dict(found.values), "errors": dict(found.errors), "solved": True}
+        record["several"] = bool(found.others)
+        every = [values.get("stability", np.inf) for values in (found.values, *found.others)]
+        if sum(value > 0 for value in every) > 1:
             record["class"] = "several fixed points"
-        elif abs(stability) <= error:
+        elif abs(every[0]) <= found.errors.get("stability", 0.0):
             record["message"] = "its stability is zero within its error"
+        elif every[0] == np.inf:
+            record |= {"class": "fixed point", "message": "its stability is not known"}
         else:
-            record["class"] = "still" if stability > 0 else "not at rest"
+            record["class"] = "still" if every[0] > 0 else "not at rest"
 
     def _state(self, record: Record, settings: Mapping[str, Any], options: Options) -> None:
-        assert self.system is not None
-        found = stationary(self.system, params=settings, rtol=self.rtol, budget=options.budget, progress=False)
+        found = self.stationary(settings, options)
         if found.grid is None:
             record["message"] = "; ".join(filter(None, [record["message"], found.message]))
             return
-        every = found.variables
-        for name in found._of_dims():
-            record["values"][name], record["errors"][name] = float(every[name].values), float(every[f"{name}_error"].values)
-        for name in found._of_dims("t"):
-            for part, key in (("values", name), ("errors", f"{name}_error")):
-                record[part][f"{name}0"] = float(every[key].values[0])
-        still = bool(found.source.still)
-        record |= {"class": "still" if still else "fluctuating", "message": found.message}
+        for name in found.names:
+            key = f"{name}0" if found.variables[name].dims else name
+            for part, entry in (("values", name), ("errors", f"{name}_error")):
+                record[part][key] = float(found.variables[entry].values.flat[0])
+        record |= {"class": "still" if found.source.still else "fluctuating", "message": found.message}
         if self.exponents:
             value, error = found.lyapunov()
             record["values"]["lyapunov"], record["errors"]["lyapunov"] = value, error
-            if not still and abs(value) <= error:
-                record |= {"class": UNDECIDED, "message": "its Lyapunov exponent is zero within its error"}
-            elif not still and value > 0:
-                record["class"] = "chaotic"
-        elif not still and not record["message"]:
+            if record["class"] == "fluctuating" and value > -error:
+                record["class"] = "chaotic" if value > error else "not decided"
+                record["message"] = "" if value > error else "its Lyapunov exponent is zero within its error"
+        elif record["class"] == "fluctuating":
             record["message"] = "whether it is chaotic was not asked for: lyapunov=True"
 
-    def between(self, model: Model, settings: Mapping[str, Any], options: Options, edge: Edge) -> Answer:
-        """Return where the long run changes between two neighbours, its error, and the kind of change."""
-        began = time.perf_counter()
-        record: Record = {"status": "ok", "message": "", "values": {}, "errors": {}, "kind": edge.kind}
-        width = self.tolerance * abs(edge.ends[1] - edge.ends[0])
-        try:
-            if edge.kind == "ends":
-                inside = 0 if edge.starts[0] else 1
-
-                def follow(place: float, start: dict[str, float], search: bool) -> dict[str, float]:
-                    found = self.fixed_point({**settings, edge.along: place}, start, None if search else 0)
-                    return {name: found.values[name] for name in start}
-
-                first = edge.ends[inside], edge.starts[inside]
-                before = edge.before if edge.before is not None else first
-                place, error, record["kind"] = _end_of(follow, before, first, edge.ends[1 - inside], width)
-            else:
-                place, error = _root(lambda p: self._indicator(edge, {**settings, edge.along: p}, options), edge.ends, width)
-            record["values"]["place"], record["errors"]["place"] = place, error
-        except EqsolveError as error:  # (no change of sign, say)
-            record["message"] = str(error)
-        except Exception as error:
-            record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
-        return record | {"seconds": time.perf_counter() - began}, None
-
-    def _indicator(self, edge: Edge, settings: Mapping[str, Any], options: Options) -> tuple[float, float]:
-        """Return the number whose sign tells the sides of a boundary apart, and its error."""
-        if edge.kind == "stability":
-            found = self.fixed_point(settings, edge.starts[0])
-            return found.values["stability"], found.errors["stability"]
+    def stationary(self, settings: Mapping[str, Any], options: Options) -> Any:
         assert self.system is not None
-        state = stationary(self.system, params=settings, rtol=self.rtol, budget=options.budget, progress=False)
-        return state.lyapunov()
+        return stationary(self.system, params=settings, rtol=self.rtol, budget=options.budget, progress=False)
+
+    def between(self, model: Model, settings: Mapping[str, Any], options: Options, edge: "Edge") -> Answer:
+        """Return where the long run changes between two neighbours, its error, and the kind of change."""
+        record: Record = {"kind": edge.kind}
+        width = self.tolerance * abs(edge.outside - edge.inside[0])
+
+        def fixed(place: float, start: Any, scans: int | None = None) -> FixedPointSolution:
+            return self.fixed_point({**settings, edge.along: place}, start, scans)
+
+        def indicator(place: float) -> tuple[float, float]:
+            if edge.kind == "stability":
+                found = fixed(place, edge.inside[1])
+                return found.values["stability"], found.errors["stability"]
+            value, error = self.stationary({**settings, edge.along: place}, options).lyapunov()
+            return value, error
+
+        def search() -> None:
+            if edge.kind == "ends":
+                place, error, record["kind"] = _end_of(lambda *how: dict(fixed(*how).values), edge, width)
+            else:
+                place, error = _root(indicator, edge.inside[0], edge.outside, width)
+            record["values"]["place"], record["errors"]["place"] = place, error
+
+        return _timed(record, search)
+
+
+def _timed(record: Record, work: Callable[[], None]) -> Answer:
+    """Do a piece of work on a record; what goes wrong is its message."""
+    began = time.perf_counter()
+    record |= {"status": "ok", "message": "", "values": {}, "errors": {}}
+    try:
+        work()
+    except EqsolveError as error:
+        record["message"] = str(error)
+    except Exception as error:  # a defect at one point must not cost the others
+        record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
+    return record | {"seconds": time.perf_counter() - began}, None
 
 
 @dataclass(frozen=True)
@@ -307,11 +279,11 @@ class Edge:
     """Two neighbours of a grid between which the long run changes, and what tells where."""
 
     along: str
-    kind: str  # "stability" or "lyapunov", which change sign; "ends" of a fixed point
-    ends: tuple[float, float]
-    starts: tuple[dict[str, float], dict[str, float]]  # the unknowns of the fixed point
+    kind: str  # "stability" or "lyapunov", which change sign; or a fixed point "ends"
+    inside: Place  # the one with a fixed point, if only one has
+    outside: float
+    before: Place  # the neighbour of the former on the other side, or itself
     indices: tuple[int, int]
-    before: Place | None = None  # the neighbour of that with a fixed point, on the other side
 
 
 @dataclass
@@ -321,6 +293,15 @@ class _Points(GridRun):
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         *others, start = super().arguments(point)
         return *others, {} if start is None and point.before is not None else start
+
+    def forecast(self, point: SweepPoint, count: float, journal: Journal | None) -> None:
+        """Find the state in the middle of the grid, and say how long all of them take if it is like them."""
+        if journal is None or not journal.done:
+            self.records[point.index], _ = self.work(*self.arguments(point))
+            if journal is not None:
+                journal.write(point.index, self.records[point.index])
+            if (total := self.records[point.index]["seconds"] * count) > 60:  # seconds
+                logger.warning("stationary states at all points: about %s, as one of them tells", clock(total))
 
 
 @dataclass
@@ -335,53 +316,60 @@ class _Edges(GridRun):
     def lay_out(self, run: GridRun, rule: LongRun) -> list[SweepPoint]:
         """Return a piece of work for every two neighbours between which the long run changes."""
         unknowns = [item.name for item in rule.limit.unknowns] if rule.limit is not None else []
-        made = []
-        for first, second, axis in _neighbours(run.axes):
-            records = run.records[first], run.records[second]
-            kind = _kind(*records, resting=rule.limit is not None)
-            if not kind:
-                continue
-            settings = run.points[first].settings
-            ends = float(settings[axis.name]), float(run.points[second].settings[axis.name])
-            starts = [_unknowns(it, unknowns) for it in records]
-            behind = first - (second - first) if starts[0] else second + (second - first)
-            before = None
-            if kind == "ends" and _in_line(run.axes, axis, (first, second), behind):
-                values = _unknowns(run.records[behind], unknowns)
-                before = (float(run.points[behind].settings[axis.name]), values) if values else None
-            self.edges.append(Edge(axis.name, kind, ends, (starts[0], starts[1]), (first, second), before))
-            made.append(SweepPoint(len(made), settings))
-        return made
+        indices = np.arange(run.total).reshape(tuple(map(len, run.axes)))
+        for place, axis in enumerate(run.axes):
+            for line in np.moveaxis(indices, place, -1).reshape(-1, len(axis)).tolist():
+                records = [run.records[index] for index in line]
+                places: list[Place] = [
+                    (float(value), {name: it["values"][name] for name in unknowns if it["solved"]})
+                    for value, it in zip(axis.labels, records, strict=True)
+                ]
+                for k in range(len(line) - 1):
+                    if kind := _kind(records[k], records[k + 1], resting=bool(unknowns)):
+                        inner, outer, behind = (k, k + 1, k - 1) if places[k][1] else (k + 1, k, k + 2)
+                        solved = 0 <= behind < len(line) and places[behind][1]
+                        before = places[behind if solved else inner]
+                        ends = places[inner], places[outer][0], before
+                        self.edges.append(Edge(axis.name, kind, *ends, (line[k], line[k + 1])))
+        return [SweepPoint(index, run.points[edge.indices[0]].settings) for index, edge in enumerate(self.edges)]
 
+    def look_beyond(self, run: GridRun) -> None:
+        """Call points without a fixed point unbounded where it grows without bound on all ways there."""
+        from scipy.ndimage import label
 
-def _unknowns(record: Record, names: list[str]) -> dict[str, float]:
-    return {name: record["values"][name] for name in names if record["solved"]}
+        records = [run.records[index] for index in range(run.total)]
+        unknown = np.array([not it["solved"] and it["class"] == "not decided" for it in records])
+        regions = label(unknown.reshape(tuple(map(len, run.axes))))[0].ravel()
+        ways: dict[int, dict[str, str]] = {}
+        for index, edge in enumerate(self.edges):
+            if edge.kind == "ends":
+                found = self.records[index]
+                place = f"{edge.along} = {found['values'].get('place', np.nan):.6g}"
+                ways.setdefault(max(regions[list(edge.indices)]), {})[found["kind"]] = place
+        for record, region in zip(records, regions, strict=True):
+            if region and [*ways.get(region, ())] == ["grows"]:
+                where = ways[region]["grows"]
+                record |= {"class": "unbounded", "message": f"the fixed point grows without bound, as at {where}"}
+            elif region and region in ways:
+                kind, where = next(pair for pair in ways[region].items() if pair[0] != "grows")
+                record["message"] = f"the fixed point {kind} at {where}; {record['message']}"
 
-
-def _in_line(axes: tuple[Axis, ...], axis: Axis, pair: tuple[int, int], third: int) -> bool:
-    """Whether a point of the grid lies on the same line along an axis as two neighbours."""
-    place, shape = axes.index(axis), tuple(map(len, axes))
-    if not 0 <= third < int(np.prod(shape)):
-        return False
-    cells = [np.unravel_index(index, shape) for index in (*pair, third)]
-    return all(len({cell[k] for cell in cells}) == 1 for k in range(len(shape)) if k != place)
-
-
-def _neighbours(axes: tuple[Axis, ...]) -> Iterator[tuple[int, int, Axis]]:
-    shape = tuple(map(len, axes))
-    for cell in itertools.product(*map(range, shape)):
-        for place, axis in enumerate(axes):
-            if cell[place] + 1 < shape[place]:
-                other = tuple(at + (k == place) for k, at in enumerate(cell))
-                yield int(np.ravel_multi_index(cell, shape)), int(np.ravel_multi_index(other, shape)), axis
+    def columns(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Return the points of all boundaries, by columns."""
+        rows: list[dict[str, Any]] = []
+        for index, edge in enumerate(self.edges):
+            if "place" in (record := self.records[index])["values"]:
+                places = {**self.points[index].settings, edge.along: record["values"]["place"]}
+                error = {"error": record["errors"]["place"]}
+                rows.append({**places, **error, "along": edge.along, "kind": record["kind"]})
+        kinds = {**dict.fromkeys((*names, "error"), float), "along": object, "kind": object}
+        return {MARK + key: ("boundary", np.array([row[key] for row in rows], kind)) for key, kind in kinds.items()}
 
 
 def _kind(one: Record, other: Record, *, resting: bool) -> str:
     """Return what tells where the long run changes between two points; nothing where it does not."""
-    signs = {
-        name: one["values"][name] * other["values"][name] <= 0
-        for name in ("stability", "lyapunov") if name in one["values"] and name in other["values"]
-    }  # fmt: skip
+    pairs = [(name, one["values"].get(name), other["values"].get(name)) for name in ("stability", "lyapunov")]
+    signs = {name: a * b <= 0 for name, a, b in pairs if a is not None and b is not None}
     if signs.get("stability"):
         return "stability"
     if resting and one["solved"] != other["solved"]:
@@ -390,8 +378,8 @@ def _kind(one: Record, other: Record, *, resting: bool) -> str:
     return "lyapunov" if signs.get("lyapunov", moving and not signs) else ""
 
 
-def _root(function: Callable[[float], tuple[float, float]], ends: tuple[float, float], width: float) -> tuple[float, float]:
-    """Return the root of a number that changes sign, and its error; half of what is left where the number cannot be had."""
+def _root(function: Callable[[float], tuple[float, float]], one: float, other: float, width: float) -> tuple[float, float]:
+    """Return the root of a number that changes sign, and its error: half of what is left where it cannot be had."""
     from scipy.optimize import brentq
 
     seen: dict[float, tuple[float, float]] = {}
@@ -401,131 +389,50 @@ def _root(function: Callable[[float], tuple[float, float]], ends: tuple[float, f
         return seen[place][0]
 
     try:
-        root = float(brentq(value, *ends, xtol=width / 2))
+        root = float(brentq(value, one, other, xtol=width / 2))
     except ValueError:
         raise SolverError("the indicator has the same sign at both neighbours") from None
     except EqsolveError:
         if len(seen) < 2:
             raise
-        low, high = (
-            min((p for p in seen if (seen[p][0] > 0) is side), key=lambda p: abs(seen[p][0])) for side in (True, False)
-        )
-        return (low + high) / 2, abs(high - low) / 2
+        above, below = ([p for p in seen if (seen[p][0] > 0) is side] for side in (True, False))
+        gap, root = min((abs(p - q), (p + q) / 2) for p in above for q in below)
+        return root, gap / 2
     (a, (u, doubt)), (b, (v, _)) = sorted(seen.items(), key=lambda item: abs(item[0] - root))[:2]
     return root, width / 2 + (doubt * abs((b - a) / (v - u)) if v != u else abs(b - a))
 
 
-def _end_of(
-    follow: Callable[[float, dict[str, float], bool], dict[str, float]],
-    before: Place,
-    first: Place,
-    beyond: float,
-    width: float,
-) -> tuple[float, float, str]:
+def _end_of(solve: Callable[..., dict[str, float]], edge: Edge, width: float) -> tuple[float, float, str]:
     """Follow a fixed point to where there is none; return the place, its error, and how it ends.
 
     What grows or vanishes there is extrapolated, itself or its reciprocal, by a straight line to zero.
     """
-    (here, values), outside = first, beyond
-    guess: float | None = None
+    (here, values), before, beyond = edge.inside, edge.before, edge.outside
     while True:
-        near = [] if before[0] == here else _zeros(before, (here, values), beyond)
-        guess = max(near, key=lambda place: abs(place - here), default=None)
-        trial, ahead = (here + beyond) / 2, values
-        if guess is not None:  # powers of the distance to the guess
-            if abs(guess - here) <= width:
-                break
-            trial, power = here + 0.9 * (guess - here), np.log(0.1) / np.log((guess - here) / (guess - before[0]))
+        sizes = [(abs(before[1][name]), abs(it)) for name, it in values.items() if it and before[1][name]]
+        sizes += [(1 / was, 1 / now) for was, now in sizes]
+        zeros = [here + (here - before[0]) * now / (was - now) for was, now in sizes if now < was]
+        zeros = [place for place in zeros if min(here, beyond) < place < max(here, beyond)]
+        guess = max(zeros, key=lambda place: abs(place - here), default=None)
+        narrow = abs(beyond - here) <= width
+        trial, ahead = (beyond if narrow else (here + beyond) / 2), values
+        if guess is not None and abs(guess - here) <= width:
+            break
+        if guess is not None and not narrow:  # as powers of the distance to the guess
+            trial = here + 0.9 * (guess - here)
+            power = np.log(0.1) / np.log((guess - here) / (guess - before[0]))
             grown = {name: it / before[1][name] for name, it in values.items() if it * before[1][name] > 0}
             ahead = {name: it * grown.get(name, 1.0) ** power for name, it in values.items()}
-        narrow = abs(beyond - here) <= width
         try:
-            found = follow(beyond if narrow else trial, ahead, narrow)
+            found = solve(trial, ahead, None if narrow else 0)
         except SolverError:
             if narrow:
                 break
             beyond = trial
             continue
-        before, (here, values) = (here, values), (beyond if narrow else trial, found)
-        beyond = outside if narrow else beyond  # a search has found more than a start led to
-    ratios = [abs(values[name] / it) for name, it in first[1].items() if it]
+        before, (here, values) = (here, values), (trial, {name: found[name] for name in values})
+        beyond = edge.outside if narrow else beyond  # the search has found more than the start led to
+    ratios = [abs(values[name] / it) for name, it in edge.inside[1].items() if it]
     how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
     place = (here + beyond) / 2 if guess is None else guess
     return place, abs(place - here), how
-
-
-def _zeros(before: Place, now: Place, beyond: float) -> list[float]:
-    """Return where unknowns or their reciprocals vanish if they go on as they went, short of a place."""
-    found = []
-    for name, value in now[1].items():
-        was = abs(before[1][name])
-        for last, this in ((was, abs(value)), (1 / was if was else 0.0, 1 / abs(value) if value else 0.0)):
-            if this < last:
-                place = now[0] + (now[0] - before[0]) * this / (last - this)
-                if min(now[0], beyond) < place < max(now[0], beyond):
-                    found.append(place)
-    return found
-
-
-def _forecast(run: GridRun, points: list[SweepPoint], journal: Journal | None, workers: int) -> None:
-    """Find the stationary state in the middle of the grid, and say how long all of them take if it does."""
-    if journal is not None and journal.done:
-        return
-    point = points[len(points) // 2]
-    record, _ = run.work(run.model, {**run.fixed, **point.settings}, run.options, None)
-    run.records[point.index] = record
-    if journal is not None:
-        journal.write(point.index, record)
-    total = record["seconds"] * (len(points) - 1) / workers
-    if total > 60:  # seconds
-        logger.warning("%d stationary states, %.2g s for the first: about %s", len(points), record["seconds"], clock(total))
-
-
-def _search_again(run: GridRun, journal: Journal | None, executor: Executor | None, workers: int) -> None:
-    """Search everywhere for all fixed points where one search has found several: neighbours lead to one only."""
-    if any(record["several"] for record in run.records.values()):
-        for index in [index for index, record in run.records.items() if not record["searched"]]:
-            del run.records[index]
-            if journal is not None:
-                journal.done.pop(index, None)
-        run.go(lay_out_points(run.axes), journal, executor, workers)
-
-
-def _say_what_lies_beyond(run: GridRun, edges: _Edges) -> None:
-    """Call points without a fixed point unbounded where it grows without bound on all ways there."""
-    from scipy.ndimage import label
-
-    shape = tuple(map(len, run.axes))
-    open_ones = [not run.records[k]["solved"] and run.records[k]["class"] == UNDECIDED for k in range(run.total)]
-    regions = label(np.array(open_ones).reshape(shape))[0].ravel()
-    ways: dict[int, list[tuple[str, str]]] = {}
-    for index, edge in enumerate(edges.edges):
-        if edge.kind == "ends" and (region := int(max(regions[k] for k in edge.indices))):
-            record = edges.records[index]
-            place = f"{edge.along} = {record['values'].get('place', np.nan):.6g}"
-            ways.setdefault(region, []).append((record["kind"], place))
-    for index, region in enumerate(regions):
-        if region and (found := ways.get(int(region))):
-            record = run.records[index]
-            if {kind for kind, _ in found} == {"grows"}:
-                record |= {"class": "unbounded", "message": f"the fixed point grows without bound, as at {found[0][1]}"}
-            else:
-                kind, place = next(pair for pair in found if pair[0] != "grows")
-                record["message"] = f"the fixed point {kind} at {place}, at finite numbers; {record['message']}"
-
-
-def _boundary_columns(edges: _Edges, dims: tuple[str, ...]) -> dict[str, Any]:
-    """Return the points of all boundaries by columns."""
-    rows = []
-    for index, (point, edge) in enumerate(zip(edges.points, edges.edges, strict=True)):
-        record = edges.records[index]
-        if "place" in record["values"]:
-            places = {**point.settings, edge.along: record["values"]["place"]}
-            rows.append((*(float(places[dim]) for dim in dims), record["errors"]["place"], edge.along, record["kind"]))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * (len(dims) + 3)
-    kinds = [*[float] * (len(dims) + 1), object, object]
-    names = [*dims, "error", "along", "kind"]
-    return {
-        MARK + name: ("boundary", np.array(column, dtype=kind))
-        for name, column, kind in zip(names, columns, kinds, strict=True)
-    }  # fmt: skip

@@ -38,7 +38,8 @@ class _Doubt:
 def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
     """Return starts near all solutions found by a scan of the unknowns' domains with few quadrature nodes.
 
-    Wider scans follow where one finds nothing, unless fewer are asked for; before the last ones, and after all of them, doubtful starts are tried.
+    Wider scans follow where one finds nothing, unless fewer are asked for; before the last ones, and after all of them,
+    doubtful starts are tried.
     """
     if not problem.plan.unknowns:
         return [(np.zeros(0), None)]
