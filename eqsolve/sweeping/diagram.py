@@ -288,10 +288,12 @@ class Edge:
 
 @dataclass
 class _Points(GridRun):
-    """The points of a diagram; each knows whether its neighbour has a fixed point."""
+    """The points of a diagram; each knows whether its neighbour has a fixed point. The last of a row is searched for all."""
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         *others, start = super().arguments(point)
+        if start is not None and (point.index + 1) % len(self.axes[-1]) == 0:
+            return *others, None
         return *others, {} if start is None and point.before is not None else start
 
     def forecast(self, point: SweepPoint, count: float, journal: Journal | None) -> None:
@@ -416,7 +418,7 @@ def _end_of(solve: Callable[..., dict[str, float]], edge: Edge, width: float) ->
         guess = max(zeros, key=lambda place: abs(place - here), default=None)
         narrow = abs(beyond - here) <= width
         trial, ahead = (beyond if narrow else (here + beyond) / 2), values
-        if guess is not None and abs(guess - here) <= width:
+        if guess is not None and 4 * abs(guess - here) <= width:  # the line is that of a power up to the fifth
             break
         if guess is not None and not narrow:  # as powers of the distance to the guess
             trial = here + 0.9 * (guess - here)
@@ -435,4 +437,4 @@ def _end_of(solve: Callable[..., dict[str, float]], edge: Edge, width: float) ->
     ratios = [abs(values[name] / it) for name, it in edge.inside[1].items() if it]
     how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
     place = (here + beyond) / 2 if guess is None else guess
-    return place, abs(place - here), how
+    return place, abs(place - here) * (1 if guess is None else 4), how
