@@ -115,6 +115,8 @@ def phase_diagram(
                     del run.records[index]
                     (journal.done if journal is not None else {}).pop(index, None)
                 run.go(points, journal, None, workers)
+            if rule.limit is not None:
+                run.lead_on(rule.limit)
             edges = _Edges(run.model, grid, fixed, options, run.progress, work=rule.between)
             edges.go(edges.lay_out(run, rule), further, None, workers)
         edges.look_beyond(run)
@@ -171,13 +173,15 @@ class LongRun:
         exponents = lyapunov or observable == "lyapunov"
         return cls(system, limit, limit is None or lyapunov or not set(wanted) <= set(resting), gaussian, exponents, *rest)
 
-    def at_point(self, model: Model, settings: Mapping[str, Any], options: Options, start: Any) -> Answer:
+    def at_point(
+        self, model: Model, settings: Mapping[str, Any], options: Options, start: Any, scans: int | None = None
+    ) -> Answer:
         """Return the class of a point, and its numbers; of ``start``, {} says that the neighbour has no fixed point."""
         record: Record = {"class": "not decided", "solved": False, "searched": start is None, "several": False}
 
         def judge() -> None:
             if self.limit is not None:
-                self._rest(record, settings, start)
+                self._rest(record, settings, start, 1 if start == {} else scans)
             if self.system is not None and (self.states or (self.gaussian and not record["solved"])):
                 self._state(record, settings, options)
 
@@ -195,9 +199,9 @@ class LongRun:
                 raise SolverError(f"the fixed point is not resolved: {name} = {value:.3g} ± {error:.1g}")
         return found
 
-    def _rest(self, record: Record, settings: Mapping[str, Any], start: Any) -> None:
+    def _rest(self, record: Record, settings: Mapping[str, Any], start: Any, scans: int | None) -> None:
         try:
-            found = self.fixed_point(settings, start, 1 if start == {} else None)
+            found = self.fixed_point(settings, start, scans)
         except SolverError as error:
             record |= {"message": str(error), "searched": True}
             return
@@ -296,6 +300,20 @@ class _Points(GridRun):
             return *others, None
         return *others, {} if start is None and point.before is not None else start
 
+    def lead_on(self, limit: FixedPoint) -> None:
+        """Try points whose search has found nothing again, from all neighbours that have a fixed point."""
+        indices = np.arange(self.total).reshape(tuple(map(len, self.axes)))
+        pairs = {pair for k in range(indices.ndim) for line in np.moveaxis(indices, k, -1).reshape(-1, indices.shape[k]).tolist()
+                 for pair in zip((*line[1:], *line[:-1]), (*line[:-1], *line[1:]), strict=True)}  # fmt: skip
+        while ready := [pair for pair in pairs if self.records[pair[0]]["solved"] and not self.records[pair[1]]["solved"]]:
+            for known, index in ready:
+                pairs.remove((known, index))
+                if not self.records[index]["solved"]:
+                    start = {item.name: self.records[known]["values"][item.name] for item in limit.unknowns}
+                    settings = {**self.fixed, **self.points[index].settings}
+                    record, _ = self.work(self.model, settings, self.options, start, 0)
+                    self.records[index] = record if record["solved"] else self.records[index]
+
     def forecast(self, point: SweepPoint, count: float, journal: Journal | None) -> None:
         """Find the state in the middle of the grid, and say how long all of them take if it is like them."""
         if journal is None or not journal.done:
@@ -344,9 +362,9 @@ class _Edges(GridRun):
         regions = label(unknown.reshape(tuple(map(len, run.axes))))[0].ravel()
         ways: dict[int, dict[str, str]] = {}
         for index, edge in enumerate(self.edges):
-            if edge.kind == "ends":
-                found = self.records[index]
-                place = f"{edge.along} = {found['values'].get('place', np.nan):.6g}"
+            found = self.records[index]
+            if edge.kind == "ends" and found["values"]:
+                place = f"{edge.along} = {found['values']['place']:.6g}"
                 ways.setdefault(max(regions[list(edge.indices)]), {})[found["kind"]] = place
         for record, region in zip(records, regions, strict=True):
             if region and [*ways.get(region, ())] == ["grows"]:
@@ -432,6 +450,8 @@ def _end_of(solve: Callable[..., dict[str, float]], edge: Edge, width: float) ->
                 break
             beyond = trial
             continue
+        if trial == edge.outside:
+            raise SolverError("there is a fixed point at both ends")
         before, (here, values) = (here, values), (trial, {name: found[name] for name in values})
         beyond = edge.outside if narrow else beyond  # the search has found more than the start led to
     ratios = [abs(values[name] / it) for name, it in edge.inside[1].items() if it]

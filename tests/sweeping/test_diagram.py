@@ -123,7 +123,9 @@ def test_noise_suppresses_chaos_where_a_ground_state_says() -> None:
         c = np.where(np.abs(lags) < last, path.sol(np.minimum(np.abs(lags), last))[0], 0.0)
         table = np.linspace(-1e-3, start, 400)
         well = np.interp(c, table, [mean(lambda u: np.cosh(u) ** -2.0, start, value) for value in table])
-        ground = eigh_tridiagonal(2 / step**2 - gain**2 * well, np.full(len(lags) - 1, -1 / step**2), select="i", select_range=(0, 0))
+        ground = eigh_tridiagonal(
+            2 / step**2 - gain**2 * well, np.full(len(lags) - 1, -1 / step**2), select="i", select_range=(0, 0)
+        )
         return -1 + float(np.sqrt(-ground[0][0]))
 
     assert brentq(exponent, 0.1, 0.5, xtol=1e-5) == pytest.approx(place[0], abs=1e-3)
@@ -226,7 +228,18 @@ def test_bad_input_is_told(words: list[str], said: str, capsys: pytest.CaptureFi
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, picture = tmp_path / "d.nc", tmp_path / "d.png"
-    words = ["diagram", "lotka_volterra", "--grid", "sigma=1:1.8:3", "--set", "mu=4", "--out", str(out), "--plot", str(picture)]
+    words = [
+        "diagram",
+        "lotka_volterra",
+        "--grid",
+        "sigma=1:1.8:3",
+        "--set",
+        "mu=4",
+        "--out",
+        str(out),
+        "--plot",
+        str(picture),
+    ]
     assert main(words) == 0
     told = capsys.readouterr().out
     assert "still" in told
