@@ -1,8 +1,8 @@
 """Phases of the random Lotka–Volterra model: one fixed point, many attractors, unbounded growth.
 
-Colours: the stability of the cavity fixed point, derived from the dynamics. It is lost at σ = √2 (γ = 0), beyond which there are
-many attractors. Dashed: where the mean abundance diverges, μ = −w/w₁(w) with σ²w₂(w) = 1 and w_k = ⟨(z + w)₊ᵏ⟩ (Bunin 2017); right
-of √2 this is that of a fixed point which is not stable.
+Colours: the stability of the cavity fixed point, derived from the dynamics. It is lost at σ = √2 (γ = 0), beyond which there
+are many attractors. Dashed: where the mean abundance diverges, μ = −w/w₁(w) with σ²w₂(w) = 1 and w_k = ⟨(z + w)₊ᵏ⟩ (Bunin
+2017); right of √2 this is that of a fixed point which is not stable.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """`phase_diagram`: what the long run is over a grid of parameters, and where that changes, by roots."""
 
+import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from eqsolve.progress import clock, watching
 from eqsolve.results.diagram import MARK, PhaseDiagram
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
-from eqsolve.sweeping.axes import check_settings, is_axis, read_axes
+from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
 from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
 from eqsolve.sweeping.run import Answer, GridRun, Journal, finished, identify, kept, package, same_settings
 
@@ -302,13 +303,15 @@ class _Points(GridRun):
 
     def lead_on(self, limit: FixedPoint) -> None:
         """Try points whose search has found nothing again, from all neighbours that have a fixed point."""
-        indices = np.arange(self.total).reshape(tuple(map(len, self.axes)))
-        pairs = {pair for k in range(indices.ndim) for line in np.moveaxis(indices, k, -1).reshape(-1, indices.shape[k]).tolist()
-                 for pair in zip((*line[1:], *line[:-1]), (*line[:-1], *line[1:]), strict=True)}  # fmt: skip
-        while ready := [pair for pair in pairs if self.records[pair[0]]["solved"] and not self.records[pair[1]]["solved"]]:
+        pairs = {
+            pair for _, line in _lines(self)
+            for pair in (*itertools.pairwise(line), *itertools.pairwise(line[::-1]))
+        }  # fmt: skip
+        solved = lambda index: self.records[index]["solved"]  # noqa: E731
+        while ready := [pair for pair in pairs if solved(pair[0]) and not solved(pair[1])]:
             for known, index in ready:
                 pairs.remove((known, index))
-                if not self.records[index]["solved"]:
+                if not solved(index):
                     start = {item.name: self.records[known]["values"][item.name] for item in limit.unknowns}
                     settings = {**self.fixed, **self.points[index].settings}
                     record, _ = self.work(self.model, settings, self.options, start, 0)
@@ -336,22 +339,20 @@ class _Edges(GridRun):
     def lay_out(self, run: GridRun, rule: LongRun) -> list[SweepPoint]:
         """Return a piece of work for every two neighbours between which the long run changes."""
         unknowns = [item.name for item in rule.limit.unknowns] if rule.limit is not None else []
-        indices = np.arange(run.total).reshape(tuple(map(len, run.axes)))
-        for place, axis in enumerate(run.axes):
-            for line in np.moveaxis(indices, place, -1).reshape(-1, len(axis)).tolist():
-                records = [run.records[index] for index in line]
-                places: list[Place] = [
-                    (float(value), {name: it["values"][name] for name in unknowns if it["solved"]})
-                    for value, it in zip(axis.labels, records, strict=True)
-                ]
-                for k in range(len(line) - 1):
-                    if kind := _kind(records[k], records[k + 1], resting=bool(unknowns)):
-                        inner, outer, behind = (k, k + 1, k - 1) if places[k][1] else (k + 1, k, k + 2)
-                        solved = 0 <= behind < len(line) and places[behind][1]
-                        before = places[behind if solved else inner]
-                        ends = places[inner], places[outer][0], before
-                        self.edges.append(Edge(axis.name, kind, *ends, (line[k], line[k + 1])))
-        return [SweepPoint(index, run.points[edge.indices[0]].settings) for index, edge in enumerate(self.edges)]
+        for axis, line in _lines(run):
+            records = [run.records[index] for index in line]
+            places: list[Place] = [
+                (float(value), {name: it["values"][name] for name in unknowns if it["solved"]})
+                for value, it in zip(axis.labels, records, strict=True)
+            ]
+            for k in range(len(line) - 1):
+                if kind := _kind(records[k], records[k + 1], resting=bool(unknowns)):
+                    inner, outer, behind = (k, k + 1, k - 1) if places[k][1] else (k + 1, k, k + 2)
+                    solved = 0 <= behind < len(line) and places[behind][1]
+                    ends = places[inner], places[outer][0], places[behind if solved else inner]
+                    self.edges.append(Edge(axis.name, kind, *ends, (line[k], line[k + 1])))
+        settings = [run.points[edge.indices[0]].settings for edge in self.edges]
+        return [SweepPoint(index, it) for index, it in enumerate(settings)]
 
     def look_beyond(self, run: GridRun) -> None:
         """Call points without a fixed point unbounded where it grows without bound on all ways there."""
@@ -384,6 +385,13 @@ class _Edges(GridRun):
                 rows.append({**places, **error, "along": edge.along, "kind": record["kind"]})
         kinds = {**dict.fromkeys((*names, "error"), float), "along": object, "kind": object}
         return {MARK + key: ("boundary", np.array([row[key] for row in rows], kind)) for key, kind in kinds.items()}
+
+
+def _lines(run: GridRun) -> Iterator[tuple[Axis, list[int]]]:
+    """Yield the lines of a grid along each axis, as indices of points."""
+    indices = np.arange(run.total).reshape(tuple(map(len, run.axes)))
+    for place, axis in enumerate(run.axes):
+        yield from ((axis, line.tolist()) for line in np.moveaxis(indices, place, -1).reshape(-1, len(axis)))
 
 
 def _kind(one: Record, other: Record, *, resting: bool) -> str:
@@ -428,7 +436,7 @@ def _end_of(solve: Callable[..., dict[str, float]], edge: Edge, width: float) ->
     What grows or vanishes there is extrapolated, itself or its reciprocal, by a straight line to zero.
     """
     (here, values), before, beyond = edge.inside, edge.before, edge.outside
-    while True:
+    for _ in range(60):  # halves of the interval, and a few searches
         sizes = [(abs(before[1][name]), abs(it)) for name, it in values.items() if it and before[1][name]]
         sizes += [(1 / was, 1 / now) for was, now in sizes]
         zeros = [here + (here - before[0]) * now / (was - now) for was, now in sizes if now < was]
@@ -454,6 +462,8 @@ def _end_of(solve: Callable[..., dict[str, float]], edge: Edge, width: float) ->
             raise SolverError("there is a fixed point at both ends")
         before, (here, values) = (here, values), (trial, {name: found[name] for name in values})
         beyond = edge.outside if narrow else beyond  # the search has found more than the start led to
+    else:
+        raise SolverError(f"the fixed point cannot be followed to its end beyond {edge.along} = {here:.6g}")
     ratios = [abs(values[name] / it) for name, it in edge.inside[1].items() if it]
     how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
     place = (here + beyond) / 2 if guess is None else guess

@@ -253,7 +253,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_killed_diagram_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "d.nc"
-    code = f"import eqsolve; eqsolve.phase_diagram('lotka_volterra', sigma='0.5:2:12', mu=[1, 4], out={str(out)!r}, progress=False)"
+    given = f"sigma='0.5:2:12', mu=[1, 4], out={str(out)!r}, progress=False"
+    code = f"import eqsolve; eqsolve.phase_diagram('lotka_volterra', {given})"
     child = subprocess.Popen([sys.executable, "-c", code], cwd=Path(eqsolve.__file__).parents[1])
     journal = tmp_path / "d.nc.journal"
     while not (journal.exists() and journal.read_bytes().count(b"\n") > 4):
