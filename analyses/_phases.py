@@ -32,5 +32,5 @@ def draw_over(data, model, name, label, **latex):
     limits = axes.get_xlim(), axes.get_ylim()
     axes.plot(data["line"], data["known"], "--", color="k", lw=1, label=label)
     axes.set(xlim=limits[0], ylim=limits[1])
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=7, facecolor="0.75")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=7, frameon=False)
     return figure

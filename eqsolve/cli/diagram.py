@@ -4,7 +4,14 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import Any
 
-from eqsolve.cli.options import add_several, add_shared, destinations, read_number, read_options, read_settings
+from eqsolve.cli.options import (
+    add_several,
+    add_shared,
+    destinations,
+    read_number,
+    read_options,
+    read_settings,
+)
 from eqsolve.cli.output import complain, deliver, lay_out, say_wrote
 from eqsolve.cli.sweep import read_grid
 from eqsolve.cli.verb import Verb
@@ -20,7 +27,11 @@ _OPTIONS = {
 def run_diagram(options: Namespace) -> int:
     """Classify every point of a grid and find the boundaries; exit code 1 says that some points failed."""
     axes, settings = read_grid(options.grid), read_settings(options.settings)
-    asked = {**read_options(options, _OPTIONS), "observable": options.observable, "lyapunov": options.lyapunov}
+    asked = {
+        **read_options(options, _OPTIONS),
+        "observable": options.observable,
+        "lyapunov": options.lyapunov,
+    }
     if options.tolerance is not None:
         asked["tolerance"] = read_number(options.tolerance, "--tolerance")
     data, picture = destinations(options)
@@ -56,7 +67,10 @@ def _text(found: Any) -> str:
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    kept, drawn = "write the diagram, and go on after a crash", "draw the boundaries over a quantity in colours"
+    kept, drawn = (
+        "write the diagram, and go on after a crash",
+        "draw the boundaries over a quantity in colours",
+    )
     add_shared(parser, _OPTIONS, settings="values that are the same everywhere", out=kept, plot=drawn)
     about = "one axis or two: FIRST:LAST:COUNT[:log] such as gain=0.5:3:40, or values such as D=0,0.1,0.5"
     add_several(parser, "--grid", "NAME=VALUES", about)

@@ -28,12 +28,12 @@ def plot_diagram(diagram: "PhaseDiagram", names: tuple[str, ...], **given: Any) 
     dims = [str(dim) for dim in diagram.classes.dims]
     axes = plot_sweep(diagram, names, replace(ways, kind="map" if len(dims) == 2 else None))
     dims.sort(key=lambda dim: dim != ways.x)
-    points, lines = diagram.boundaries, ("white", *COLOURS[1:5])
-    for (kind, word), colour in zip(_WORDS.items(), lines, strict=True):
+    points = diagram.boundaries
+    for (kind, word), colour in zip(_WORDS.items(), COLOURS[1:6], strict=True):
         part = points.isel(boundary=points["kind"].values == kind)
         if len(dims) == 1:
             for place in part[dims[0]].values:
-                axes.axvline(place, color=colour.replace("white", "0.3"), lw=LINE, ls="--", label=word)
+                axes.axvline(place, color=colour, lw=LINE, ls="--", label=word)
                 word = None
         elif part.sizes["boundary"]:
             pieces = _pieces(diagram, [part[dim].values for dim in dims], dims)
@@ -45,15 +45,17 @@ def plot_diagram(diagram: "PhaseDiagram", names: tuple[str, ...], **given: Any) 
         box = {"boxstyle": "round,pad=0.2", "fc": "white", "alpha": 0.75, "lw": 0}
         axes.text(*place, name, fontsize=8, ha="center", va="center", bbox=box)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=8, facecolor="0.75")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=8, frameon=False)
     return axes
 
 
 def _pieces(diagram: "PhaseDiagram", columns: list[Any], dims: list[str]) -> Any:
-    """Return lines between those points of a boundary that are not farther apart than neighbours of the grid."""
+    """Return lines between points in or beside one cell of the grid that have no other between them."""
     grids = [np.sort(diagram.dataset[dim].values) for dim in dims]
     cells = [np.interp(it, grid, np.arange(len(grid))) for it, grid in zip(columns, grids, strict=True)]
-    far = np.maximum(*(np.abs(np.subtract.outer(it, it)) for it in cells))
-    near = np.argwhere(np.triu(far <= 1 + 1e-9, 1))
+    apart = [np.abs(np.subtract.outer(it, it)) for it in cells]
+    far = np.hypot(*apart)
+    between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]
+    near = np.argwhere(np.triu((np.maximum(*apart) <= 1 + 1e-9) & ~np.any(between, axis=0), 1))
     gaps = np.full((len(near), 1), np.nan)
     return [np.hstack([column[near], gaps]).ravel() for column in columns]

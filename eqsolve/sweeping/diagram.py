@@ -29,7 +29,16 @@ from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
 from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
 from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
-from eqsolve.sweeping.run import Answer, GridRun, Journal, finished, identify, kept, package, same_settings
+from eqsolve.sweeping.run import (
+    Answer,
+    GridRun,
+    Journal,
+    finished,
+    identify,
+    kept,
+    package,
+    same_settings,
+)
 
 logger = logging.getLogger("eqsolve")
 Place = tuple[float, dict[str, float]]  # a value of a parameter, and the unknowns of the fixed point there
@@ -37,7 +46,14 @@ Place = tuple[float, dict[str, float]]  # a value of a parameter, and the unknow
 
 @documented
 @checked(
-    model=read_model, axes=table, observable=text, lyapunov=flag, tolerance=number, out=path, progress=callback, params=table
+    model=read_model,
+    axes=table,
+    observable=text,
+    lyapunov=flag,
+    tolerance=number,
+    out=path,
+    progress=callback,
+    params=table,
 )
 def phase_diagram(
     model: Model | str,
@@ -148,7 +164,14 @@ class LongRun:
     tolerance: float
 
     @classmethod
-    def of(cls, model: Model, settings: Mapping[str, Any], observable: str | None, lyapunov: bool, *rest: Any) -> "LongRun":
+    def of(
+        cls,
+        model: Model,
+        settings: Mapping[str, Any],
+        observable: str | None,
+        lyapunov: bool,
+        *rest: Any,
+    ) -> "LongRun":
         """Return how points of a model are judged, where what is asked for can be had."""
         limit, system, gaussian = (model if isinstance(model, FixedPoint) else None), None, False
         reason = why_not = f"model `{model.name}` is a {model.kind}"
@@ -162,7 +185,11 @@ class LongRun:
             why_not, gaussian = why_not_stationary(task), not task.plan.why_not_gaussian()
             system = None if why_not else model
             names = [head.name for head in getattr(task.plan.model, "kernels", ())]
-            moving = [*task.plan.model.observables, *(f"{it}0" for it in names), *(f"tau_{it}" for it in names)]
+            moving = [
+                *task.plan.model.observables,
+                *(f"{it}0" for it in names),
+                *(f"tau_{it}" for it in names),
+            ]
         if limit is None and system is None:
             raise UsageError(f"there is no phase diagram: {reason}; nor is there a stationary state: {why_not}")
         if lyapunov and system is None:
@@ -172,13 +199,30 @@ class LongRun:
         wanted = [] if observable is None else [observable]
         demand_known(wanted, known, f"model `{model.name}` has no number `{{}}` at long times", "it has")
         exponents = lyapunov or observable == "lyapunov"
-        return cls(system, limit, limit is None or lyapunov or not set(wanted) <= set(resting), gaussian, exponents, *rest)
+        return cls(
+            system,
+            limit,
+            limit is None or lyapunov or not set(wanted) <= set(resting),
+            gaussian,
+            exponents,
+            *rest,
+        )
 
     def at_point(
-        self, model: Model, settings: Mapping[str, Any], options: Options, start: Any, scans: int | None = None
+        self,
+        model: Model,
+        settings: Mapping[str, Any],
+        options: Options,
+        start: Any,
+        scans: int | None = None,
     ) -> Answer:
         """Return the class of a point, and its numbers; of ``start``, {} says that the neighbour has no fixed point."""
-        record: Record = {"class": "not decided", "solved": False, "searched": start is None, "several": False}
+        record: Record = {
+            "class": "not decided",
+            "solved": False,
+            "searched": start is None,
+            "several": False,
+        }
 
         def judge() -> None:
             if self.limit is not None:
@@ -227,7 +271,10 @@ class LongRun:
             key = f"{name}0" if found.variables[name].dims else name
             for part, entry in (("values", name), ("errors", f"{name}_error")):
                 record[part][key] = float(found.variables[entry].values.flat[0])
-        record |= {"class": "still" if found.source.still else "fluctuating", "message": found.message}
+        record |= {
+            "class": "still" if found.source.still else "fluctuating",
+            "message": found.message,
+        }
         if self.exponents:
             value, error = found.lyapunov()
             record["values"]["lyapunov"], record["errors"]["lyapunov"] = value, error
@@ -370,7 +417,10 @@ class _Edges(GridRun):
         for record, region in zip(records, regions, strict=True):
             if region and [*ways.get(region, ())] == ["grows"]:
                 where = ways[region]["grows"]
-                record |= {"class": "unbounded", "message": f"the fixed point grows without bound, as at {where}"}
+                record |= {
+                    "class": "unbounded",
+                    "message": f"the fixed point grows without bound, as at {where}",
+                }
             elif region and region in ways:
                 kind, where = next(pair for pair in ways[region].items() if pair[0] != "grows")
                 record["message"] = f"the fixed point {kind} at {where}; {record['message']}"
