@@ -18,14 +18,14 @@ from eqsolve.cli.verb import Verb
 from eqsolve.progress import Bar, clock
 
 _OPTIONS = {
-    "rtol": "relative tolerance of stationary states; 1e-6 by default, 0.03 where paths are sampled",
+    "rtol": "relative tolerance of stationary states; 1e-6 by default, 0.03 of samples",
     "budget": "CPU time of each stationary state, such as 30s or 5min",
     "workers": "processes on this machine; 1 by default",
 }
 
 
 def run_diagram(options: Namespace) -> int:
-    """Classify every point of a grid and find the boundaries; exit code 1 says that some points failed."""
+    """Classify every point of a grid and find the boundaries; exit code 1: some points failed."""
     axes, settings = read_grid(options.grid), read_settings(options.settings)
     asked = {
         **read_options(options, _OPTIONS),
@@ -71,8 +71,8 @@ def _arguments(parser: ArgumentParser) -> None:
         "write the diagram, and go on after a crash",
         "draw the boundaries over a quantity in colours",
     )
-    add_shared(parser, _OPTIONS, settings="values that are the same everywhere", out=kept, plot=drawn)
-    about = "one axis or two: FIRST:LAST:COUNT[:log] such as gain=0.5:3:40, or values such as D=0,0.1,0.5"
+    add_shared(parser, _OPTIONS, settings="values everywhere", out=kept, plot=drawn)
+    about = "one axis or two: FIRST:LAST:COUNT[:log] such as gain=0.5:3:40, or D=0,0.1,0.5"
     add_several(parser, "--grid", "NAME=VALUES", about)
     colour = "what is shown in colours: stability, lyapunov, or another number of the long run"
     chaos = "find a stationary state and its Lyapunov exponent at each point, to tell chaos"
@@ -86,11 +86,11 @@ def _arguments(parser: ArgumentParser) -> None:
 DIAGRAM = Verb(
     summary="say what the long run is over two parameters, with its boundaries",
     description=(
-        "Classify the long run at every point of a grid: still, not at rest, fluctuating, chaotic, unbounded, or not\n"
-        "decided, with the reason. Boundaries are roots of the stability or the Lyapunov exponent between neighbours.\n"
-        "A diagram that was interrupted goes on when the same command is given again. Exit code 1: points failed."
+        "Classify the long run at every point of a grid: still, not at rest, fluctuating, chaotic,\n"
+        "unbounded, or not decided, with the reason. Boundaries are roots of the stability or of\n"
+        "the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed."
     ),
-    example="diagram path/to/my_model.py --grid gain=0.5:3:40 D=0:1:30 --out phases.nc --plot phases.png",
+    example="diagram path/to/my_model.py --grid gain=0.5:3:40 D=0:1:30 --plot phases.png",
     add_arguments=_arguments,
     run=run_diagram,
     more=("diagram path/to/my_model.py --grid gain=0.5:3:40 --lyapunov --json",),

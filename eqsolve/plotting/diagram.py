@@ -18,17 +18,18 @@ _WORDS = {"stability": "stability lost", "lyapunov": "Lyapunov exponent zero", "
 
 
 def plot_diagram(diagram: "PhaseDiagram", names: tuple[str, ...], **given: Any) -> Any:
-    """Draw one quantity over the axes, the boundaries over it, and the name of each class where it is; return the axes."""
+    """Draw one quantity, the boundaries over it, and the names of classes; return the axes."""
     ways = read_ways(**given)
     asked = [diagram.stats.get("observable"), "stability", "lyapunov", *diagram.names]
     names = names or tuple(name for name in asked if name in diagram.names)[:1]
     if len(names) != 1:
-        raise UsageError(f"a phase diagram shows one of: {', '.join(diagram.names) or 'nothing, no point has a number'}")
+        raise UsageError(f"a diagram shows one of: {', '.join(diagram.names) or '(nothing was found)'}")
     demand_known(names, diagram.names, "`{}` is not in the diagram", "to draw there are")
     dims = [str(dim) for dim in diagram.classes.dims]
     axes = plot_sweep(diagram, names, replace(ways, kind="map" if len(dims) == 2 else None))
     dims.sort(key=lambda dim: dim != ways.x)
     points = diagram.boundaries
+    word: str | None
     for (kind, word), colour in zip(_WORDS.items(), COLOURS[1:6], strict=True):
         part = points.isel(boundary=points["kind"].values == kind)
         if len(dims) == 1:
@@ -50,7 +51,7 @@ def plot_diagram(diagram: "PhaseDiagram", names: tuple[str, ...], **given: Any) 
 
 
 def _pieces(diagram: "PhaseDiagram", columns: list[Any], dims: list[str]) -> Any:
-    """Return lines between points in or beside one cell of the grid that have no other between them."""
+    """Return lines between points in or beside one cell that have no other between them."""
     grids = [np.sort(diagram.dataset[dim].values) for dim in dims]
     cells = [np.interp(it, grid, np.arange(len(grid))) for it, grid in zip(columns, grids, strict=True)]
     apart = [np.abs(np.subtract.outer(it, it)) for it in cells]

@@ -12,9 +12,9 @@ MARK = "boundary_"  # before the names of what is told of each point of a bounda
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PhaseDiagram(Result):
-    """What the long run is over one or two parameters: values and errors over the axes, as of a sweep.
+    """What the long run is over one or two parameters: values over the axes, as of a sweep.
 
-    ``diagram["class"]`` is the class of each point, ``diagram["message"]`` its reason where there is one.
+    ``diagram["class"]`` is the class of each point, ``diagram["message"]`` its reason.
     """
 
     @property
@@ -24,13 +24,14 @@ class PhaseDiagram(Result):
 
     @property
     def boundaries(self) -> Any:
-        """The points of all boundaries, an ``xarray.Dataset``: their places, ``error``, ``along`` and ``kind``.
+        """The points of all boundaries: their places, ``error``, ``along`` and ``kind``.
 
-        The kind is ``stability`` or ``lyapunov``, which is zero there, or what a fixed point does there: ``grows`` without
-        bound, ``vanishes``, ``ends``. The error is that along one axis.
+        The kind is ``stability`` or ``lyapunov``, which is zero there, or what a fixed point does:
+        ``grows`` without bound, ``vanishes``, ``ends``. The error is that along one axis.
         """
         names = [str(name) for name in self.dataset.coords if str(name).startswith(MARK)]
-        return self.dataset.reset_coords()[names].rename({name: name[len(MARK) :] for name in names})
+        short = {name: name[len(MARK) :] for name in names}
+        return self.dataset.reset_coords()[names].rename(short)
 
     def to_dataframe(self, at: Iterable[float] | None = None) -> Any:
         """Return the grid as a pandas table: values, errors and the class of each point."""
@@ -40,7 +41,8 @@ class PhaseDiagram(Result):
         """Return the diagram as plain numbers and texts."""
         made = Result.json_object(replace(self, kind="sweep")) | {"kind": self.kind}
         made["points"]["class"] = self.classes.values.tolist()
-        return made | {"boundaries": {str(key): it.values.tolist() for key, it in self.boundaries.items()}}
+        found = {str(key): it.values.tolist() for key, it in self.boundaries.items()}
+        return made | {"boundaries": found}
 
     def plot(self, *names: str, **ways: Any) -> Any:
         """Draw the boundaries as lines over one quantity in colours; return the axes."""

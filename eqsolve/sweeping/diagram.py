@@ -1,4 +1,4 @@
-"""`phase_diagram`: what the long run is over a grid of parameters, and where that changes, by roots."""
+"""`phase_diagram`: what the long run is over a grid of parameters, and where that changes."""
 
 import itertools
 import logging
@@ -41,7 +41,9 @@ from eqsolve.sweeping.run import (
 )
 
 logger = logging.getLogger("eqsolve")
-Place = tuple[float, dict[str, float]]  # a value of a parameter, and the unknowns of the fixed point there
+Pair = tuple[float, float]  # a number and its error
+Settings = Mapping[str, Any]
+Place = tuple[float, dict[str, float]]  # a value of a parameter, and the unknowns there
 
 
 @documented
@@ -70,7 +72,7 @@ def phase_diagram(
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
 ) -> PhaseDiagram:
-    """Say what the long run of a model is over a grid of one or two parameters, and where it changes.
+    """Say what the long run of a model is over one or two parameters, and where it changes.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ def phase_diagram(
         A system or flow, whose fixed point at long times is derived and solved, or whose stationary
         state is found where none is derived; or a ``FixedPoint``.
     axes
-        Values by parameter, as in ``sweep``: ``phase_diagram("noisy", gain="0.5:3:40", D="0:1:30")``.
+        Values by parameter, as in ``sweep``: ``phase_diagram(model, gain="0.5:3:40")``.
     observable
         The colour of the picture: a number of the fixed point such as ``"stability"``, or of the
         stationary state, which is then found at each point: ``"lyapunov"``, ``"C0"`` for C at lag
@@ -108,9 +110,9 @@ def phase_diagram(
     grid = read_axes(model, {**(axes or {}), **more})
     check_settings(model, grid, fixed)
     if len(grid) > 2 or not all(isinstance(value, float) for axis in grid for value in axis.labels):
-        raise UsageError("a phase diagram has one axis or two, of numbers; set the other parameters")
+        raise UsageError("a phase diagram has one axis or two, of numbers; set the others")
     if not (0 < tolerance < 1 and isinstance(workers, int) and 1 <= workers <= 1024):
-        raise UsageError("tolerance lies between 0 and 1, and workers is a whole number from 1 to 1024")
+        raise UsageError("tolerance lies between 0 and 1, workers is from 1 to 1024")
     points = lay_out_points(grid)
     settled, first = same_settings(model, fixed, points, grid)
     rule = LongRun.of(model, {**fixed, **first.settings}, observable, lyapunov, rtol, tolerance)
@@ -127,7 +129,7 @@ def phase_diagram(
             if rule.states:
                 run.forecast(points[len(points) // 2], len(points) / workers, journal)
             run.go(lay_out_points(grid, "rows" if rule.limit else ""), journal, None, workers)
-            if any(record["several"] for record in run.records.values()):  # neighbours lead to one only
+            if any(record["several"] for record in run.records.values()):
                 for index in [index for index, it in run.records.items() if not it["searched"]]:
                     del run.records[index]
                     (journal.done if journal is not None else {}).pop(index, None)
@@ -191,13 +193,13 @@ class LongRun:
                 *(f"tau_{it}" for it in names),
             ]
         if limit is None and system is None:
-            raise UsageError(f"there is no phase diagram: {reason}; nor is there a stationary state: {why_not}")
+            raise UsageError(f"there is no phase diagram: {reason}; no stationary state: {why_not}")
         if lyapunov and system is None:
-            raise UsageError(f"model `{model.name}` has no Lyapunov exponent, since no stationary state: {why_not}")
-        resting = [*(it.name for it in limit.unknowns), *limit.observables] if limit is not None else []
+            raise UsageError(f"model `{model.name}` has no Lyapunov exponent: {why_not}")
+        resting = [*(it.name for it in limit.unknowns), *limit.observables] if limit else []
         known = [*resting, *(["lyapunov", *moving] if system is not None else [])]
         wanted = [] if observable is None else [observable]
-        demand_known(wanted, known, f"model `{model.name}` has no number `{{}}` at long times", "it has")
+        demand_known(wanted, known, f"model `{model.name}` ends in no `{{}}`", "it has")
         exponents = lyapunov or observable == "lyapunov"
         return cls(
             system,
@@ -216,7 +218,7 @@ class LongRun:
         start: Any,
         scans: int | None = None,
     ) -> Answer:
-        """Return the class of a point, and its numbers; of ``start``, {} says that the neighbour has no fixed point."""
+        """Return the class of a point; as ``start``, {} says that the neighbour has no fixed point."""
         record: Record = {
             "class": "not decided",
             "solved": False,
@@ -227,12 +229,12 @@ class LongRun:
         def judge() -> None:
             if self.limit is not None:
                 self._rest(record, settings, start, 1 if start == {} else scans)
-            if self.system is not None and (self.states or (self.gaussian and not record["solved"])):
+            if self.states or (self.gaussian and self.system and not record["solved"]):
                 self._state(record, settings, options)
 
         return _timed(record, judge)
 
-    def fixed_point(self, settings: Mapping[str, Any], start: Any, scans: int | None = None) -> FixedPointSolution:
+    def fixed_point(self, settings: Settings, start: Any, scans: int | None = None) -> FixedPointSolution:
         """Return the fixed point, if its numbers are worth something."""
         assert self.limit is not None
         binder = binder_of(self.limit)
@@ -241,10 +243,10 @@ class LongRun:
         for name in [item.name for item in self.limit.unknowns]:
             value, error = abs(found.values[name]), found.errors[name]
             if error > 1e-3 * value + 1e-12:
-                raise SolverError(f"the fixed point is not resolved: {name} = {value:.3g} ± {error:.1g}")
+                raise SolverError(f"it is not resolved: {name} = {value:.3g} ± {error:.1g}")
         return found
 
-    def _rest(self, record: Record, settings: Mapping[str, Any], start: Any, scans: int | None) -> None:
+    def _rest(self, record: Record, settings: Settings, start: Any, scans: int | None) -> None:
         try:
             found = self.fixed_point(settings, start, scans)
         except SolverError as error:
@@ -280,16 +282,17 @@ class LongRun:
             record["values"]["lyapunov"], record["errors"]["lyapunov"] = value, error
             if record["class"] == "fluctuating" and value > -error:
                 record["class"] = "chaotic" if value > error else "not decided"
-                record["message"] = "" if value > error else "its Lyapunov exponent is zero within its error"
+                record["message"] = "" if value > error else "its Lyapunov exponent may be zero"
         elif record["class"] == "fluctuating":
             record["message"] = "whether it is chaotic was not asked for: lyapunov=True"
 
     def stationary(self, settings: Mapping[str, Any], options: Options) -> Any:
         assert self.system is not None
-        return stationary(self.system, params=settings, rtol=self.rtol, budget=options.budget, progress=False)
+        asked: Any = {"rtol": self.rtol, "budget": options.budget, "progress": False}
+        return stationary(self.system, params=settings, **asked)
 
-    def between(self, model: Model, settings: Mapping[str, Any], options: Options, edge: "Edge") -> Answer:
-        """Return where the long run changes between two neighbours, its error, and the kind of change."""
+    def between(self, model: Model, settings: Settings, options: Options, edge: "Edge") -> Answer:
+        """Return where the long run changes between two neighbours, its error, and the kind."""
         record: Record = {"kind": edge.kind}
         width = self.tolerance * abs(edge.outside - edge.inside[0])
 
@@ -305,7 +308,7 @@ class LongRun:
 
         def search() -> None:
             if edge.kind == "ends":
-                place, error, record["kind"] = _end_of(lambda *how: dict(fixed(*how).values), edge, width)
+                place, error, record["kind"] = _end_of(fixed, edge, width)
             else:
                 place, error = _root(indicator, edge.inside[0], edge.outside, width)
             record["values"]["place"], record["errors"]["place"] = place, error
@@ -340,7 +343,7 @@ class Edge:
 
 @dataclass
 class _Points(GridRun):
-    """The points of a diagram; each knows whether its neighbour has a fixed point. The last of a row is searched for all."""
+    """The points of a diagram; at the last of a row all fixed points are searched for."""
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         *others, start = super().arguments(point)
@@ -349,29 +352,33 @@ class _Points(GridRun):
         return *others, {} if start is None and point.before is not None else start
 
     def lead_on(self, limit: FixedPoint) -> None:
-        """Try points whose search has found nothing again, from all neighbours that have a fixed point."""
+        """Try points without a fixed point again, from all neighbours that have one."""
         pairs = {
             pair for _, line in _lines(self)
             for pair in (*itertools.pairwise(line), *itertools.pairwise(line[::-1]))
         }  # fmt: skip
-        solved = lambda index: self.records[index]["solved"]  # noqa: E731
+
+        def solved(index: int) -> bool:
+            return bool(self.records[index]["solved"])
+
         while ready := [pair for pair in pairs if solved(pair[0]) and not solved(pair[1])]:
             for known, index in ready:
                 pairs.remove((known, index))
                 if not solved(index):
-                    start = {item.name: self.records[known]["values"][item.name] for item in limit.unknowns}
+                    values = self.records[known]["values"]
+                    start = {item.name: values[item.name] for item in limit.unknowns}
                     settings = {**self.fixed, **self.points[index].settings}
                     record, _ = self.work(self.model, settings, self.options, start, 0)
                     self.records[index] = record if record["solved"] else self.records[index]
 
     def forecast(self, point: SweepPoint, count: float, journal: Journal | None) -> None:
-        """Find the state in the middle of the grid, and say how long all of them take if it is like them."""
+        """Find the state in the middle of the grid, and say how long all of them take."""
         if journal is None or not journal.done:
             self.records[point.index], _ = self.work(*self.arguments(point))
             if journal is not None:
                 journal.write(point.index, self.records[point.index])
             if (total := self.records[point.index]["seconds"] * count) > 60:  # seconds
-                logger.warning("stationary states at all points: about %s, as one of them tells", clock(total))
+                logger.warning("stationary states at all points: about %s", clock(total))
 
 
 @dataclass
@@ -402,7 +409,7 @@ class _Edges(GridRun):
         return [SweepPoint(index, it) for index, it in enumerate(settings)]
 
     def look_beyond(self, run: GridRun) -> None:
-        """Call points without a fixed point unbounded where it grows without bound on all ways there."""
+        """Call points unbounded where the fixed point grows without bound on all ways there."""
         from scipy.ndimage import label
 
         records = [run.records[index] for index in range(run.total)]
@@ -445,9 +452,10 @@ def _lines(run: GridRun) -> Iterator[tuple[Axis, list[int]]]:
 
 
 def _kind(one: Record, other: Record, *, resting: bool) -> str:
-    """Return what tells where the long run changes between two points; nothing where it does not."""
-    pairs = [(name, one["values"].get(name), other["values"].get(name)) for name in ("stability", "lyapunov")]
-    signs = {name: a * b <= 0 for name, a, b in pairs if a is not None and b is not None}
+    """Return what tells where the long run changes between two points, if it does."""
+    first, second = one["values"], other["values"]
+    both = [name for name in ("stability", "lyapunov") if name in first and name in second]
+    signs = {name: first[name] * second[name] <= 0 for name in both}
     if signs.get("stability"):
         return "stability"
     if resting and one["solved"] != other["solved"]:
@@ -456,8 +464,8 @@ def _kind(one: Record, other: Record, *, resting: bool) -> str:
     return "lyapunov" if signs.get("lyapunov", moving and not signs) else ""
 
 
-def _root(function: Callable[[float], tuple[float, float]], one: float, other: float, width: float) -> tuple[float, float]:
-    """Return the root of a number that changes sign, and its error: half of what is left where it cannot be had."""
+def _root(function: Callable[..., Pair], one: float, other: float, width: float) -> Pair:
+    """Return the root of a number that changes sign, and its error."""
     from scipy.optimize import brentq
 
     seen: dict[float, tuple[float, float]] = {}
@@ -480,29 +488,30 @@ def _root(function: Callable[[float], tuple[float, float]], one: float, other: f
     return root, width / 2 + (doubt * abs((b - a) / (v - u)) if v != u else abs(b - a))
 
 
-def _end_of(solve: Callable[..., dict[str, float]], edge: Edge, width: float) -> tuple[float, float, str]:
+def _end_of(solve: Callable[..., Any], edge: Edge, width: float) -> tuple[float, float, str]:
     """Follow a fixed point to where there is none; return the place, its error, and how it ends.
 
-    What grows or vanishes there is extrapolated, itself or its reciprocal, by a straight line to zero.
+    What grows or vanishes there is extrapolated, or its reciprocal, by a straight line to zero.
     """
     (here, values), before, beyond = edge.inside, edge.before, edge.outside
     for _ in range(60):  # halves of the interval, and a few searches
-        sizes = [(abs(before[1][name]), abs(it)) for name, it in values.items() if it and before[1][name]]
-        sizes += [(1 / was, 1 / now) for was, now in sizes]
-        zeros = [here + (here - before[0]) * now / (was - now) for was, now in sizes if now < was]
+        was = before[1]
+        sizes = [(abs(was[name]), abs(it)) for name, it in values.items() if it and was[name]]
+        sizes += [(1 / old, 1 / now) for old, now in sizes]
+        zeros = [here + (here - before[0]) * now / (old - now) for old, now in sizes if now < old]
         zeros = [place for place in zeros if min(here, beyond) < place < max(here, beyond)]
         guess = max(zeros, key=lambda place: abs(place - here), default=None)
         narrow = abs(beyond - here) <= width
         trial, ahead = (beyond if narrow else (here + beyond) / 2), values
-        if guess is not None and 4 * abs(guess - here) <= width:  # the line is that of a power up to the fifth
+        if guess is not None and 4 * abs(guess - here) <= width:  # or a power up to the fifth
             break
         if guess is not None and not narrow:  # as powers of the distance to the guess
             trial = here + 0.9 * (guess - here)
             power = np.log(0.1) / np.log((guess - here) / (guess - before[0]))
-            grown = {name: it / before[1][name] for name, it in values.items() if it * before[1][name] > 0}
+            grown = {name: it / was[name] for name, it in values.items() if it * was[name] > 0}
             ahead = {name: it * grown.get(name, 1.0) ** power for name, it in values.items()}
         try:
-            found = solve(trial, ahead, None if narrow else 0)
+            found = solve(trial, ahead, None if narrow else 0).values
         except SolverError:
             if narrow:
                 break
@@ -511,9 +520,9 @@ def _end_of(solve: Callable[..., dict[str, float]], edge: Edge, width: float) ->
         if trial == edge.outside:
             raise SolverError("there is a fixed point at both ends")
         before, (here, values) = (here, values), (trial, {name: found[name] for name in values})
-        beyond = edge.outside if narrow else beyond  # the search has found more than the start led to
+        beyond = edge.outside if narrow else beyond  # the search has found more
     else:
-        raise SolverError(f"the fixed point cannot be followed to its end beyond {edge.along} = {here:.6g}")
+        raise SolverError(f"it cannot be followed beyond {edge.along} = {here:.6g}")
     ratios = [abs(values[name] / it) for name, it in edge.inside[1].items() if it]
     how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
     place = (here + beyond) / 2 if guess is None else guess

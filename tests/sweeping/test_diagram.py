@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -164,24 +165,24 @@ def test_a_network_of_two_populations_loses_stability_where_an_eigenvalue_is_one
 def test_the_end_of_a_power_law(power: float, how: str) -> None:
     """A fixed point x = (p* − p)^k ends at p*."""
 
-    def solve(place: float, start: dict[str, float], scans: int | None) -> dict[str, float]:
+    def solve(place: float, start: dict[str, float], scans: int | None) -> SimpleNamespace:
         if place >= 0.7:
             raise eqsolve.SolverError("none")
-        return {"x": (0.7 - place) ** power}
+        return SimpleNamespace(values={"x": (0.7 - place) ** power})
 
-    inside = (0.0, solve(0.0, {}, None))
+    inside = (0.0, solve(0.0, {}, None).values)
     place, error, found = _end_of(solve, Edge("p", "ends", inside, 1.0, inside, (0, 1)), 1e-7)
     assert found == how
     assert abs(place - 0.7) <= max(error, 1e-7)
 
 
 def test_the_end_at_a_fold_is_at_finite_numbers() -> None:
-    def solve(place: float, start: dict[str, float], scans: int | None) -> dict[str, float]:
+    def solve(place: float, start: dict[str, float], scans: int | None) -> SimpleNamespace:
         if place >= 0.7:
             raise eqsolve.SolverError("none")
-        return {"x": 1 + (0.7 - place) ** 0.5}
+        return SimpleNamespace(values={"x": 1 + (0.7 - place) ** 0.5})
 
-    inside = (0.0, solve(0.0, {}, None))
+    inside = (0.0, solve(0.0, {}, None).values)
     place, error, found = _end_of(solve, Edge("p", "ends", inside, 1.0, inside, (0, 1)), 1e-7)
     assert found == "ends"
     assert abs(place - 0.7) <= error <= 1e-7
