@@ -59,8 +59,9 @@ def _text(found: Any) -> str:
     points, lines = found.boundaries, []
     for kind, count in Counter(points["kind"].values).most_common():
         part = points.isel(boundary=points["kind"].values == kind)
-        ends = [f"{dim} = {part[dim].values.min():.7g} .. {part[dim].values.max():.7g}" for dim in found.classes.dims]
-        lines.append((kind, f"{count} points", ", ".join(ends), f"± {part['error'].values.max():.1g}"))
+        places = [(dim, part[dim].values) for dim in found.classes.dims]
+        ends = ", ".join(f"{dim} = {it.min():.7g} .. {it.max():.7g}" for dim, it in places)
+        lines.append((kind, f"{count} points", ends, f"± {part['error'].values.max():.1g}"))
     head = f"{found.model}: {found.stats['points']} points in {clock(found.stats['seconds'])}"
     boundaries = f"boundaries\n{lay_out(lines)}" if lines else "no boundary was found"
     return f"{head}\n\n{lay_out(rows)}\n\n{boundaries}"
@@ -86,7 +87,7 @@ def _arguments(parser: ArgumentParser) -> None:
 DIAGRAM = Verb(
     summary="say what the long run is over two parameters, with its boundaries",
     description=(
-        "Classify the long run at every point of a grid: still, not at rest, fluctuating, chaotic,\n"
+        "Classify the long run over a grid: still, not at rest, fluctuating, chaotic,\n"
         "unbounded, or not decided, with the reason. Boundaries are roots of the stability or of\n"
         "the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed."
     ),

@@ -13,8 +13,10 @@ from eqsolve.plotting.sweeps import plot_sweep
 if TYPE_CHECKING:
     from eqsolve.results.diagram import PhaseDiagram
 
-_WORDS = {"stability": "stability lost", "lyapunov": "Lyapunov exponent zero", "grows": "grows without bound",
-          "vanishes": "correlations vanish", "ends": "fixed point ends"}  # fmt: skip
+_WORDS = {
+    "stability": "stability lost", "lyapunov": "Lyapunov exponent zero",
+    "grows": "grows without bound", "vanishes": "correlations vanish", "ends": "fixed point ends",
+}  # fmt: skip
 
 
 def plot_diagram(diagram: "PhaseDiagram", names: tuple[str, ...], **given: Any) -> Any:
@@ -23,7 +25,7 @@ def plot_diagram(diagram: "PhaseDiagram", names: tuple[str, ...], **given: Any) 
     asked = [diagram.stats.get("observable"), "stability", "lyapunov", *diagram.names]
     names = names or tuple(name for name in asked if name in diagram.names)[:1]
     if len(names) != 1:
-        raise UsageError(f"a diagram shows one of: {', '.join(diagram.names) or '(nothing was found)'}")
+        raise UsageError(f"a diagram shows one of: {', '.join(diagram.names) or '(nothing)'}")
     demand_known(names, diagram.names, "`{}` is not in the diagram", "to draw there are")
     dims = [str(dim) for dim in diagram.classes.dims]
     axes = plot_sweep(diagram, names, replace(ways, kind="map" if len(dims) == 2 else None))
@@ -42,18 +44,20 @@ def plot_diagram(diagram: "PhaseDiagram", names: tuple[str, ...], **given: Any) 
     for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
         cells = np.argwhere(diagram.classes.transpose(*dims).values == name)
         inside = cells[np.argmin(np.abs(cells - np.median(cells, axis=0)).sum(axis=1))]
-        place = [float(diagram.dataset[dim].values[at]) for dim, at in zip(dims, inside, strict=True)]
+        place = [diagram.dataset[dim].values[at] for dim, at in zip(dims, inside, strict=True)]
         box = {"boxstyle": "round,pad=0.2", "fc": "white", "alpha": 0.75, "lw": 0}
         axes.text(*place, name, fontsize=8, ha="center", va="center", bbox=box)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=8, frameon=False)
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
+        axes.legend(fontsize=8, frameon=False, **below)
     return axes
 
 
 def _pieces(diagram: "PhaseDiagram", columns: list[Any], dims: list[str]) -> Any:
     """Return lines between points in or beside one cell that have no other between them."""
     grids = [np.sort(diagram.dataset[dim].values) for dim in dims]
-    cells = [np.interp(it, grid, np.arange(len(grid))) for it, grid in zip(columns, grids, strict=True)]
+    numbers = [np.arange(len(grid)) for grid in grids]
+    cells = [np.interp(*each) for each in zip(columns, grids, numbers, strict=True)]
     apart = [np.abs(np.subtract.outer(it, it)) for it in cells]
     far = np.hypot(*apart)
     between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]

@@ -141,12 +141,14 @@ def phase_diagram(
         edges.look_beyond(run)
         made = package(run, settled, time.perf_counter() - began, identity)
         names = tuple(axis.name for axis in grid)
-        classes = np.array([run.records[index]["class"] for index in range(run.total)], dtype=object)
+        records = [run.records[index] for index in range(run.total)]
+        classes = np.array([record["class"] for record in records], dtype=object)
         columns = {"class": (names, classes.reshape(tuple(map(len, grid)))), **edges.columns(names)}
         stats = {**made.stats, "observable": observable or ("lyapunov" if rule.exponents else "")}
         result = PhaseDiagram(
-            made.dataset.assign_coords(columns), model=model.name, kind="diagram", status=made.status, stats=stats,
-            message=made.message, params=settled, provenance={**about, "sweep": identity}, latex=made.latex,
+            made.dataset.assign_coords(columns), model=model.name, kind="diagram", stats=stats,
+            status=made.status, message=made.message, params=settled, latex=made.latex,
+            provenance={**about, "sweep": identity},
         )  # fmt: skip
         if out is not None:
             result.save(out)
@@ -218,7 +220,7 @@ class LongRun:
         start: Any,
         scans: int | None = None,
     ) -> Answer:
-        """Return the class of a point; as ``start``, {} says that the neighbour has no fixed point."""
+        """Return the class of a point; a ``start`` {} says that the neighbour has none."""
         record: Record = {
             "class": "not decided",
             "solved": False,
@@ -234,7 +236,7 @@ class LongRun:
 
         return _timed(record, judge)
 
-    def fixed_point(self, settings: Settings, start: Any, scans: int | None = None) -> FixedPointSolution:
+    def fixed_point(self, settings: Settings, start: Any, scans: Any = None) -> FixedPointSolution:
         """Return the fixed point, if its numbers are worth something."""
         assert self.limit is not None
         binder = binder_of(self.limit)
@@ -296,7 +298,7 @@ class LongRun:
         record: Record = {"kind": edge.kind}
         width = self.tolerance * abs(edge.outside - edge.inside[0])
 
-        def fixed(place: float, start: Any, scans: int | None = None) -> FixedPointSolution:
+        def fixed(place: float, start: Any, scans: Any = None) -> FixedPointSolution:
             return self.fixed_point({**settings, edge.along: place}, start, scans)
 
         def indicator(place: float) -> tuple[float, float]:
@@ -441,14 +443,16 @@ class _Edges(GridRun):
                 error = {"error": record["errors"]["place"]}
                 rows.append({**places, **error, "along": edge.along, "kind": record["kind"]})
         kinds = {**dict.fromkeys((*names, "error"), float), "along": object, "kind": object}
-        return {MARK + key: ("boundary", np.array([row[key] for row in rows], kind)) for key, kind in kinds.items()}
+        made = {key: np.array([row[key] for row in rows], kind) for key, kind in kinds.items()}
+        return {MARK + key: ("boundary", column) for key, column in made.items()}
 
 
 def _lines(run: GridRun) -> Iterator[tuple[Axis, list[int]]]:
     """Yield the lines of a grid along each axis, as indices of points."""
     indices = np.arange(run.total).reshape(tuple(map(len, run.axes)))
     for place, axis in enumerate(run.axes):
-        yield from ((axis, line.tolist()) for line in np.moveaxis(indices, place, -1).reshape(-1, len(axis)))
+        lines = np.moveaxis(indices, place, -1).reshape(-1, len(axis))
+        yield from ((axis, line) for line in lines.tolist())
 
 
 def _kind(one: Record, other: Record, *, resting: bool) -> str:

@@ -221,7 +221,7 @@ def finished(out: str | os.PathLike[str], identity: str) -> Result | None:
         found = open_result(out)
     except UsageError:  # no result, or a damaged one: it is written anew
         return None
-    if not isinstance(found, Result) or found.kind not in ("sweep", "diagram") or found.provenance.get("sweep") != identity:
+    if not isinstance(found, Result) or found.provenance.get("sweep") != identity:
         return None
     logger.warning("%s holds this %s already, nothing is solved; remove it to solve again", out, found.kind)
     return found

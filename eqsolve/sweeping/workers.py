@@ -28,7 +28,7 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class _ModelsApart(pickle.Pickler):
-    """Pickles models on their own, so that a worker knows one that it has had, and all that was made of it."""
+    """Pickles models on their own, so that a worker knows one that it has had."""
 
     def persistent_id(self, item: Any) -> bytes | None:
         return _packed(item) if isinstance(item, Model) else None

@@ -127,7 +127,8 @@ def solve_problem(
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
         points = edge_solutions(problem, partial(make_problem, program, at), start)
         here = np.array([start[item.name] for item in plan.unknowns], dtype=float)
-        box = [(x - 3, x + 3) for x in problem.points(list(here))] if scans == 0 else None  # a start near by, then
+        points_here = problem.points(list(here))
+        box = [(x - 3, x + 3) for x in points_here] if scans == 0 else None
         point = polish(problem, here, box=box)
         points += [(problem, point)] if point.converged and not points else []
     if not points and scans != 0:
