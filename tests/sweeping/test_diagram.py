@@ -268,7 +268,8 @@ def test_a_killed_diagram_goes_on(tmp_path: Path) -> None:
     whole = LongRun.at_point
 
     def counted(self: LongRun, *given: object) -> object:
-        worked.append(given)
+        if len(given) == 4:  # not those tried again from a neighbour
+            worked.append(given)
         return whole(self, *given)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -114,8 +114,8 @@ def solve_problem(
 ) -> FixedPointSolution:
     """Return the solution, the one nearest to ``start`` if given; others found are listed with it.
 
-    With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough. Where the
-    start leads to none, the domains are searched by so many ``scans``, each wider than the one before; all by default.
+    With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough.
+    Where the start leads to none, so many ``scans`` search the domains, each wider; all by default.
     """
     problem = make_problem(program, at)
     plan = problem.plan
