@@ -32,6 +32,8 @@ _HOMES = {
     "eqsolve.results.stationary": "Stationary",
     "eqsolve.results.archive": "open",
     "eqsolve.sweeping.run": "sweep",
+    "eqsolve.sweeping.diagram": "phase_diagram",
+    "eqsolve.results.diagram": "PhaseDiagram",
     "eqsolve.fitting.optimise": "Optimum optimise",
     "eqsolve.fitting.fit": "Fit fit",
     "eqsolve.deviations": "Uncertain uncertain",
@@ -81,11 +83,13 @@ if TYPE_CHECKING:
     from eqsolve.microscopic.simulation import Simulation
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open
+    from eqsolve.results.diagram import PhaseDiagram
     from eqsolve.results.result import Result
     from eqsolve.results.stationary import Stationary
     from eqsolve.solvers.contract import Solver
     from eqsolve.solvers.registry import register
     from eqsolve.solving import solve
+    from eqsolve.sweeping.diagram import phase_diagram
     from eqsolve.sweeping.run import sweep
     from eqsolve.validation.validate import Validation, validate
 

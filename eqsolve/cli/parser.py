@@ -18,7 +18,7 @@ from eqsolve.errors import UsageError, did_you_mean
 
 _LOOK = ("list", "show", "check")  # which share a module
 VERBS = (
-    *_LOOK, "explain", "solve", "longtime", "stationary", "validate", "sweep", "optimise", "fit", "plot", "explore",
+    *_LOOK, "explain", "solve", "longtime", "stationary", "diagram", "validate", "sweep", "optimise", "fit", "plot", "explore",
     "figure", "new", "cite", "doctor", "completion",
 )  # fmt: skip
 

@@ -80,7 +80,7 @@ def stationary(
         options = Options.make(rtol=1e-6, atol=atol, budget=budget, observables=observables, progress=report, t_max=1e300)
         task = make_task(model, {**(params or {}), **parameters}, options.observables, step=step)
         options = options.in_steps_of(step if step is not None else task.step).begun()
-        if why := _why_not(task):
+        if why := why_not_stationary(task):
             raise UsageError(f"model `{model.name}`: stationary() takes systems of paths in Gaussian noise, and {why}")
         allowed = rtol if rtol is not None else 3e-2 if task.plan.why_not_gaussian() else 1e-6
         made = _find(task, replace(options, rtol=Options.make(rtol=allowed, t_max=1.0).rtol))
@@ -89,7 +89,8 @@ def stationary(
     return replace(made, stats={**made.stats, **seconds}, provenance=describe(task.declared, 0), latex=latex)
 
 
-def _why_not(task: Task) -> str:
+def why_not_stationary(task: Task) -> str:
+    """Return why no stationary state of a task is looked for; nothing where one is."""
     facts = task.plan.facts
     if not facts.noises:
         return "no noise drives its paths" if facts.processes else "it has no paths"

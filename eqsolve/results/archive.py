@@ -22,6 +22,7 @@ from eqsolve.files.atomic import atomic_path
 from eqsolve.files.record import is_damaged, seal
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, RowStore
+from eqsolve.results.diagram import PhaseDiagram
 from eqsolve.results.result import Result
 from eqsolve.results.stationary import Stationary
 from eqsolve.results.words import jsonable
@@ -153,7 +154,7 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
         store = AgingRows if "aging_start" in flat else RowStore
         rows = store.unflatten(panels.order, flat, kernels)
     fields = {name: record[name] for name in _FIELDS}
-    made = Stationary if record["kind"] == "stationary" else Result
+    made = {"stationary": Stationary, "diagram": PhaseDiagram}.get(record["kind"], Result)
     return made(dataset.drop_vars(hidden), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)
 
 

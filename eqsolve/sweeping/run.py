@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,25 +135,19 @@ def sweep(
         device=device, budget=budget, observables=observables,
         derivatives=None if derivatives is None else _axes_along(grid, derivatives),
     )  # fmt: skip
-    run = _Run(model, grid, fixed, options, progress)
-    identity = {} if out is None else _identity(run)
-    if out is not None and (there := _finished(out, identity)) is not None:
+    run = GridRun(model, grid, fixed, options, progress)
+    identity = {} if out is None else identify(run)
+    if out is not None and (there := finished(out, identity)) is not None:
         return there  # before anything is bound or compiled
-    settled, first = _settings(model, fixed, lay_out_points(grid), grid)
+    settled, first = same_settings(model, fixed, lay_out_points(grid), grid)
     points = lay_out_points(grid, chaining(model, {**fixed, **first.settings}, options))
-    journal = None if out is None else _journal(out, identity)
-    finished = False
-    try:
+    with kept(out, identity) as journal:
         with watching(progress, count="point") as run.progress:
             run.go(points, journal, executor, workers)
-        result = _package(run, settled, time.perf_counter() - began, identity)
+        result = package(run, settled, time.perf_counter() - began, identity)
         if out is not None:
             result.save(out)
-        finished = True
         return result
-    finally:
-        if journal is not None:
-            journal.close(remove=finished)
 
 
 def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]:
@@ -179,7 +174,7 @@ def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], flo
     return times, max(times) if t_max is None else t_max
 
 
-def _settings(
+def same_settings(
     model: Model, fixed: Mapping[str, Any], points: list[SweepPoint], axes: tuple[Axis, ...]
 ) -> tuple[dict[str, float | str], SweepPoint]:
     """Return the values that are the same everywhere, and a point that can be set.
@@ -199,8 +194,8 @@ def _settings(
     raise problem
 
 
-def _identity(run: _Run) -> dict[str, Any]:
-    """Return everything that decides the numbers of a sweep, as it is read back from a file."""
+def identify(run: GridRun, **more: Any) -> dict[str, Any]:
+    """Return everything that decides the numbers of a sweep, ``more`` among it, as it is read back from a file."""
     from eqsolve.results.provenance import describe
 
     known = describe(run.model, run.options.seed)
@@ -210,6 +205,7 @@ def _identity(run: _Run) -> dict[str, Any]:
         "options": run.options.identity,
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
+        **more,
     }
     return dict(json.loads(json.dumps(described, default=str)))
 
@@ -236,8 +232,8 @@ def _short(value: Any) -> str:
     return "not set" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | None:
-    """Return the sweep that a file holds, if it is the one asked for; tell of another."""
+def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | None:
+    """Return the result on a grid that a file holds, if it is the one asked for; tell of another."""
     from eqsolve.results.archive import open as open_result
 
     if not Path(out).is_file() or Path(out).with_name(Path(out).name + ".journal").exists():
@@ -246,26 +242,36 @@ def _finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result |
         found = open_result(out)
     except UsageError:  # no result, or a damaged one: it is written anew
         return None
-    if not isinstance(found, Result) or found.kind != "sweep":
+    if not isinstance(found, Result) or "sweep" not in found.provenance:
         return None
-    there = found.provenance.get("sweep")
+    there = found.provenance["sweep"]
     if there != identity:
         differ = _differences(there, identity)
-        logger.warning("%s holds another sweep (%s); it will be replaced", out, differ)
+        logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, differ)
         return None
-    logger.warning("%s holds this sweep already, nothing is solved; remove it to solve again", out)
+    logger.warning("%s holds this %s already, nothing is solved; remove it to solve again", out, found.kind)
     return found
 
 
-def _journal(out: str | os.PathLike[str], identity: dict[str, Any]) -> Journal:
+@contextlib.contextmanager
+def kept(out: str | os.PathLike[str] | None, identity: dict[str, Any]) -> Iterator[Journal | None]:
+    """Give the journal beside a file; it is removed when the work is done."""
+    if out is None:
+        yield None
+        return
     journal = Journal(Path(out), identity)
     if journal.done:
         logger.warning("%d finished points found in %s; going on from there", len(journal.done), journal.path)
-    return journal
+    done = False
+    try:
+        yield journal
+        done = True
+    finally:
+        journal.close(remove=done)
 
 
 @dataclass
-class _Run:
+class GridRun:
     """The state of a sweep: what is solved so far, what is under way."""
 
     model: Model
@@ -279,6 +285,7 @@ class _Run:
     points: list[SweepPoint] = field(default_factory=list)
     after: dict[int, list[int]] = field(default_factory=dict)  # the points that start from one
     starts: dict[int, Any] = field(default_factory=dict)  # what is handed on, until it is taken
+    work: Callable[..., Answer] = solve_point
 
     def go(self, points: list[SweepPoint], journal: Journal | None, executor: Executor | None, workers: int) -> None:
         """Solve everything that the journal does not hold."""
@@ -294,7 +301,7 @@ class _Run:
         elif workers == 1:
             for point in points:
                 if point.index not in self.records:
-                    self._finish(point, *solve_point(*self._arguments(point)))
+                    self._finish(point, *self.work(*self.arguments(point)))
         else:
             own = Workers(workers)
             try:
@@ -316,7 +323,7 @@ class _Run:
         under_way: dict[Future[Answer], tuple[SweepPoint, int]] = {}
 
         def submit(point: SweepPoint, tries: int) -> None:
-            under_way[executor.submit(solve_point, *self._arguments(point))] = (point, tries)
+            under_way[executor.submit(self.work, *self.arguments(point))] = (point, tries)
 
         try:
             while ready or under_way:
@@ -348,7 +355,7 @@ class _Run:
                 count[point.before] += 1 + count[point.index]
         return count
 
-    def _arguments(self, point: SweepPoint) -> tuple[Any, ...]:
+    def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         start = None if point.before is None else self.starts.get(point.before)
         before = None if point.before is None else self.records[point.before]
         if start is None and before is not None and before["status"] == "ok":
@@ -383,7 +390,7 @@ def _answer(future: Future[Answer], tries: int) -> Answer | None:
         return {"status": "failed", "message": reason, "seconds": float("nan"), "values": {}, "errors": {}}, None
 
 
-def _package(run: _Run, settled: dict[str, float | str], seconds: float, identity: dict[str, Any]) -> Result:
+def package(run: GridRun, settled: dict[str, float | str], seconds: float, identity: dict[str, Any]) -> Result:
     """Lay the points out over the axes."""
     import xarray as xr
 

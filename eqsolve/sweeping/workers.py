@@ -7,6 +7,8 @@ one dies, exactly the piece of work it had is known; the others go on.
 from __future__ import annotations
 
 import contextlib
+import functools
+import io
 import os
 import pickle
 import queue
@@ -19,9 +21,25 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from eqsolve.language.model import Model
 from eqsolve.solvers.threads import LIMIT, THREAD_LIMITS
 
 _ROOT = str(Path(__file__).resolve().parents[2])
+
+
+class _ModelsApart(pickle.Pickler):
+    """Pickles models on their own, so that a worker knows one that it has had."""
+
+    def persistent_id(self, item: Any) -> bytes | None:
+        return _packed(item) if isinstance(item, Model) else None
+
+
+class _ModelsKept(pickle.Unpickler):
+    def persistent_load(self, packed: Any) -> Any:
+        return _unpacked(packed)
+
+
+_packed, _unpacked = functools.lru_cache(16)(pickle.dumps), functools.lru_cache(16)(pickle.loads)
 
 
 class WorkerLostError(RuntimeError):
@@ -101,7 +119,9 @@ class Workers(Executor):
         self._closing = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        return self._threads.submit(self._call, pickle.dumps((fn, args, kwargs)))
+        request = io.BytesIO()
+        _ModelsApart(request).dump((fn, args, kwargs))
+        return self._threads.submit(self._call, request.getvalue())
 
     def _call(self, request: bytes) -> Any:
         child: Child | None = getattr(self._local, "child", None)
@@ -147,7 +167,7 @@ def serve() -> None:
     send = attend(requests.put)
     while True:
         try:
-            function, args, kwargs = pickle.loads(requests.get())
+            function, args, kwargs = _ModelsKept(io.BytesIO(requests.get())).load()
             answer: tuple[bool, Any] = (True, function(*args, **kwargs))
         except Exception as error:
             answer = (False, error)

@@ -190,12 +190,12 @@ class _Limit:
             if not isinstance(law, GP):
                 continue
             heads = members(key)
-            if law.mean != 0:
+            if law.mean != 0 and len(heads) > 1:
                 raise _refuse(self.system, f"the mean of `{heads[0].name}` is not zero")
             for place, head in enumerate(reversed(heads)):
                 variable = Random(head.name, None, (Normal(0, 1),))
                 self.sources[head] = (variable, S.Zero)
-                self.noises[head] = variable
+                self.noises[head] = variable + self.still(law.mean)
                 if place > 1:
                     raise _refuse(self.system, "more than two noises are driven together")
 

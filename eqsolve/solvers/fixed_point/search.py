@@ -37,15 +37,16 @@ class _Doubt:
     box: list[tuple[float, float]]
 
 
-def find_solutions(problem: Problem) -> list[Near]:
+def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
     """Return starts near all solutions found by a scan of the unknowns' domains with few quadrature nodes.
 
-    Wider scans follow where one finds nothing; before the last ones, and after all of them, doubtful starts are tried.
+    Wider scans follow where one finds nothing, unless fewer are asked for; before the last ones, and after all of them,
+    doubtful starts are tried.
     """
     if not problem.plan.unknowns:
         return [(np.zeros(0), None)]
     doubts: list[_Doubt] = []
-    for level in range(len(_SCANS)):
+    for level in range(len(_SCANS) if scans is None else scans):
         found, doubted = _scan_level(problem, level)
         if found:
             return found

@@ -111,10 +111,13 @@ def solve_problem(
     start: Mapping[str, float] | None = None,
     neighbour: FixedPointSolution | None = None,
     deadline: float = np.inf,
+    *,
+    scans: int | None = None,
 ) -> FixedPointSolution:
     """Return the solution, the one nearest to ``start`` if given; others found are listed with it.
 
     With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough.
+    Where the start leads to none, so many ``scans`` search the domains, each wider; all by default.
     """
     make = partial(make_problem, program, at, deadline=deadline)
     problem = make()
@@ -126,12 +129,14 @@ def solve_problem(
             return quick
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
         points = edge_solutions(problem, make, start)
-        point = polish(problem, np.array([start[item.name] for item in plan.unknowns], dtype=float))
+        here = np.array([start[item.name] for item in plan.unknowns], dtype=float)
+        box = [(x - 3, x + 3) for x in problem.points(list(here))] if scans == 0 else None
+        point = polish(problem, here, box=box)
         points += [(problem, point)] if point.converged and not points else []
-    if not points:
+    if not points and scans != 0:
         if (count := len(plan.unknowns)) > 5:
             logger.warning("%s: %d coupled unknowns: the search may be long", plan.name, count)
-        for near, mesh in find_solutions(problem):
+        for near, mesh in find_solutions(problem, scans):
             point = polish(problem, near, like=mesh)
             if point.converged and not any(_close(problem, point, other) for _, other in points):
                 points.append((problem, point))
