@@ -34,7 +34,6 @@ _HOMES = {
     "plot_validation": "eqsolve.plotting.validation:plot_validation",
     "plot_simulation": "eqsolve.plotting.validation:plot_simulation",
     "plot_result": "eqsolve.plotting.choose:plot_result",
-    "plot_diagram": "eqsolve.plotting.diagram:plot_diagram",
     "plot_law": "eqsolve.plotting.animation:plot_law",
     "animate_law": "eqsolve.plotting.animation:animate_law",
     "slide_sweep": "eqsolve.plotting.animation:slide_sweep",

@@ -206,6 +206,8 @@ _TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {
     "d": Option("", "whole", "D"),
     "workers": Option("", "whole", "N"),
     "data": Option("", "text", "WHAT"),
+    "observable": Option("", "text", "NAME"),
+    "tolerance": Option("", "number", "R"),
     "constants": Option("", "text", "HOW"),
     "flow": Option("", "text", "F"),
 }

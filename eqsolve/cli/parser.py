@@ -16,7 +16,8 @@ from eqsolve.cli.output import paint
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, did_you_mean
 
-_LOOK = ("list", "show", "check")  # which share a module
+_LOOK = ("list", "show", "check")
+_SHARED = {**dict.fromkeys(_LOOK, "inspect"), "diagram": "sweep"}  # modules of several commands
 VERBS = (
     *_LOOK, "explain", "solve", "longtime", "stationary", "diagram", "validate", "sweep", "optimise", "fit", "plot", "explore",
     "figure", "new", "cite", "doctor", "completion",
@@ -25,7 +26,7 @@ VERBS = (
 
 def _verb(name: str) -> Verb:
     """Return a command; only the modules of those asked for are imported."""
-    module = importlib.import_module(f"eqsolve.cli.{'inspect' if name in _LOOK else name}")
+    module = importlib.import_module(f"eqsolve.cli.{_SHARED.get(name, name)}")
     found: Verb = getattr(module, name.upper())
     return found
 

@@ -1,9 +1,10 @@
-"""The command that solves a model on a grid of parameters."""
+"""The commands that solve a model on a grid of parameters, and draw its phase diagram."""
 
 from __future__ import annotations
 
 import hashlib
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
 
 if TYPE_CHECKING:
+    from eqsolve.results.diagram import PhaseDiagram
     from eqsolve.results.result import Result
 
 ROWS = 12  # of the table on a terminal
@@ -172,4 +174,70 @@ SWEEP = Verb(
         "sweep {model} --grid {parameter}=0.1,0.3,1 --at 1,5 --out sweep.nc --plot sweep.png",
         "plot sweep.nc --logy  # draws it again",
     ),
+)
+
+
+def run_diagram(options: Namespace) -> int:
+    """Classify every point of a grid and find the boundaries; exit code 1: some points failed."""
+    axes, settings = read_grid(options.grid), read_settings(options.settings)
+    asked = read_options(options, _DIAGRAM) | {"lyapunov": options.lyapunov}
+    data, picture = destinations(options)
+    from eqsolve.sweeping.diagram import phase_diagram
+
+    with Bar(options.quiet, count="point") as bar:
+        found = phase_diagram(options.model, axes, params=settings, out=data, progress=bar, **asked)
+    deliver(options, found, lambda: "" if options.quiet else _phases(found), None, picture)
+    say_wrote(options, data)
+    return exit_code(found.status, found.message)
+
+
+def _phases(found: PhaseDiagram) -> str:
+    """Return the classes with their points and reasons, and the boundaries."""
+    told = list(zip(found.classes.values.ravel(), found["message"].values.ravel(), strict=True))
+    rows, lines = [], []
+    for name, count in Counter(name for name, _ in told).most_common():
+        reasons = Counter(text for other, text in told if other == name and text).most_common()
+        more = f" (and {len(reasons) - 1} further reasons)" if len(reasons) > 1 else ""
+        rows.append((name, f"{count} points", reasons[0][0] + more if reasons else ""))
+    for kind, part in found.boundaries.groupby("kind"):
+        places = [(dim, part[dim].values) for dim in found.classes.dims]
+        ends = ", ".join(f"{dim} = {it.min():.7g} .. {it.max():.7g}" for dim, it in places)
+        many = f"{part.sizes['boundary']} points"
+        lines.append((str(kind), many, ends, f"± {part['error'].values.max():.1g}"))
+    head = f"{found.model}: {found.stats['points']} points in {clock(found.stats['seconds'])}"
+    boundaries = f"boundaries\n{lay_out(lines)}" if lines else "no boundary was found"
+    return f"{head}\n\n{lay_out(rows)}\n\n{boundaries}"
+
+
+_DIAGRAM = {
+    "observable": "what is shown in colours: stability, lyapunov, or another number of the long run",
+    "tolerance": "how near boundaries are found, relative to the distance of neighbours; 1e-6 by default",
+    "rtol": "relative tolerance of stationary states; 1e-6 by default, 0.03 of samples",
+    "budget": "CPU time of each stationary state, such as 30s or 5min",
+    "workers": _OPTIONS["workers"],
+}
+
+
+def _diagram_arguments(parser: ArgumentParser) -> None:
+    kept = "write the diagram, and go on after a crash"
+    drawn = "draw the boundaries over a quantity in colours"
+    add_shared(parser, _DIAGRAM, settings="values everywhere", out=kept, plot=drawn)
+    about = "one axis or two: FIRST:LAST:COUNT[:log] such as gain=0.5:3:40, or D=0,0.1,0.5"
+    add_several(parser, "--grid", "NAME=VALUES", about)
+    chaos = "find a stationary state and its Lyapunov exponent at each point, to tell chaos"
+    parser.add_argument("--lyapunov", action="store_true", help=chaos)
+    parser.add_argument("--x", metavar="NAME", help="of the picture: the axis that runs across")
+
+
+DIAGRAM = Verb(
+    summary="say what the long run is over two parameters, with its boundaries",
+    description=(
+        "Classify the long run over a grid: still, not at rest, fluctuating, chaotic,\n"
+        "unbounded, or not decided, with the reason. Boundaries are roots of the stability or of\n"
+        "the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed."
+    ),
+    example="diagram path/to/my_model.py --grid gain=0.5:3:40 D=0:1:30 --plot phases.png",
+    add_arguments=_diagram_arguments,
+    run=run_diagram,
+    more=("diagram path/to/my_model.py --grid gain=0.5:3:40 --lyapunov --json",),
 )

@@ -72,10 +72,10 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     if len(names) == 1 and names[0] not in result.names and hasattr(result.source, "law"):
         return _law(result, names[0], ways)
     demand_known(names, result.names, "`{}` is not in the result", "to draw there are")
-    if result.kind == "sweep":
-        from eqsolve.plotting.sweeps import plot_sweep
+    if result.kind in ("sweep", "diagram"):
+        from eqsolve.plotting.sweeps import plot_diagram, plot_sweep
 
-        return plot_sweep(result, names, ways)
+        return (plot_sweep if result.kind == "sweep" else plot_diagram)(result, names, ways)
     if idle := [word for word in ("kind", "at", "x") if getattr(ways, word) is not None]:
         raise UsageError(f"{idle[0]}= is for a sweep, and this is the result of a single solve")
     return _plot(result, names or _default(result), ways)

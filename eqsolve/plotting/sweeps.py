@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from eqsolve.errors import UsageError
 from eqsolve.numerics.slopes import is_geometric
 from eqsolve.plotting.curves import draw_line, set_scales
 from eqsolve.plotting.labels import TITLE_SIZE, setting, settings_title, tell_apart, written
-from eqsolve.plotting.style import SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
+from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
 from eqsolve.results.derivatives import derivative_keys, interpolate
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from eqsolve.results.diagram import PhaseDiagram
     from eqsolve.results.result import Result
 
 _FINE = 300  # points of a curve between those of a sweep
@@ -168,3 +170,50 @@ def _map(result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any
     plain(axes, result, legend=4 if bad.any() else 0)
     if bad.any():
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.15), fontsize=8)
+
+
+# Phase diagrams: boundaries as lines over one quantity in colours, the classes by name.
+
+_BOUNDARIES = {
+    "stability": "stability lost", "lyapunov": "Lyapunov exponent zero",
+    "grows": "grows without bound", "vanishes": "correlations vanish", "ends": "fixed point ends",
+}  # fmt: skip
+
+
+def plot_diagram(diagram: PhaseDiagram, names: tuple[str, ...], ways: Ways) -> Any:
+    """Draw one quantity, the boundaries over it, and the names of classes; return the axes."""
+    asked = [diagram.stats.get("observable"), "stability", "lyapunov", *diagram.names]
+    names = names or tuple(name for name in asked if name in diagram.names)[:1]
+    if len(names) != 1:
+        raise UsageError(f"a diagram shows one of: {', '.join(diagram.names) or '(nothing)'}")
+    dims = sorted((str(dim) for dim in diagram.classes.dims), key=lambda dim: dim != ways.x)
+    axes = plot_sweep(diagram, names, replace(ways, kind="map" if len(dims) == 2 else None))
+    points = diagram.boundaries
+    for (kind, word), colour in zip(_BOUNDARIES.items(), COLOURS[1:6], strict=True):
+        columns = [points[dim].values[points["kind"].values == kind] for dim in dims]
+        if len(dims) == 1:
+            for count, place in enumerate(columns[0]):
+                axes.axvline(place, color=colour, lw=LINE, ls="--", label=None if count else word)
+        elif len(columns[0]):
+            pieces = _pieces([np.sort(diagram.dataset[dim].values) for dim in dims], columns)
+            axes.plot(*pieces, color=colour, lw=1.5 * LINE, label=word, solid_capstyle="round")
+    for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
+        cells = np.argwhere(diagram.classes.transpose(*dims).values == name)
+        inside = cells[np.argmin(np.abs(cells - np.median(cells, axis=0)).sum(axis=1))]
+        place = [diagram.dataset[dim].values[at] for dim, at in zip(dims, inside, strict=True)]
+        box = {"boxstyle": "round,pad=0.2", "fc": "white", "alpha": 0.75, "lw": 0}
+        axes.text(*place, name, fontsize=8, ha="center", va="center", bbox=box)
+    if axes.get_legend_handles_labels()[0]:
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
+        axes.legend(fontsize=8, frameon=False, **below)
+    return axes
+
+
+def _pieces(grids: list[Any], columns: list[Any]) -> Any:
+    """Return lines between points in or beside one cell that have no other between them."""
+    cells = [np.interp(it, grid, np.arange(len(grid))) for it, grid in zip(columns, grids, strict=True)]
+    apart = [np.abs(np.subtract.outer(it, it)) for it in cells]
+    far = np.hypot(*apart)
+    between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]
+    near = np.argwhere(np.triu((np.maximum(*apart) <= 1 + 1e-9) & ~np.any(between, axis=0), 1))
+    return [np.insert(column[near], 2, np.nan, axis=1).ravel() for column in columns]

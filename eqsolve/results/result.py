@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 # --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error it inherits.
+_ON_GRIDS = ("sweep", "diagram")
 _ERROR = "_error"
 
 
@@ -337,7 +338,7 @@ class Result:
     dataset
         An ``xarray.Dataset``: every value under its name in the model, its error under ``name_error``.
     kind
-        ``"dynamics"``, ``"fixed point"``, ``"singularity"`` or ``"sweep"``.
+        ``"dynamics"``, ``"fixed point"``, ``"singularity"``, ``"sweep"`` or ``"diagram"``.
     status, message
         ``"ok"``, or what was not reached and why.
     params, stats, provenance
@@ -575,7 +576,7 @@ class Result:
         if self.message:
             made["message"] = self.message
         made["params"] = self.params
-        if self.kind == "sweep":
+        if self.kind in _ON_GRIDS:
             made |= self._sweep_object()
         elif self.grid is not None:
             inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
@@ -644,7 +645,7 @@ class Result:
             sampled = self.at(at)
             return sampled[[key for key in sampled.data_vars if sampled[key].dims == ("t",)]].to_dataframe()
         kept = [key for key in self.dataset.data_vars if not str(key).startswith(_ROWS)]
-        if self.kind == "sweep":
+        if self.kind in _ON_GRIDS:
             return self.dataset[kept].to_dataframe()
         if self.grid is not None:
             return self.dataset[[key for key in kept if self.dataset[key].dims == ("t",)]].to_dataframe()
@@ -699,7 +700,7 @@ class Result:
     def __repr__(self) -> str:
         seconds = self.stats.get("seconds")
         took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""
-        sizes = self.dataset.sizes if self.kind == "sweep" else {}
+        sizes = self.dataset.sizes if self.kind in _ON_GRIDS else {}
         over = " over " * bool(sizes) + ", ".join(f"{dim} ({size})" for dim, size in sizes.items())
         what = f"{self.kind}, {self.status}{took}"
         return f"<Result of {self.model!r} ({what}): {', '.join(self.names)}{over}>"

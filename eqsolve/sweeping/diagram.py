@@ -1,12 +1,10 @@
 """`phase_diagram`: what the long run is over a grid of parameters, and where that changes."""
 
-import itertools
-import logging
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,42 +19,27 @@ from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.flow import Flow
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.language.printing import latex_names
 from eqsolve.language.system import System
 from eqsolve.options import documented
-from eqsolve.progress import clock, watching
+from eqsolve.progress import watching
 from eqsolve.results.diagram import MARK, PhaseDiagram
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
-from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
 from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
-from eqsolve.sweeping.run import (
-    Answer,
-    GridRun,
-    Journal,
-    finished,
-    identify,
-    kept,
-    package,
-    same_settings,
-)
+from eqsolve.sweeping.run import GridRun, finished, grid_of, identify, kept, package, same_settings
 
-logger = logging.getLogger("eqsolve")
 Pair = tuple[float, float]  # a number and its error
 Settings = Mapping[str, Any]
 Place = tuple[float, dict[str, float]]  # a value of a parameter, and the unknowns there
+_BLANK: Record = {"status": "ok", "class": "not decided", "solved": False, "searched": True, "several": False}
 
 
 @documented
 @checked(
-    model=read_model,
-    axes=table,
-    observable=text,
-    lyapunov=flag,
-    tolerance=number,
-    out=path,
-    progress=callback,
-    params=table,
-)
+    model=read_model, axes=table, observable=text, lyapunov=flag, tolerance=number, out=path,
+    progress=callback, params=table,
+)  # fmt: skip
 def phase_diagram(
     model: Model | str,
     axes: Mapping[str, Any] | None = None,
@@ -97,62 +80,74 @@ def phase_diagram(
     params, **parameters
         Values that are the same everywhere; of ``parameters``, lists and ranges are axes.
     """
-    from eqsolve.passes.check.check import check, refuse_words
-    from eqsolve.passes.routing import settable
-    from eqsolve.results.provenance import describe
-
     began = time.perf_counter()
     assert isinstance(model, Model)
-    check(model)
-    refuse_words("phase_diagram", model, parameters, settable(model), ("axes", "workers"))
-    more = {name: value for name, value in parameters.items() if is_axis(value)}
-    fixed = {**(params or {}), **{name: it for name, it in parameters.items() if name not in more}}
-    grid = read_axes(model, {**(axes or {}), **more})
-    check_settings(model, grid, fixed)
+    grid, fixed = grid_of("phase_diagram", model, axes, params, parameters, workers, out)
     if len(grid) > 2 or not all(isinstance(value, float) for axis in grid for value in axis.labels):
         raise UsageError("a phase diagram has one axis or two, of numbers; set the others")
-    if not (0 < tolerance < 1 and isinstance(workers, int) and 1 <= workers <= 1024):
-        raise UsageError("tolerance lies between 0 and 1, workers is from 1 to 1024")
+    if not 0 < tolerance < 1:
+        raise UsageError(f"tolerance must lie between 0 and 1, got {tolerance:g}")
     points = lay_out_points(grid)
     settled, first = same_settings(model, fixed, points, grid)
     rule = LongRun.of(model, {**fixed, **first.settings}, observable, lyapunov, rtol, tolerance)
     options = Options.make(rtol=1e-3 if rtol is None else rtol, budget=budget, t_max=1.0)
-    run = _Points(rule.limit or model, grid, fixed, options, progress, work=rule.at_point)
-    about = describe(model, 0)
-    asked = [about["signature"], observable, rule.states, rule.exponents, rtol, tolerance]
-    identity = {} if out is None else identify(run, diagram=asked)
+    run = _Diagram(model, grid, fixed, options, progress, work=rule.at_point, limit=rule.limit)
+    asked = {"rtol": rtol, "tolerance": tolerance, "observable": observable, "lyapunov": lyapunov}
+    identity = {} if out is None else identify(run, **asked)
     if out is not None and isinstance(there := finished(out, identity), PhaseDiagram):
         return there
-    aside = None if out is None else Path(out).with_name(Path(out).name + ".boundaries")
-    with kept(out, identity) as journal, kept(aside, identity) as further:
+    with kept(out, identity) as journal:
         with watching(progress, count="point") as run.progress:
-            if rule.states:
-                run.forecast(points[len(points) // 2], len(points) / workers, journal)
             run.go(lay_out_points(grid, "rows" if rule.limit else ""), journal, None, workers)
-            if any(record["several"] for record in run.records.values()):
-                for index in [index for index, it in run.records.items() if not it["searched"]]:
+            if any(record.get("several") for record in run.records.values()):
+                for index in [index for index, it in run.records.items() if not it.get("searched")]:
                     del run.records[index]
                     (journal.done if journal is not None else {}).pop(index, None)
                 run.go(points, journal, None, workers)
-            if rule.limit is not None:
-                run.lead_on(rule.limit)
-            edges = _Edges(run.model, grid, fixed, options, run.progress, work=rule.between)
-            edges.go(edges.lay_out(run, rule), further, None, workers)
-        edges.look_beyond(run)
-        made = package(run, settled, time.perf_counter() - began, identity)
-        names = tuple(axis.name for axis in grid)
-        records = [run.records[index] for index in range(run.total)]
-        classes = np.array([record["class"] for record in records], dtype=object)
-        columns = {"class": (names, classes.reshape(tuple(map(len, grid)))), **edges.columns(names)}
-        stats = {**made.stats, "observable": observable or ("lyapunov" if rule.exponents else "")}
-        result = PhaseDiagram(
-            made.dataset.assign_coords(columns), model=model.name, kind="diagram", stats=stats,
-            status=made.status, message=made.message, params=settled, latex=made.latex,
-            provenance={**about, "sweep": identity},
-        )  # fmt: skip
+            run.find_edges()
+            run.work = rule.between
+            edges = [SweepPoint(run.size + k, points[it.pair[0]].settings) for k, it in enumerate(run.edges)]
+            run.go([*points, *edges], journal, None, workers)
+        run.total = run.size
+        found = run.look_beyond()
+        seconds = time.perf_counter() - began
+        result = package(run, settled, seconds, identity, "diagram", PhaseDiagram, **found)
+        result.stats["observable"] = observable or ("lyapunov" if rule.exponents else "")
+        result.latex.update(latex_names(filter(None, (model, rule.limit))))
         if out is not None:
             result.save(out)
+        assert isinstance(result, PhaseDiagram)
         return result
+
+
+def _recorded(judge: Callable[..., None]) -> Callable[..., Any]:
+    """Make work on a record one that returns it; what goes wrong is its message."""
+
+    @functools.wraps(judge)
+    def answer(self: Any, _: Model, *given: Any) -> tuple[Record, None]:
+        began = time.perf_counter()
+        record = {**_BLANK, "message": "", "values": {}, "errors": {}}
+        try:
+            judge(self, record, *given)
+        except EqsolveError as error:
+            record["message"] = str(error)
+        except Exception as error:  # a defect at one point must not cost the others
+            record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
+        return record | {"seconds": time.perf_counter() - began}, None
+
+    return answer
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Two neighbours of a grid between which the long run changes, and what tells where."""
+
+    along: str
+    kind: str  # "stability" or "lyapunov", which change sign; or a fixed point "ends"
+    inside: Place  # the one with a fixed point, if only one has
+    outside: float
+    before: Place  # the neighbour of the former on the other side, or itself
+    pair: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -169,72 +164,43 @@ class LongRun:
 
     @classmethod
     def of(
-        cls,
-        model: Model,
-        settings: Mapping[str, Any],
-        observable: str | None,
-        lyapunov: bool,
-        *rest: Any,
-    ) -> "LongRun":
+        cls, model: Model, settings: Settings, observable: str | None, lyapunov: bool, *rest: Any
+    ) -> "LongRun":  # fmt: skip
         """Return how points of a model are judged, where what is asked for can be had."""
         limit, system, gaussian = (model if isinstance(model, FixedPoint) else None), None, False
         reason = why_not = f"model `{model.name}` is a {model.kind}"
-        moving = []
+        moving: list[str] = []
         if isinstance(model, System | Flow):
             try:
                 limit = model.long_time()
             except ModelError as error:
                 reason = str(error)
             task = make_task(model, settings, None)
-            why_not, gaussian = why_not_stationary(task), not task.plan.why_not_gaussian()
-            system = None if why_not else model
-            names = [head.name for head in getattr(task.plan.model, "kernels", ())]
-            moving = [
-                *task.plan.model.observables,
-                *(f"{it}0" for it in names),
-                *(f"tau_{it}" for it in names),
-            ]
+            if not (why_not := why_not_stationary(task)):
+                system, gaussian = model, not task.plan.why_not_gaussian()
+                kernels = [head.name for head in getattr(task.plan.model, "kernels", ())]
+                moving = ["lyapunov", *task.plan.model.observables]
+                moving += [form.format(name) for form in ("{}0", "tau_{}") for name in kernels]
         if limit is None and system is None:
             raise UsageError(f"there is no phase diagram: {reason}; no stationary state: {why_not}")
         if lyapunov and system is None:
             raise UsageError(f"model `{model.name}` has no Lyapunov exponent: {why_not}")
         resting = [*(it.name for it in limit.unknowns), *limit.observables] if limit else []
-        known = [*resting, *(["lyapunov", *moving] if system is not None else [])]
         wanted = [] if observable is None else [observable]
-        demand_known(wanted, known, f"model `{model.name}` ends in no `{{}}`", "it has")
-        exponents = lyapunov or observable == "lyapunov"
-        return cls(
-            system,
-            limit,
-            limit is None or lyapunov or not set(wanted) <= set(resting),
-            gaussian,
-            exponents,
-            *rest,
-        )
+        demand_known(wanted, resting + moving, f"model `{model.name}` ends in no `{{}}`", "it has")
+        states = limit is None or lyapunov or not set(wanted) <= set(resting)
+        return cls(system, limit, states, gaussian, lyapunov or observable == "lyapunov", *rest)
 
+    @_recorded
     def at_point(
-        self,
-        model: Model,
-        settings: Mapping[str, Any],
-        options: Options,
-        start: Any,
-        scans: int | None = None,
-    ) -> Answer:
-        """Return the class of a point; a ``start`` {} says that the neighbour has none."""
-        record: Record = {
-            "class": "not decided",
-            "solved": False,
-            "searched": start is None,
-            "several": False,
-        }
-
-        def judge() -> None:
-            if self.limit is not None:
-                self._rest(record, settings, start, 1 if start == {} else scans)
-            if self.states or (self.gaussian and self.system and not record["solved"]):
-                self._state(record, settings, options)
-
-        return _timed(record, judge)
+        self, record: Record, settings: Settings, options: Options, start: Any, scans: int | None = None
+    ) -> None:  # fmt: skip
+        """Find the class of a point; a ``start`` {} says that the neighbour has none."""
+        if self.limit is not None:
+            record["searched"] = start is None
+            self._rest(record, settings, start, 1 if start == {} else scans)
+        if self.states or (self.gaussian and not record["solved"]):
+            self._state(record, settings, options)
 
     def fixed_point(self, settings: Settings, start: Any, scans: Any = None) -> FixedPointSolution:
         """Return the fixed point, if its numbers are worth something."""
@@ -266,7 +232,7 @@ class LongRun:
         else:
             record["class"] = "still" if every[0] > 0 else "not at rest"
 
-    def _state(self, record: Record, settings: Mapping[str, Any], options: Options) -> None:
+    def _state(self, record: Record, settings: Settings, options: Options) -> None:
         found = self.stationary(settings, options)
         if found.grid is None:
             record["message"] = "; ".join(filter(None, [record["message"], found.message]))
@@ -275,197 +241,138 @@ class LongRun:
             key = f"{name}0" if found.variables[name].dims else name
             for part, entry in (("values", name), ("errors", f"{name}_error")):
                 record[part][key] = float(found.variables[entry].values.flat[0])
-        record |= {
-            "class": "still" if found.source.still else "fluctuating",
-            "message": found.message,
-        }
+        moves = not found.source.still
+        record |= {"class": "fluctuating" if moves else "still", "message": found.message}
         if self.exponents:
             value, error = found.lyapunov()
             record["values"]["lyapunov"], record["errors"]["lyapunov"] = value, error
-            if record["class"] == "fluctuating" and value > -error:
-                record["class"] = "chaotic" if value > error else "not decided"
-                record["message"] = "" if value > error else "its Lyapunov exponent may be zero"
-        elif record["class"] == "fluctuating":
+            if moves and value > error:
+                record |= {"class": "chaotic", "message": ""}
+            elif moves and value > -error:
+                record |= {"class": "not decided", "message": "its Lyapunov exponent may be zero"}
+        elif moves:
             record["message"] = "whether it is chaotic was not asked for: lyapunov=True"
 
-    def stationary(self, settings: Mapping[str, Any], options: Options) -> Any:
+    def stationary(self, settings: Settings, options: Options) -> Any:
         assert self.system is not None
         asked: Any = {"rtol": self.rtol, "budget": options.budget, "progress": False}
         return stationary(self.system, params=settings, **asked)
 
-    def between(self, model: Model, settings: Settings, options: Options, edge: "Edge") -> Answer:
-        """Return where the long run changes between two neighbours, its error, and the kind."""
-        record: Record = {"kind": edge.kind}
+    @_recorded
+    def between(self, record: Record, settings: Settings, options: Options, edge: Edge) -> None:
+        """Find where the long run changes between two neighbours, its error, and the kind."""
         width = self.tolerance * abs(edge.outside - edge.inside[0])
 
         def fixed(place: float, start: Any, scans: Any = None) -> FixedPointSolution:
             return self.fixed_point({**settings, edge.along: place}, start, scans)
 
-        def indicator(place: float) -> tuple[float, float]:
-            if edge.kind == "stability":
-                found = fixed(place, edge.inside[1])
-                return found.values["stability"], found.errors["stability"]
-            value, error = self.stationary({**settings, edge.along: place}, options).lyapunov()
-            return value, error
+        def indicator(place: float) -> Pair:
+            if edge.kind == "lyapunov":
+                value, error = self.stationary({**settings, edge.along: place}, options).lyapunov()
+                return value, error
+            found = fixed(place, edge.inside[1])
+            return found.values["stability"], found.errors["stability"]
 
-        def search() -> None:
-            if edge.kind == "ends":
-                place, error, record["kind"] = _end_of(fixed, edge, width)
-            else:
-                place, error = _root(indicator, edge.inside[0], edge.outside, width)
-            record["values"]["place"], record["errors"]["place"] = place, error
-
-        return _timed(record, search)
-
-
-def _timed(record: Record, work: Callable[[], None]) -> Answer:
-    """Do a piece of work on a record; what goes wrong is its message."""
-    began = time.perf_counter()
-    record |= {"status": "ok", "message": "", "values": {}, "errors": {}}
-    try:
-        work()
-    except EqsolveError as error:
-        record["message"] = str(error)
-    except Exception as error:  # a defect at one point must not cost the others
-        record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
-    return record | {"seconds": time.perf_counter() - began}, None
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Two neighbours of a grid between which the long run changes, and what tells where."""
-
-    along: str
-    kind: str  # "stability" or "lyapunov", which change sign; or a fixed point "ends"
-    inside: Place  # the one with a fixed point, if only one has
-    outside: float
-    before: Place  # the neighbour of the former on the other side, or itself
-    indices: tuple[int, int]
+        if edge.kind == "ends":
+            place, error, kind = _end_of(fixed, edge, width)
+        else:
+            (place, error), kind = _root(indicator, edge.inside[0], edge.outside, width), edge.kind
+        record |= {"place": place, "error": error, "along": edge.along, "kind": kind}
 
 
 @dataclass
-class _Points(GridRun):
-    """The points of a diagram; at the last of a row all fixed points are searched for."""
+class _Diagram(GridRun):
+    """The points of a diagram, and after them the neighbours between which it changes."""
 
-    def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
-        *others, start = super().arguments(point)
-        if start is not None and (point.index + 1) % len(self.axes[-1]) == 0:
-            return *others, None
-        return *others, {} if start is None and point.before is not None else start
-
-    def lead_on(self, limit: FixedPoint) -> None:
-        """Try points without a fixed point again, from all neighbours that have one."""
-        pairs = {
-            pair for _, line in _lines(self)
-            for pair in (*itertools.pairwise(line), *itertools.pairwise(line[::-1]))
-        }  # fmt: skip
-
-        def solved(index: int) -> bool:
-            return bool(self.records[index]["solved"])
-
-        while ready := [pair for pair in pairs if solved(pair[0]) and not solved(pair[1])]:
-            for known, index in ready:
-                pairs.remove((known, index))
-                if not solved(index):
-                    values = self.records[known]["values"]
-                    start = {item.name: values[item.name] for item in limit.unknowns}
-                    settings = {**self.fixed, **self.points[index].settings}
-                    record, _ = self.work(self.model, settings, self.options, start, 0)
-                    self.records[index] = record if record["solved"] else self.records[index]
-
-    def forecast(self, point: SweepPoint, count: float, journal: Journal | None) -> None:
-        """Find the state in the middle of the grid, and say how long all of them take."""
-        if journal is None or not journal.done:
-            self.records[point.index], _ = self.work(*self.arguments(point))
-            if journal is not None:
-                journal.write(point.index, self.records[point.index])
-            if (total := self.records[point.index]["seconds"] * count) > 60:  # seconds
-                logger.warning("stationary states at all points: about %s", clock(total))
-
-
-@dataclass
-class _Edges(GridRun):
-    """The places where the long run changes, looked for as the points of a sweep are."""
-
+    limit: FixedPoint | None = None
     edges: list[Edge] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.size = int(np.prod([len(axis) for axis in self.axes]))
+
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
-        return self.model, {**self.fixed, **point.settings}, self.options, self.edges[point.index]
+        """Return what to work with; at the last point of a row all fixed points are searched for."""
+        given = self.model, {**self.fixed, **point.settings}, self.options
+        if point.index >= self.size:
+            return *given, self.edges[point.index - self.size]
+        alone = point.before is None or (point.index + 1) % len(self.axes[-1]) == 0
+        return *given, None if alone else self.unknowns(point.before)
 
-    def lay_out(self, run: GridRun, rule: LongRun) -> list[SweepPoint]:
-        """Return a piece of work for every two neighbours between which the long run changes."""
-        unknowns = [item.name for item in rule.limit.unknowns] if rule.limit is not None else []
-        for axis, line in _lines(run):
-            records = [run.records[index] for index in line]
-            places: list[Place] = [
-                (float(value), {name: it["values"][name] for name in unknowns if it["solved"]})
-                for value, it in zip(axis.labels, records, strict=True)
-            ]
-            for k in range(len(line) - 1):
-                if kind := _kind(records[k], records[k + 1], resting=bool(unknowns)):
-                    inner, outer, behind = (k, k + 1, k - 1) if places[k][1] else (k + 1, k, k + 2)
-                    solved = 0 <= behind < len(line) and places[behind][1]
-                    ends = places[inner], places[outer][0], places[behind if solved else inner]
-                    self.edges.append(Edge(axis.name, kind, *ends, (line[k], line[k + 1])))
-        settings = [run.points[edge.indices[0]].settings for edge in self.edges]
-        return [SweepPoint(index, it) for index, it in enumerate(settings)]
+    def unknowns(self, index: Any) -> dict[str, float]:
+        """Return the fixed point found at a point; nothing where there is none."""
+        record, limit = _BLANK | self.records[index], self.limit
+        names = [item.name for item in limit.unknowns] if limit and record["solved"] else []
+        return {name: record["values"][name] for name in names}
 
-    def look_beyond(self, run: GridRun) -> None:
-        """Call points unbounded where the fixed point grows without bound on all ways there."""
+    def neighbours(self) -> Iterator[tuple[str, int, int, int]]:
+        """Yield every point, behind the one before it and before the next one, both ways on each axis."""
+        indices = np.arange(self.size).reshape([len(axis) for axis in self.axes])
+        for place, axis in enumerate(self.axes):
+            for line in np.moveaxis(indices, place, -1).reshape(-1, len(axis)).tolist():
+                for way in (line, line[::-1]):
+                    yield from zip([axis.name] * len(way), way[:1] + way, way, way[1:], strict=False)
+
+    def find_edges(self) -> None:
+        """Try points without a fixed point again from all neighbours; list where the long run changes."""
+        self.records = records = {index: _BLANK | it for index, it in self.records.items()}
+        waiting = {(here, there) for _, _, here, there in self.neighbours()}
+        while ready := {it for it in waiting if [records[k]["solved"] for k in it] == [True, False]}:
+            waiting -= ready
+            for known, index in sorted(ready):
+                if not records[index]["solved"]:
+                    *given, _ = self.arguments(self.points[index])
+                    record, _ = self.work(*given, self.unknowns(known), 0)
+                    records[index] = record if record["solved"] else records[index]
+        for along, behind, here, there in self.neighbours():
+            ranks = [(not records[k]["solved"], k) for k in (here, there)]
+            if ranks[0] < ranks[1] and (kind := _kind(records[here], records[there])):
+                ends = [(self.place(k)[along], self.unknowns(k)) for k in (here, there, behind)]
+                before = ends[2] if ends[2][1] else ends[0]
+                self.edges.append(Edge(along, kind, ends[0], ends[1][0], before, (here, there)))
+
+    def place(self, index: int) -> dict[str, float]:
+        """Return the values of the axes at a point."""
+        places = np.unravel_index(index, [len(axis) for axis in self.axes])
+        return {axis.name: float(axis.labels[k]) for axis, k in zip(self.axes, places, strict=True)}
+
+    def look_beyond(self) -> dict[str, Any]:
+        """Return the points of all boundaries, by columns.
+
+        Points are called unbounded where the fixed point grows without bound on all ways there.
+        """
         from scipy.ndimage import label
 
-        records = [run.records[index] for index in range(run.total)]
+        records = [self.records[index] for index in range(self.size)]
         unknown = np.array([not it["solved"] and it["class"] == "not decided" for it in records])
-        regions = label(unknown.reshape(tuple(map(len, run.axes))))[0].ravel()
+        regions = label(unknown.reshape([len(axis) for axis in self.axes]))[0].ravel()
         ways: dict[int, dict[str, str]] = {}
-        for index, edge in enumerate(self.edges):
-            found = self.records[index]
-            if edge.kind == "ends" and found["values"]:
-                place = f"{edge.along} = {found['values']['place']:.6g}"
-                ways.setdefault(max(regions[list(edge.indices)]), {})[found["kind"]] = place
-        for record, region in zip(records, regions, strict=True):
-            if region and [*ways.get(region, ())] == ["grows"]:
-                where = ways[region]["grows"]
-                record |= {
-                    "class": "unbounded",
-                    "message": f"the fixed point grows without bound, as at {where}",
-                }
-            elif region and region in ways:
-                kind, where = next(pair for pair in ways[region].items() if pair[0] != "grows")
-                record["message"] = f"the fixed point {kind} at {where}; {record['message']}"
-
-    def columns(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return the points of all boundaries, by columns."""
         rows: list[dict[str, Any]] = []
-        for index, edge in enumerate(self.edges):
-            if "place" in (record := self.records[index])["values"]:
-                places = {**self.points[index].settings, edge.along: record["values"]["place"]}
-                error = {"error": record["errors"]["place"]}
-                rows.append({**places, **error, "along": edge.along, "kind": record["kind"]})
-        kinds = {**dict.fromkeys((*names, "error"), float), "along": object, "kind": object}
+        for index, edge in enumerate(self.edges, self.size):
+            if "place" in (found := self.records[index]):
+                rows.append({**found, **self.place(edge.pair[0]), edge.along: found["place"]})
+                if edge.kind == "ends" and (region := max(regions[list(edge.pair)])):
+                    ways.setdefault(region, {})[found["kind"]] = f"{edge.along} = {found['place']:.6g}"
+        for record, region in zip(records, regions, strict=True):
+            kind, where = min(ways.get(region, {}).items(), key=lambda it: it[0] == "grows", default=("", ""))
+            if kind == "grows":
+                why = f"the fixed point grows without bound, as at {where}"
+                record |= {"class": "unbounded", "message": why}
+            elif kind:
+                record["message"] = f"the fixed point {kind} at {where}; {record['message']}"
+        kinds = {**{axis.name: float for axis in self.axes}, "error": float, "along": object, "kind": object}
         made = {key: np.array([row[key] for row in rows], kind) for key, kind in kinds.items()}
         return {MARK + key: ("boundary", column) for key, column in made.items()}
 
 
-def _lines(run: GridRun) -> Iterator[tuple[Axis, list[int]]]:
-    """Yield the lines of a grid along each axis, as indices of points."""
-    indices = np.arange(run.total).reshape(tuple(map(len, run.axes)))
-    for place, axis in enumerate(run.axes):
-        lines = np.moveaxis(indices, place, -1).reshape(-1, len(axis))
-        yield from ((axis, line) for line in lines.tolist())
-
-
-def _kind(one: Record, other: Record, *, resting: bool) -> str:
+def _kind(one: Record, other: Record) -> str:
     """Return what tells where the long run changes between two points, if it does."""
     first, second = one["values"], other["values"]
     both = [name for name in ("stability", "lyapunov") if name in first and name in second]
     signs = {name: first[name] * second[name] <= 0 for name in both}
-    if signs.get("stability"):
-        return "stability"
-    if resting and one["solved"] != other["solved"]:
-        return "ends"
-    moving = {"still", "fluctuating"} == {one["class"], other["class"]}
-    return "lyapunov" if signs.get("lyapunov", moving and not signs) else ""
+    moving = not signs and {"still", "fluctuating"} == {one["class"], other["class"]}
+    changes = {"stability": signs.get("stability"), "ends": one["solved"] != other["solved"]}
+    changes["lyapunov"] = signs.get("lyapunov", moving)
+    return next((kind for kind, holds in changes.items() if holds), "")
 
 
 def _root(function: Callable[..., Pair], one: float, other: float, width: float) -> Pair:

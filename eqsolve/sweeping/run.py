@@ -106,23 +106,9 @@ def sweep(
         Of kind ``"sweep"``: values and errors over the axes (and ``t``); ``res["status"]`` and ``res["message"]`` tell of
         each point whether it was solved. A point that fails is recorded and does not stop the others.
     """
-    from eqsolve.passes.check.check import check, refuse_words
-    from eqsolve.results.archive import check_name
-
     began = time.perf_counter()
     assert isinstance(model, Model)
-    check(model)
-    refuse_words("sweep", model, parameters, settable(model), ("axes", "workers"))
-    if out is not None:
-        check_name(out)
-    if not (isinstance(workers, int) and 1 <= workers <= 1024):
-        raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
-    more = {name: value for name, value in parameters.items() if is_axis(value)}
-    fixed = {**(params or {}), **{name: value for name, value in parameters.items() if name not in more}}
-    if axes is not None and (twice := sorted(set(axes) & set(more))):
-        raise UsageError(f"`{twice[0]}` is an axis twice: among the axes, and by a keyword")
-    grid = read_axes(model, {**(axes or {}), **more})
-    check_settings(model, grid, fixed)
+    grid, fixed = grid_of("sweep", model, axes, params, parameters, workers, out)
     given = {"t_max": t_max, "at": at, "step": step}
     refuse_idle(model.name, model.kind, [name for name, value in given.items() if value is not None])
     if region is not None and not any(isinstance(item, Singularity) for item in (model, *models_behind(model))):
@@ -148,6 +134,28 @@ def sweep(
         if out is not None:
             result.save(out)
         return result
+
+
+def grid_of(
+    verb: str, model: Model, axes: Any, params: Any, parameters: dict[str, Any], workers: Any, out: Any
+) -> tuple[tuple[Axis, ...], dict[str, Any]]:
+    """Return the axes that were asked for and what is the same everywhere, with all arguments checked."""
+    from eqsolve.passes.check.check import check, refuse_words
+    from eqsolve.results.archive import check_name
+
+    check(model)
+    refuse_words(verb, model, parameters, settable(model), ("axes", "workers"))
+    if out is not None:
+        check_name(out)
+    if not (isinstance(workers, int) and 1 <= workers <= 1024):
+        raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
+    more = {name: value for name, value in parameters.items() if is_axis(value)}
+    fixed = {**(params or {}), **{name: value for name, value in parameters.items() if name not in more}}
+    if axes is not None and (twice := sorted(set(axes) & set(more))):
+        raise UsageError(f"`{twice[0]}` is an axis twice: among the axes, and by a keyword")
+    grid = read_axes(model, {**(axes or {}), **more})
+    check_settings(model, grid, fixed)
+    return grid, fixed
 
 
 def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]:
@@ -195,17 +203,16 @@ def same_settings(
 
 
 def identify(run: GridRun, **more: Any) -> dict[str, Any]:
-    """Return everything that decides the numbers of a sweep, ``more`` among it, as it is read back from a file."""
+    """Return everything that decides the numbers on a grid, ``more`` among it, as it is read back from a file."""
     from eqsolve.results.provenance import describe
 
     known = describe(run.model, run.options.seed)
     described = {
         "signature": known["signature"],
         "version": known["version"],
-        "options": run.options.identity,
+        "options": run.options.identity | more,
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
-        **more,
     }
     return dict(json.loads(json.dumps(described, default=str)))
 
@@ -293,7 +300,8 @@ class GridRun:
         for point in points:
             if point.before is not None:
                 self.after.setdefault(point.before, []).append(point.index)
-        self.records |= {} if journal is None else {i: r for i, r in journal.done.items() if i < self.total}
+        found = {} if journal is None else {i: r for i, r in journal.done.items() if i < self.total}
+        self.records = found | self.records
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")
         if executor is not None:
@@ -390,7 +398,10 @@ def _answer(future: Future[Answer], tries: int) -> Answer | None:
         return {"status": "failed", "message": reason, "seconds": float("nan"), "values": {}, "errors": {}}, None
 
 
-def package(run: GridRun, settled: dict[str, float | str], seconds: float, identity: dict[str, Any]) -> Result:
+def package(
+    run: GridRun, settled: dict[str, float | str], seconds: float, identity: dict[str, Any],
+    kind: str = "sweep", made: type[Result] = Result, **coordinates: Any,
+) -> Result:  # fmt: skip
     """Lay the points out over the axes."""
     import xarray as xr
 
@@ -409,10 +420,10 @@ def package(run: GridRun, settled: dict[str, float | str], seconds: float, ident
             data[key] = ((*dims, *more), np.array(rows, dtype=float).reshape(*shape, *length))
     for key, (slopes, marks) in derivative_entries(records, length).items():
         data[key] = ((*dims, *more), slopes.reshape(*shape, *length), marks)
-    coordinates: dict[str, Any] = {axis.name: list(axis.labels) for axis in run.axes}
+    coordinates |= {axis.name: list(axis.labels) for axis in run.axes}
     if times is not None:
         coordinates["t"] = times
-    for key in ("status", "message"):
+    for key in ("status", "message", *(["class"] if "class" in records[0] else [])):
         coordinates[key] = (dims, np.array([record[key] for record in records], dtype=object).reshape(shape))
     coordinates["seconds"] = (dims, np.array([record["seconds"] for record in records], dtype=float).reshape(shape))
     bad = [index for index, record in enumerate(records) if record["status"] != "ok"]
@@ -422,8 +433,8 @@ def package(run: GridRun, settled: dict[str, float | str], seconds: float, ident
     stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
     provenance = describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {})
     provenance |= derived_names(run.model, [name for name in data if not name.endswith("_error")])
-    return Result(
-        xr.Dataset(data, coords=coordinates), model=run.model.name, kind="sweep", status=status, message=message,
+    return made(
+        xr.Dataset(data, coords=coordinates), model=run.model.name, kind=kind, status=status, message=message,
         params=settled, stats=stats, provenance=provenance,
         latex=latex_names((run.model, *models_behind(run.model))),
     )  # fmt: skip
