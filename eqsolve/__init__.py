@@ -28,12 +28,11 @@ _HOMES = {
     "eqsolve.curves.follow": "follow",
     "eqsolve.curves.iterate": "iterate",
     "eqsolve.curves.stationary": "stationary",
-    "eqsolve.results.result": "Result",
+    "eqsolve.results.result": "PhaseDiagram Result",
     "eqsolve.results.stationary": "Stationary",
     "eqsolve.results.archive": "open",
     "eqsolve.sweeping.run": "sweep",
     "eqsolve.sweeping.diagram": "phase_diagram",
-    "eqsolve.results.diagram": "PhaseDiagram",
     "eqsolve.fitting.optimise": "Optimum optimise",
     "eqsolve.fitting.fit": "Fit fit",
     "eqsolve.deviations": "Uncertain uncertain",
@@ -83,8 +82,7 @@ if TYPE_CHECKING:
     from eqsolve.microscopic.simulation import Simulation
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open
-    from eqsolve.results.diagram import PhaseDiagram
-    from eqsolve.results.result import Result
+    from eqsolve.results.result import PhaseDiagram, Result
     from eqsolve.results.stationary import Stationary
     from eqsolve.solvers.contract import Solver
     from eqsolve.solvers.registry import register

@@ -17,8 +17,7 @@ from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
 
 if TYPE_CHECKING:
-    from eqsolve.results.diagram import PhaseDiagram
-    from eqsolve.results.result import Result
+    from eqsolve.results.result import PhaseDiagram, Result
 
 ROWS = 12  # of the table on a terminal
 _TOOK = "<took>"  # stands in a file for how long it took
@@ -151,11 +150,15 @@ _OPTIONS = {
 }
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _add_grid(parser: ArgumentParser, options: dict[str, str], plot: str) -> None:
     kept = "write the result, and go on after a crash"
-    add_shared(parser, _OPTIONS, settings="values that are the same everywhere", out=kept, plot="draw lines or a map")
+    add_shared(parser, options, settings="values that are the same everywhere", out=kept, plot=plot)
     about = "the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log"
     add_several(parser, "--grid", "NAME=VALUES", about)
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    _add_grid(parser, _OPTIONS, "draw lines or a map")
     add_sweep_drawing(parser)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")
 
@@ -219,11 +222,7 @@ _DIAGRAM = {
 
 
 def _diagram_arguments(parser: ArgumentParser) -> None:
-    kept = "write the diagram, and go on after a crash"
-    drawn = "draw the boundaries over a quantity in colours"
-    add_shared(parser, _DIAGRAM, settings="values everywhere", out=kept, plot=drawn)
-    about = "one axis or two: FIRST:LAST:COUNT[:log] such as gain=0.5:3:40, or D=0,0.1,0.5"
-    add_several(parser, "--grid", "NAME=VALUES", about)
+    _add_grid(parser, _DIAGRAM, "draw the boundaries over a quantity in colours")
     chaos = "find a stationary state and its Lyapunov exponent at each point, to tell chaos"
     parser.add_argument("--lyapunov", action="store_true", help=chaos)
     parser.add_argument("--x", metavar="NAME", help="of the picture: the axis that runs across")

@@ -17,7 +17,6 @@ from eqsolve.results.derivatives import derivative_keys, interpolate
 if TYPE_CHECKING:
     import xarray as xr
 
-    from eqsolve.results.diagram import PhaseDiagram
     from eqsolve.results.result import Result
 
 _FINE = 300  # points of a curve between those of a sweep
@@ -180,7 +179,7 @@ _BOUNDARIES = {
 }  # fmt: skip
 
 
-def plot_diagram(diagram: PhaseDiagram, names: tuple[str, ...], ways: Ways) -> Any:
+def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
     """Draw one quantity, the boundaries over it, and the names of classes; return the axes."""
     asked = [diagram.stats.get("observable"), "stability", "lyapunov", *diagram.names]
     names = names or tuple(name for name in asked if name in diagram.names)[:1]

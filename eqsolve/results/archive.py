@@ -22,8 +22,7 @@ from eqsolve.files.atomic import atomic_path
 from eqsolve.files.record import is_damaged, seal
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, RowStore
-from eqsolve.results.diagram import PhaseDiagram
-from eqsolve.results.result import Result
+from eqsolve.results.result import PhaseDiagram, Result
 from eqsolve.results.stationary import Stationary
 from eqsolve.results.words import jsonable
 from eqsolve.verbs import later

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 # --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error it inherits.
 _ON_GRIDS = ("sweep", "diagram")
+BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
 
 
@@ -709,6 +710,33 @@ class Result:
         from eqsolve.results.html import result_html
 
         return result_html(self)
+
+
+class PhaseDiagram(Result):
+    """What the long run is over one or two parameters: values over the axes, as of a sweep.
+
+    ``diagram["class"]`` is the class of each point, ``diagram["message"]`` its reason.
+    """
+
+    @property
+    def classes(self) -> xr.DataArray:
+        """The class of each point."""
+        return self["class"]
+
+    @property
+    def boundaries(self) -> xr.Dataset:
+        """The points of all boundaries: their places, ``error``, ``along`` and ``kind``.
+
+        The kind is ``stability`` or ``lyapunov``, which is zero there, or what a fixed point does:
+        ``grows`` without bound, ``vanishes``, ``ends``. The error is that along one axis.
+        """
+        short = {key: key.removeprefix(BOUNDARY) for key in self.coords if key.startswith(BOUNDARY)}
+        return self.dataset.reset_coords()[[*short]].rename(short)
+
+    def _sweep_object(self) -> dict[str, Any]:
+        made = super()._sweep_object()
+        made["points"]["class"] = self.classes.values.tolist()
+        return made | {"boundaries": {str(key): it.values.tolist() for key, it in self.boundaries.items()}}
 
 
 def _with_times(array: xr.DataArray) -> xr.DataArray:

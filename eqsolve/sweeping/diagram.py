@@ -1,10 +1,13 @@
 """`phase_diagram`: what the long run is over a grid of parameters, and where that changes."""
 
-import functools
+from __future__ import annotations
+
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,21 +19,17 @@ from eqsolve.compile.values import binder_of
 from eqsolve.curves.stationary import stationary, why_not_stationary
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, demand_known
 from eqsolve.language.fixed_point import FixedPoint
-from eqsolve.language.flow import Flow
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
-from eqsolve.language.system import System
 from eqsolve.options import documented
 from eqsolve.progress import watching
-from eqsolve.results.diagram import MARK, PhaseDiagram
+from eqsolve.results.result import BOUNDARY, PhaseDiagram
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
 from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
-from eqsolve.sweeping.run import GridRun, finished, grid_of, identify, kept, package, same_settings
+from eqsolve.sweeping.run import Answer, GridRun, Journal, finished, grid_of, identify, package, same_settings
 
-Pair = tuple[float, float]  # a number and its error
-Settings = Mapping[str, Any]
 Place = tuple[float, dict[str, float]]  # a value of a parameter, and the unknowns there
 _BLANK: Record = {"status": "ok", "class": "not decided", "solved": False, "searched": True, "several": False}
 
@@ -41,20 +40,11 @@ _BLANK: Record = {"status": "ok", "class": "not decided", "solved": False, "sear
     progress=callback, params=table,
 )  # fmt: skip
 def phase_diagram(
-    model: Model | str,
-    axes: Mapping[str, Any] | None = None,
-    *,
-    observable: str | None = None,
-    lyapunov: bool = False,
-    tolerance: float = 1e-6,
-    workers: Any = 1,
-    out: str | os.PathLike[str] | None = None,
-    rtol: float | None = None,
-    budget: float | str | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> PhaseDiagram:
+    model: Model | str, axes: Mapping[str, Any] | None = None, *, observable: str | None = None,
+    lyapunov: bool = False, tolerance: float = 1e-6, workers: Any = 1,
+    out: str | os.PathLike[str] | None = None, rtol: float | None = None, budget: float | str | None = None,
+    progress: Any = None, params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> PhaseDiagram:  # fmt: skip
     """Say what the long run of a model is over one or two parameters, and where it changes.
 
     Parameters
@@ -72,13 +62,11 @@ def phase_diagram(
         Whether a stationary state and its Lyapunov exponent are found at each point, to tell chaos.
     tolerance
         How near a boundary is found, relative to the distance of the neighbours around it.
-    workers, out, progress
-        As in ``sweep``: a diagram that was stopped goes on from the points kept beside ``out``.
-    {options: budget}
     rtol
         Relative tolerance of stationary states, as in ``stationary``.
-    params, **parameters
-        Values that are the same everywhere; of ``parameters``, lists and ranges are axes.
+    {options: budget}
+    workers, out, progress, params, **parameters
+        As in ``sweep``: a diagram that was stopped goes on from the points kept beside ``out``.
     """
     began = time.perf_counter()
     assert isinstance(model, Model)
@@ -91,12 +79,13 @@ def phase_diagram(
     settled, first = same_settings(model, fixed, points, grid)
     rule = LongRun.of(model, {**fixed, **first.settings}, observable, lyapunov, rtol, tolerance)
     options = Options.make(rtol=1e-3 if rtol is None else rtol, budget=budget, t_max=1.0)
-    run = _Diagram(model, grid, fixed, options, progress, work=rule.at_point, limit=rule.limit)
+    cells = np.arange(len(points)).reshape([len(axis) for axis in grid])
+    run = _Diagram(model, grid, fixed, options, progress, work=rule.at_point, limit=rule.limit, cells=cells)
     asked = {"rtol": rtol, "tolerance": tolerance, "observable": observable, "lyapunov": lyapunov}
     identity = {} if out is None else identify(run, **asked)
     if out is not None and isinstance(there := finished(out, identity), PhaseDiagram):
         return there
-    with kept(out, identity) as journal:
+    with contextlib.nullcontext() if out is None else Journal(Path(out), identity) as journal:
         with watching(progress, count="point") as run.progress:
             run.go(lay_out_points(grid, "rows" if rule.limit else ""), journal, None, workers)
             if any(record.get("several") for record in run.records.values()):
@@ -106,12 +95,11 @@ def phase_diagram(
                 run.go(points, journal, None, workers)
             run.find_edges()
             run.work = rule.between
-            edges = [SweepPoint(run.size + k, points[it.pair[0]].settings) for k, it in enumerate(run.edges)]
-            run.go([*points, *edges], journal, None, workers)
-        run.total = run.size
-        found = run.look_beyond()
+            pairs = [SweepPoint(cells.size + k, points[it.pair[0]].settings) for k, it in enumerate(run.edges)]
+            run.go([*points, *pairs], journal, None, workers)
+        run.total, edges = cells.size, run.look_beyond()
         seconds = time.perf_counter() - began
-        result = package(run, settled, seconds, identity, "diagram", PhaseDiagram, **found)
+        result = package(run, settled, seconds, identity, PhaseDiagram, **edges)
         result.stats["observable"] = observable or ("lyapunov" if rule.exponents else "")
         result.latex.update(latex_names(filter(None, (model, rule.limit))))
         if out is not None:
@@ -120,22 +108,17 @@ def phase_diagram(
         return result
 
 
-def _recorded(judge: Callable[..., None]) -> Callable[..., Any]:
-    """Make work on a record one that returns it; what goes wrong is its message."""
-
-    @functools.wraps(judge)
-    def answer(self: Any, _: Model, *given: Any) -> tuple[Record, None]:
-        began = time.perf_counter()
-        record = {**_BLANK, "message": "", "values": {}, "errors": {}}
-        try:
-            judge(self, record, *given)
-        except EqsolveError as error:
-            record["message"] = str(error)
-        except Exception as error:  # a defect at one point must not cost the others
-            record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
-        return record | {"seconds": time.perf_counter() - began}, None
-
-    return answer
+@contextlib.contextmanager
+def _recorded() -> Iterator[Record]:
+    """Give a record to work on; what goes wrong is its message."""
+    began, record = time.perf_counter(), {**_BLANK, "message": "", "values": {}, "errors": {}}
+    try:
+        yield record
+    except EqsolveError as error:
+        record["message"] = str(error)
+    except Exception as error:  # a defect at one point must not cost the others
+        record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
+    record["seconds"] = time.perf_counter() - began
 
 
 @dataclass(frozen=True)
@@ -154,7 +137,7 @@ class Edge:
 class LongRun:
     """How the long run is told at a point, and the place where it changes between two."""
 
-    system: System | Flow | None  # that has stationary states
+    system: Model | None  # that has stationary states
     limit: FixedPoint | None
     states: bool  # whether stationary states are found everywhere
     gaussian: bool  # whether they cost little
@@ -163,46 +146,33 @@ class LongRun:
     tolerance: float
 
     @classmethod
-    def of(
-        cls, model: Model, settings: Settings, observable: str | None, lyapunov: bool, *rest: Any
-    ) -> "LongRun":  # fmt: skip
+    def of(cls, model: Any, at: Record, shown: str | None, lyapunov: bool, *rest: Any) -> LongRun:
         """Return how points of a model are judged, where what is asked for can be had."""
-        limit, system, gaussian = (model if isinstance(model, FixedPoint) else None), None, False
+        limit, gaussian = (model if isinstance(model, FixedPoint) else None), False
         reason = why_not = f"model `{model.name}` is a {model.kind}"
         moving: list[str] = []
-        if isinstance(model, System | Flow):
+        if model.kind in ("System", "Flow"):
             try:
                 limit = model.long_time()
             except ModelError as error:
                 reason = str(error)
-            task = make_task(model, settings, None)
+            plan = (task := make_task(model, at, None)).plan
             if not (why_not := why_not_stationary(task)):
-                system, gaussian = model, not task.plan.why_not_gaussian()
-                kernels = [head.name for head in getattr(task.plan.model, "kernels", ())]
-                moving = ["lyapunov", *task.plan.model.observables]
+                gaussian = not plan.why_not_gaussian()
+                kernels = [head.name for head in getattr(plan.model, "kernels", ())]
+                moving = ["lyapunov", *plan.model.observables]
                 moving += [form.format(name) for form in ("{}0", "tau_{}") for name in kernels]
-        if limit is None and system is None:
+        if limit is None and why_not:
             raise UsageError(f"there is no phase diagram: {reason}; no stationary state: {why_not}")
-        if lyapunov and system is None:
+        if lyapunov and why_not:
             raise UsageError(f"model `{model.name}` has no Lyapunov exponent: {why_not}")
         resting = [*(it.name for it in limit.unknowns), *limit.observables] if limit else []
-        wanted = [] if observable is None else [observable]
+        wanted = [] if shown is None else [shown]
         demand_known(wanted, resting + moving, f"model `{model.name}` ends in no `{{}}`", "it has")
-        states = limit is None or lyapunov or not set(wanted) <= set(resting)
-        return cls(system, limit, states, gaussian, lyapunov or observable == "lyapunov", *rest)
+        states, exponents = limit is None or not set(wanted) <= set(resting), lyapunov or shown == "lyapunov"
+        return cls(None if why_not else model, limit, states or lyapunov, gaussian, exponents, *rest)
 
-    @_recorded
-    def at_point(
-        self, record: Record, settings: Settings, options: Options, start: Any, scans: int | None = None
-    ) -> None:  # fmt: skip
-        """Find the class of a point; a ``start`` {} says that the neighbour has none."""
-        if self.limit is not None:
-            record["searched"] = start is None
-            self._rest(record, settings, start, 1 if start == {} else scans)
-        if self.states or (self.gaussian and not record["solved"]):
-            self._state(record, settings, options)
-
-    def fixed_point(self, settings: Settings, start: Any, scans: Any = None) -> FixedPointSolution:
+    def fixed_point(self, settings: Record, start: Any, scans: Any = None) -> FixedPointSolution:
         """Return the fixed point, if its numbers are worth something."""
         assert self.limit is not None
         binder = binder_of(self.limit)
@@ -214,12 +184,25 @@ class LongRun:
                 raise SolverError(f"it is not resolved: {name} = {value:.3g} ± {error:.1g}")
         return found
 
-    def _rest(self, record: Record, settings: Settings, start: Any, scans: int | None) -> None:
-        try:
-            found = self.fixed_point(settings, start, scans)
-        except SolverError as error:
-            record |= {"message": str(error), "searched": True}
-            return
+    def stationary(self, settings: Record, options: Options) -> Any:
+        assert self.system is not None
+        asked: Any = {"rtol": self.rtol, "budget": options.budget, "progress": False}
+        return stationary(self.system, params=settings, **asked)
+
+    def at_point(self, _: Model, settings: Record, options: Options, start: Any, scans: Any = None) -> Answer:
+        """Return the class of a point; a ``start`` {} says that the neighbour has none."""
+        with _recorded() as record:
+            if self.limit is not None:
+                record["searched"] = start is None
+                try:
+                    self._rest(record, self.fixed_point(settings, start, 1 if start == {} else scans))
+                except SolverError as error:
+                    record |= {"message": str(error), "searched": True}
+            if self.states or (self.gaussian and not record["solved"]):
+                self._state(record, self.stationary(settings, options))
+        return record, None
+
+    def _rest(self, record: Record, found: FixedPointSolution) -> None:
         record |= {"values": dict(found.values), "errors": dict(found.errors), "solved": True}
         record["several"] = bool(found.others)
         every = [values.get("stability", np.inf) for values in (found.values, *found.others)]
@@ -232,8 +215,7 @@ class LongRun:
         else:
             record["class"] = "still" if every[0] > 0 else "not at rest"
 
-    def _state(self, record: Record, settings: Settings, options: Options) -> None:
-        found = self.stationary(settings, options)
+    def _state(self, record: Record, found: Any) -> None:
         if found.grid is None:
             record["message"] = "; ".join(filter(None, [record["message"], found.message]))
             return
@@ -253,31 +235,26 @@ class LongRun:
         elif moves:
             record["message"] = "whether it is chaotic was not asked for: lyapunov=True"
 
-    def stationary(self, settings: Settings, options: Options) -> Any:
-        assert self.system is not None
-        asked: Any = {"rtol": self.rtol, "budget": options.budget, "progress": False}
-        return stationary(self.system, params=settings, **asked)
-
-    @_recorded
-    def between(self, record: Record, settings: Settings, options: Options, edge: Edge) -> None:
-        """Find where the long run changes between two neighbours, its error, and the kind."""
-        width = self.tolerance * abs(edge.outside - edge.inside[0])
+    def between(self, _: Model, settings: Record, options: Options, edge: Edge) -> Answer:
+        """Return where the long run changes between two neighbours, its error, and the kind."""
 
         def fixed(place: float, start: Any, scans: Any = None) -> FixedPointSolution:
             return self.fixed_point({**settings, edge.along: place}, start, scans)
 
-        def indicator(place: float) -> Pair:
+        def indicator(place: float) -> Any:
             if edge.kind == "lyapunov":
-                value, error = self.stationary({**settings, edge.along: place}, options).lyapunov()
-                return value, error
+                return self.stationary({**settings, edge.along: place}, options).lyapunov()
             found = fixed(place, edge.inside[1])
             return found.values["stability"], found.errors["stability"]
 
-        if edge.kind == "ends":
-            place, error, kind = _end_of(fixed, edge, width)
-        else:
-            (place, error), kind = _root(indicator, edge.inside[0], edge.outside, width), edge.kind
-        record |= {"place": place, "error": error, "along": edge.along, "kind": kind}
+        with _recorded() as record:
+            width = self.tolerance * abs(edge.outside - edge.inside[0])
+            if edge.kind == "ends":
+                place, error, kind = _end_of(fixed, edge, width)
+            else:
+                place, error, kind = *_root(indicator, edge.inside[0], edge.outside, width), edge.kind
+            record |= {"place": place, "error": error, "along": edge.along, "kind": kind}
+        return record, None
 
 
 @dataclass
@@ -285,32 +262,35 @@ class _Diagram(GridRun):
     """The points of a diagram, and after them the neighbours between which it changes."""
 
     limit: FixedPoint | None = None
+    cells: Any = None  # the indices of the points, over the axes
     edges: list[Edge] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.size = int(np.prod([len(axis) for axis in self.axes]))
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         """Return what to work with; at the last point of a row all fixed points are searched for."""
         given = self.model, {**self.fixed, **point.settings}, self.options
-        if point.index >= self.size:
-            return *given, self.edges[point.index - self.size]
-        alone = point.before is None or (point.index + 1) % len(self.axes[-1]) == 0
-        return *given, None if alone else self.unknowns(point.before)
+        if point.index >= self.cells.size:
+            return *given, self.edges[point.index - self.cells.size]
+        if point.before is None or (point.index + 1) % len(self.axes[-1]) == 0:
+            return *given, None
+        return *given, self.unknowns(point.before)
 
-    def unknowns(self, index: Any) -> dict[str, float]:
+    def unknowns(self, index: int) -> dict[str, float]:
         """Return the fixed point found at a point; nothing where there is none."""
-        record, limit = _BLANK | self.records[index], self.limit
-        names = [item.name for item in limit.unknowns] if limit and record["solved"] else []
-        return {name: record["values"][name] for name in names}
+        record = self.records[index]
+        names = [item.name for item in self.limit.unknowns] if self.limit is not None else []
+        return {name: record["values"][name] for name in names if record.get("solved")}
+
+    def place(self, index: int) -> dict[str, float]:
+        """Return the values of the axes at a point."""
+        places = np.unravel_index(index, self.cells.shape)
+        return {axis.name: float(axis.labels[k]) for axis, k in zip(self.axes, places, strict=True)}
 
     def neighbours(self) -> Iterator[tuple[str, int, int, int]]:
-        """Yield every point, behind the one before it and before the next one, both ways on each axis."""
-        indices = np.arange(self.size).reshape([len(axis) for axis in self.axes])
+        """Yield points between the one before, or themselves, and the next, both ways on each axis."""
         for place, axis in enumerate(self.axes):
-            for line in np.moveaxis(indices, place, -1).reshape(-1, len(axis)).tolist():
+            for line in np.moveaxis(self.cells, place, -1).reshape(-1, len(axis)).tolist():
                 for way in (line, line[::-1]):
-                    yield from zip([axis.name] * len(way), way[:1] + way, way, way[1:], strict=False)
+                    yield from ((axis.name, *it) for it in zip(way[:1] + way, way, way[1:], strict=False))
 
     def find_edges(self) -> None:
         """Try points without a fixed point again from all neighbours; list where the long run changes."""
@@ -330,69 +310,52 @@ class _Diagram(GridRun):
                 before = ends[2] if ends[2][1] else ends[0]
                 self.edges.append(Edge(along, kind, ends[0], ends[1][0], before, (here, there)))
 
-    def place(self, index: int) -> dict[str, float]:
-        """Return the values of the axes at a point."""
-        places = np.unravel_index(index, [len(axis) for axis in self.axes])
-        return {axis.name: float(axis.labels[k]) for axis, k in zip(self.axes, places, strict=True)}
-
     def look_beyond(self) -> dict[str, Any]:
-        """Return the points of all boundaries, by columns.
-
-        Points are called unbounded where the fixed point grows without bound on all ways there.
-        """
+        """Return the points of boundaries by columns; call points unbounded where all ways there grow."""
         from scipy.ndimage import label
 
-        records = [self.records[index] for index in range(self.size)]
+        records = [self.records[index] for index in range(self.cells.size)]
         unknown = np.array([not it["solved"] and it["class"] == "not decided" for it in records])
-        regions = label(unknown.reshape([len(axis) for axis in self.axes]))[0].ravel()
+        regions = label(unknown.reshape(self.cells.shape))[0].ravel()
         ways: dict[int, dict[str, str]] = {}
-        rows: list[dict[str, Any]] = []
-        for index, edge in enumerate(self.edges, self.size):
+        rows: list[Record] = []
+        for index, edge in enumerate(self.edges, self.cells.size):
             if "place" in (found := self.records[index]):
                 rows.append({**found, **self.place(edge.pair[0]), edge.along: found["place"]})
                 if edge.kind == "ends" and (region := max(regions[list(edge.pair)])):
                     ways.setdefault(region, {})[found["kind"]] = f"{edge.along} = {found['place']:.6g}"
         for record, region in zip(records, regions, strict=True):
-            kind, where = min(ways.get(region, {}).items(), key=lambda it: it[0] == "grows", default=("", ""))
-            if kind == "grows":
-                why = f"the fixed point grows without bound, as at {where}"
+            told = sorted(ways.get(region, {}).items(), key=lambda it: it[0] == "grows")
+            if told and told[0][0] == "grows":
+                why = f"the fixed point grows without bound, as at {told[0][1]}"
                 record |= {"class": "unbounded", "message": why}
-            elif kind:
-                record["message"] = f"the fixed point {kind} at {where}; {record['message']}"
+            elif told:
+                record["message"] = "the fixed point {} at {}; {}".format(*told[0], record["message"])
         kinds = {**{axis.name: float for axis in self.axes}, "error": float, "along": object, "kind": object}
-        made = {key: np.array([row[key] for row in rows], kind) for key, kind in kinds.items()}
-        return {MARK + key: ("boundary", column) for key, column in made.items()}
+        return {BOUNDARY + key: ("boundary", np.array([row[key] for row in rows], kind)) for key, kind in kinds.items()}
 
 
 def _kind(one: Record, other: Record) -> str:
     """Return what tells where the long run changes between two points, if it does."""
-    first, second = one["values"], other["values"]
-    both = [name for name in ("stability", "lyapunov") if name in first and name in second]
-    signs = {name: first[name] * second[name] <= 0 for name in both}
+    pairs = {key: [it["values"].get(key, np.nan) for it in (one, other)] for key in ("stability", "lyapunov")}
+    signs = {key: a * b <= 0 for key, (a, b) in pairs.items() if not np.isnan(a + b)}
     moving = not signs and {"still", "fluctuating"} == {one["class"], other["class"]}
-    changes = {"stability": signs.get("stability"), "ends": one["solved"] != other["solved"]}
-    changes["lyapunov"] = signs.get("lyapunov", moving)
-    return next((kind for kind, holds in changes.items() if holds), "")
+    if signs.get("stability") or one["solved"] != other["solved"]:
+        return "stability" if signs.get("stability") else "ends"
+    return "lyapunov" if signs.get("lyapunov", moving) else ""
 
 
-def _root(function: Callable[..., Pair], one: float, other: float, width: float) -> Pair:
-    """Return the root of a number that changes sign, and its error."""
+def _root(function: Callable[..., Any], one: float, other: float, width: float) -> tuple[float, float]:
+    """Return the root of a number that changes sign, and its error; where it cannot be had, what brackets it."""
     from scipy.optimize import brentq
 
     seen: dict[float, tuple[float, float]] = {}
-
-    def value(place: float) -> float:
-        seen[place] = function(place)
-        return seen[place][0]
-
     try:
-        root = float(brentq(value, one, other, xtol=width / 2))
-    except ValueError:
-        raise SolverError("the indicator has the same sign at both neighbours") from None
-    except EqsolveError:
-        if len(seen) < 2:
-            raise
+        root = float(brentq(lambda x: seen.setdefault(x, function(x))[0], one, other, xtol=width / 2))
+    except (ValueError, EqsolveError) as error:
         above, below = ([p for p in seen if (seen[p][0] > 0) is side] for side in (True, False))
+        if not (above and below):
+            raise SolverError(f"no change of sign is found between the neighbours: {error}") from None
         gap, root = min((abs(p - q), (p + q) / 2) for p in above for q in below)
         return root, gap / 2
     (a, (u, doubt)), (b, (v, _)) = sorted(seen.items(), key=lambda item: abs(item[0] - root))[:2]

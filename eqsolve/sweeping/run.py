@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,7 +127,7 @@ def sweep(
         return there  # before anything is bound or compiled
     settled, first = same_settings(model, fixed, lay_out_points(grid), grid)
     points = lay_out_points(grid, chaining(model, {**fixed, **first.settings}, options))
-    with kept(out, identity) as journal:
+    with contextlib.nullcontext() if out is None else Journal(Path(out), identity) as journal:
         with watching(progress, count="point") as run.progress:
             run.go(points, journal, executor, workers)
         result = package(run, settled, time.perf_counter() - began, identity)
@@ -260,23 +260,6 @@ def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | 
     return found
 
 
-@contextlib.contextmanager
-def kept(out: str | os.PathLike[str] | None, identity: dict[str, Any]) -> Iterator[Journal | None]:
-    """Give the journal beside a file; it is removed when the work is done."""
-    if out is None:
-        yield None
-        return
-    journal = Journal(Path(out), identity)
-    if journal.done:
-        logger.warning("%d finished points found in %s; going on from there", len(journal.done), journal.path)
-    done = False
-    try:
-        yield journal
-        done = True
-    finally:
-        journal.close(remove=done)
-
-
 @dataclass
 class GridRun:
     """The state of a sweep: what is solved so far, what is under way."""
@@ -400,7 +383,7 @@ def _answer(future: Future[Answer], tries: int) -> Answer | None:
 
 def package(
     run: GridRun, settled: dict[str, float | str], seconds: float, identity: dict[str, Any],
-    kind: str = "sweep", made: type[Result] = Result, **coordinates: Any,
+    made: type[Result] = Result, **coordinates: Any,
 ) -> Result:  # fmt: skip
     """Lay the points out over the axes."""
     import xarray as xr
@@ -426,6 +409,7 @@ def package(
     for key in ("status", "message", *(["class"] if "class" in records[0] else [])):
         coordinates[key] = (dims, np.array([record[key] for record in records], dtype=object).reshape(shape))
     coordinates["seconds"] = (dims, np.array([record["seconds"] for record in records], dtype=float).reshape(shape))
+    kind = "sweep" if made is Result else "diagram"
     bad = [index for index, record in enumerate(records) if record["status"] != "ok"]
     failed = sum(record["status"] == "failed" for record in records)
     status = "ok" if not bad else f"{len(bad)} of {run.total} points were not solved as asked"
@@ -450,6 +434,14 @@ class Journal(Checkpoint):
         super().__init__(out.with_name(out.name + ".journal"), resume=True)
         self.begin({"sweep": identity})
         self.done: dict[int, Record] = {key: json.loads(bytes(self.read(key))) for key in self.there}
+        if self.done:
+            logger.warning("%d finished points found in %s; going on from there", len(self.done), self.path)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, error: Any, *_: object) -> None:
+        self.close(remove=error is None)
 
     def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
         if found != identity:
