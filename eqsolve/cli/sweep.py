@@ -213,8 +213,8 @@ def _phases(found: PhaseDiagram) -> str:
 
 
 _DIAGRAM = {
-    "observable": "what is shown in colours: stability, lyapunov, or another number of the long run",
-    "tolerance": "how near boundaries are found, relative to the distance of neighbours; 1e-6 by default",
+    "observable": "shown in colours: stability, lyapunov, or another number of the long run",
+    "tolerance": "of boundaries, relative to the distance of neighbours; 1e-6 by default",
     "rtol": "relative tolerance of stationary states; 1e-6 by default, 0.03 of samples",
     "budget": "CPU time of each stationary state, such as 30s or 5min",
     "workers": _OPTIONS["workers"],

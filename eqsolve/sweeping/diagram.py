@@ -95,7 +95,8 @@ def phase_diagram(
                 run.go(points, journal, None, workers)
             run.find_edges()
             run.work = rule.between
-            pairs = [SweepPoint(cells.size + k, points[it.pair[0]].settings) for k, it in enumerate(run.edges)]
+            places = [points[edge.pair[0]].settings for edge in run.edges]
+            pairs = [SweepPoint(cells.size + k, it) for k, it in enumerate(places)]
             run.go([*points, *pairs], journal, None, workers)
         run.total, edges = cells.size, run.look_beyond()
         seconds = time.perf_counter() - began
@@ -169,8 +170,9 @@ class LongRun:
         resting = [*(it.name for it in limit.unknowns), *limit.observables] if limit else []
         wanted = [] if shown is None else [shown]
         demand_known(wanted, resting + moving, f"model `{model.name}` ends in no `{{}}`", "it has")
-        states, exponents = limit is None or not set(wanted) <= set(resting), lyapunov or shown == "lyapunov"
-        return cls(None if why_not else model, limit, states or lyapunov, gaussian, exponents, *rest)
+        states = lyapunov or limit is None or not set(wanted) <= set(resting)
+        system, exponents = None if why_not else model, lyapunov or shown == "lyapunov"
+        return cls(system, limit, states, gaussian, exponents, *rest)
 
     def fixed_point(self, settings: Record, start: Any, scans: Any = None) -> FixedPointSolution:
         """Return the fixed point, if its numbers are worth something."""
@@ -266,7 +268,7 @@ class _Diagram(GridRun):
     edges: list[Edge] = field(default_factory=list)
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
-        """Return what to work with; at the last point of a row all fixed points are searched for."""
+        """Return what to work with; the last point of a row is searched for all fixed points."""
         given = self.model, {**self.fixed, **point.settings}, self.options
         if point.index >= self.cells.size:
             return *given, self.edges[point.index - self.cells.size]
@@ -286,14 +288,14 @@ class _Diagram(GridRun):
         return {axis.name: float(axis.labels[k]) for axis, k in zip(self.axes, places, strict=True)}
 
     def neighbours(self) -> Iterator[tuple[str, int, int, int]]:
-        """Yield points between the one before, or themselves, and the next, both ways on each axis."""
+        """Yield points, after the one before (or themselves) and before the next, both ways."""
         for place, axis in enumerate(self.axes):
             for line in np.moveaxis(self.cells, place, -1).reshape(-1, len(axis)).tolist():
                 for way in (line, line[::-1]):
                     yield from ((axis.name, *it) for it in zip(way[:1] + way, way, way[1:], strict=False))
 
     def find_edges(self) -> None:
-        """Try points without a fixed point again from all neighbours; list where the long run changes."""
+        """Try points without a fixed point again from neighbours; list where the class changes."""
         self.records = records = {index: _BLANK | it for index, it in self.records.items()}
         waiting = {(here, there) for _, _, here, there in self.neighbours()}
         while ready := {it for it in waiting if [records[k]["solved"] for k in it] == [True, False]}:
@@ -311,7 +313,7 @@ class _Diagram(GridRun):
                 self.edges.append(Edge(along, kind, ends[0], ends[1][0], before, (here, there)))
 
     def look_beyond(self) -> dict[str, Any]:
-        """Return the points of boundaries by columns; call points unbounded where all ways there grow."""
+        """Return boundaries by columns; points are unbounded where all ways to them grow."""
         from scipy.ndimage import label
 
         records = [self.records[index] for index in range(self.cells.size)]
@@ -330,8 +332,9 @@ class _Diagram(GridRun):
                 why = f"the fixed point grows without bound, as at {told[0][1]}"
                 record |= {"class": "unbounded", "message": why}
             elif told:
-                record["message"] = "the fixed point {} at {}; {}".format(*told[0], record["message"])
-        kinds = {**{axis.name: float for axis in self.axes}, "error": float, "along": object, "kind": object}
+                record["message"] = "the fixed point {} at {}; ".format(*told[0]) + record["message"]
+        numbers = dict.fromkeys([*(axis.name for axis in self.axes), "error"], float)
+        kinds = {**numbers, "along": object, "kind": object}
         return {BOUNDARY + key: ("boundary", np.array([row[key] for row in rows], kind)) for key, kind in kinds.items()}
 
 
@@ -346,7 +349,7 @@ def _kind(one: Record, other: Record) -> str:
 
 
 def _root(function: Callable[..., Any], one: float, other: float, width: float) -> tuple[float, float]:
-    """Return the root of a number that changes sign, and its error; where it cannot be had, what brackets it."""
+    """Return the root of a number that changes sign, or the middle of its bracket, and the error."""
     from scipy.optimize import brentq
 
     seen: dict[float, tuple[float, float]] = {}
@@ -355,7 +358,7 @@ def _root(function: Callable[..., Any], one: float, other: float, width: float) 
     except (ValueError, EqsolveError) as error:
         above, below = ([p for p in seen if (seen[p][0] > 0) is side] for side in (True, False))
         if not (above and below):
-            raise SolverError(f"no change of sign is found between the neighbours: {error}") from None
+            raise SolverError(f"no change of sign between the neighbours: {error}") from None
         gap, root = min((abs(p - q), (p + q) / 2) for p in above for q in below)
         return root, gap / 2
     (a, (u, doubt)), (b, (v, _)) = sorted(seen.items(), key=lambda item: abs(item[0] - root))[:2]
