@@ -149,14 +149,15 @@ def _read_whole(text: str, option: str) -> int:
 def _read_times(text: str, option: str) -> list[float]:
     """Return times in the order given; an entry with colons is a range."""
     times: list[float] = []
+    example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
     for entry in text.split(","):
         if ":" in entry:
             from eqsolve.sweeping.axes import read_text
 
-            times += map(float, read_text(option, entry))
+            found: list[Any] = list(read_text(option, entry))
         else:
-            example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
-            times.append(read_number(entry, option, example))
+            found = [entry]
+        times += [value if isinstance(value, float) else read_number(value, option, example) for value in found]
     return times
 
 

@@ -233,7 +233,7 @@ def test_command(capsys, tmp_path):
 def test_the_command_says_what_its_numbers_are(capsys):
     assert main(["stationary", "rnn", "--set", "gain=2", "--rtol", "1e-4", "--at", "0,1"]) == 0
     out = capsys.readouterr().out
-    assert "gain=2\n" in out  # as `solve` writes it
+    assert "gain=2, x0=Normal(0, 1)\n" in out  # as `solve` writes them
     assert "tau: the lag" in out
     assert "tau_C: the correlation time: the area under C(tau) - C(inf), over its height" in out
     assert main(["longtime", "lotka_volterra"]) == 0

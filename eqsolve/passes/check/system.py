@@ -214,15 +214,11 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
                 f"{equation.label} defines the {lhs.kind_name} `{lhs}`, which is not an unknown function; "
                 "the left-hand side must be a function at its times, such as `w(t)`"
             )
-        elif lhs == 0:
-            yield (
-                f"{equation.label} has 0 on its left, as sympy makes of derivatives along other times, "
-                "`a(t).diff(t')`; did you mean `a(t).diff(t)`?"
-            )
         else:
+            zero = "; sympy makes 0 of a derivative along another time, `w(t).diff(t')`: did you mean `w(t).diff(t)`?"
             yield (
-                f"{equation.label} names no unknown: the left-hand side must be a function at its times, "
-                f"such as `w(t)`, or its derivative, such as `w(t).diff(t)`; got `{lhs}`{_solved_for(equation, system)}"
+                f"{equation.label} names no unknown: the left-hand side must be a function at its times, such as `w(t)`, "
+                f"or its derivative, such as `w(t).diff(t)`; got `{lhs}`{zero if lhs == 0 else _solved_for(equation, system)}"
             )
         return
     odd = [moment for moment in target.moments if not isinstance(moment, Time)]
