@@ -141,8 +141,8 @@ class Options:
 
     def foresee(self, seconds: float, text: str) -> None:
         """Tell the progress callback how many seconds are predicted to be left."""
-        if hasattr(self.progress, "expect"):
-            self.progress.expect(seconds)
+        if (expect := getattr(self.progress, "expect", None)) is not None:
+            expect(seconds)
         elif seconds > 60:
             text = f"{text}, about {roughly(seconds)} left"
         spent = time.perf_counter() - self.started

@@ -22,6 +22,7 @@ import numpy as np
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
@@ -92,6 +93,8 @@ class _SelfDriven:
         self.noises = {name: np.zeros((size, self.count)) for name in plan.noises}
         some = np.unique(np.linspace(0, self.count - 1, min(_TANGENTS, self.count)).astype(int))
         self.some, self.mass = some, points.weights[some] / points.weights[some].sum()
+        numbers = len(plan.noises) * plan.count * size**2 * len(some)
+        demand_memory(8.0 * numbers, f"responses along {len(some)} paths on {size} nodes")
         # Σ over unknowns of slope × tangent, by noise and signal: (node, path, node of the noise)
         self.effects = {name: np.zeros((plan.count, size, len(some), size)) for name in plan.noises}
         self.factors = {mean.name: np.zeros((2 * max(len(mean.outers), 1), size, self.count)) for mean in plan.means}
