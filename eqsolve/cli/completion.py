@@ -12,17 +12,19 @@ from eqsolve.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
 
-_BASH = """\
-# eqsolve: completions for bash. To use them: eval "$(eqsolve completion bash)"
-_eqsolve() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" verb="" model="" option="" each
-    for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+_LOOP = """\
         case "$each" in
             -*) option="$each" ;;
             *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
         esac
     done
-    if [[ "$word" != -* && "$word" != *=* && -n "$model" ]]; then
+"""
+_BASH = """\
+# eqsolve: completions for bash. To use them: eval "$(eqsolve completion bash)"
+_eqsolve() {{
+    local word="${{COMP_WORDS[COMP_CWORD]}}" verb="" model="" option="" each
+    for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+{loop}    if [[ "$word" != -* && "$word" != *=* && -n "$model" ]]; then
         case "$option" in
             --set|--grid)
                 compopt -o nospace 2>/dev/null
@@ -49,12 +51,7 @@ _ZSH = """\
 _eqsolve() {{
     local verb="" model="" option="" each
     for each in "${{words[@]:1:$((CURRENT-2))}}"; do
-        case "$each" in
-            -*) option="$each" ;;
-            *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
-        esac
-    done
-    if [[ "$PREFIX" != -* && "$PREFIX" != *=* && -n "$model" ]]; then
+{loop}    if [[ "$PREFIX" != -* && "$PREFIX" != *=* && -n "$model" ]]; then
         case "$option" in
             --set|--grid) compadd -S = -- $(eqsolve list "$model" --names 2>/dev/null); return ;;
             --free|--derivatives) compadd -- $(eqsolve list "$model" --names 2>/dev/null); return ;;
@@ -90,7 +87,7 @@ def _sourced(shell: str, parsers: dict[str, ArgumentParser]) -> str:
         case.format(verb=verb, options=" ".join(_options(parser)), takes_model=int(_takes_model(parser)))
         for verb, parser in parsers.items()
     ]
-    return whole.format(verbs=" ".join(parsers), cases="\n".join(cases))
+    return whole.format(verbs=" ".join(parsers), cases="\n".join(cases), loop=_LOOP)
 
 
 def _fish(shell: str, parsers: dict[str, ArgumentParser]) -> str:

@@ -8,8 +8,8 @@ An analysis file defines
 - ``PAPER = "Figure 3(b)"``, if it is a figure or table of a paper.
 
 `make` writes ``NAME.png``, ``NAME.pdf``, ``NAME.nc``, ``NAME.txt`` and ``NAME.tex`` (the caption). The dataset carries a
-key made of the analysis, its neighbours whose names start with ``_``, all models and the engine: what has not changed is not
-computed again, so a run that was stopped goes on where it was.
+key made of the analysis, its neighbours whose names start with ``_``, all models and the engine: what has not changed is
+not computed again.
 """
 
 from __future__ import annotations

@@ -192,8 +192,8 @@ class Flow(Model):
             The ratio δ = n/d, whatever the flow calls it.
         seed, seeds
             Seed of everything random, and how many independent draws to run. Draw i is the same whatever ``seeds`` is.
-            Without a seed every setting of the parameters has draws of its own, the same in every session, so that what two
-            settings differ by is not hidden by a teacher they share; with one, all settings share its draws.
+            Without a seed every setting of the parameters has draws of its own, the same in every session; with one,
+            all settings share its draws.
         t_max, at
             Last time, and the times to report; 25 times up to ``t_max`` unless given.
         data

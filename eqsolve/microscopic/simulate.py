@@ -125,25 +125,13 @@ logger = logging.getLogger("eqsolve")
     params=table,
 )  # fmt: skip
 def simulate(
-    flow: Flow,
-    *,
-    d: int | None = None,
-    t_max: float | None = None,
-    at: float | Iterable[float] | None = None,
-    seed: int | None = None,
-    seeds: int = 1,
-    data: Any = "gaussian",
-    constants: str = "sampled",
-    step: float | None = None,
-    rtol: float = 1e-6,
-    keep: bool = False,
-    device: str = "cpu",
-    workers: int | None = None,
-    executor: Executor | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Simulation:
+    flow: Flow, *, d: int | None = None, t_max: float | None = None,
+    at: float | Iterable[float] | None = None, seed: int | None = None, seeds: int = 1,
+    data: Any = "gaussian", constants: str = "sampled", step: float | None = None, rtol: float = 1e-6,
+    keep: bool = False, device: str = "cpu", workers: int | None = None,
+    executor: Executor | None = None, progress: Any = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Simulation:  # fmt: skip
     """Run a flow at finite size; ``Flow.simulate`` says what the parameters are."""
     from eqsolve.passes.check.check import check, refuse_words
     from eqsolve.passes.flow.substitution import change_states

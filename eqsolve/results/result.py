@@ -581,25 +581,13 @@ class Result:
             inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
             sampled = self._at(inside if inside is not None else self.grid.edges, ("t",))
             made["t"] = sampled["t"].values.tolist()
-            names = self._of_dims("t")
-            made["values"] = {name: _plain(sampled[name].values) for name in names}
-            made["errors"] = {name: _plain(sampled[name + _ERROR].values) for name in names}
-            made |= self._derivative_object(sampled)
+            made |= values_and_errors(sampled, self._of_dims("t")) | self._derivative_object(sampled)
             if at2 is not None and self._of_dims("row", "column"):
                 pairs = [pair for pair in at2 if max(pair) <= self.grid.edges[-1] * (1 + 1e-12)]
-                kernels = self.at2(pairs)
-                names = self._of_dims("row", "column")
-                made["two_time"] = {
-                    "at": [list(pair) for pair in pairs],
-                    "values": {name: _plain(kernels[name].values) for name in names},
-                    "errors": {name: _plain(kernels[name + _ERROR].values) for name in names},
-                }
+                found = values_and_errors(self.at2(pairs), self._of_dims("row", "column"))
+                made["two_time"] = {"at": [list(pair) for pair in pairs], **found}
         else:
-            names = list(self._of_dims())
-            every = self.variables
-            made["values"] = {name: _plain(every[name].values) for name in names}
-            made["errors"] = {name: _plain(every[name + _ERROR].values) for name in names if name + _ERROR in every}
-            made |= self._derivative_object(every)
+            made |= values_and_errors(self.variables, self._of_dims()) | self._derivative_object(self.variables)
         made["stats"] = self.stats
         made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
         return made
@@ -615,8 +603,7 @@ class Result:
         made: dict[str, Any] = {"axes": {str(dim): self.dataset[dim].values.tolist() for dim in dims}}
         if "t" in self.dataset.coords:
             made["t"] = _plain(self.dataset["t"].values)
-        made["values"] = {name: _plain(self.dataset[name].values) for name in self.names}
-        made["errors"] = {name: _plain(self.error[name].values) for name in self.names}
+        made |= values_and_errors(self.dataset, self.names)
         if keys := derivative_keys(self.variables):
             made |= derivative_table(self.dataset, keys)
         return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
@@ -713,6 +700,12 @@ class Result:
 def _with_times(array: xr.DataArray) -> xr.DataArray:
     """Name the axes of a kernel t and t'; inside the dataset they are apart from the curves' time."""
     return array.rename(row="t", column="t'") if "row" in array.dims else array
+
+
+def values_and_errors(data: Mapping[Any, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return values and errors by name, as lists."""
+    both = {"values": {name: name for name in names}, "errors": {name: name + _ERROR for name in names}}
+    return {part: {name: _plain(data[key].values) for name, key in keys.items() if key in data} for part, keys in both.items()}
 
 
 def _plain(values: Array) -> Any:

@@ -13,7 +13,6 @@ nodes² × (unknowns + signals) × noises. The equations of a network are those 
 Lett. 61, 259 (1988), doi:10.1103/PhysRevLett.61.259.
 """
 
-import functools
 import logging
 import math
 from collections.abc import Mapping
@@ -30,14 +29,11 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import demand_memory
-from eqsolve.numerics.gaussian import Layout
 from eqsolve.numerics.grids import PanelGrid, largest_beside
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.rows import RowStore
-from eqsolve.results.arrays import LazyArray
-from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import conditions
@@ -45,16 +41,11 @@ from eqsolve.solvers.gaussian.march import LawMarch, UnsettledError, halved, mar
 from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, is_known
-from eqsolve.solvers.paths.modes import choose, draw
-from eqsolve.solvers.paths.package import make_result
-from eqsolve.solvers.paths.paths import act, follow
-from eqsolve.solvers.paths.sweep import Engine, Sample, Work, rate
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge
+from eqsolve.solvers.paths.package import make_result, path_set
+from eqsolve.solvers.paths.sweep import Engine, Work, draw_paths, rate
 from eqsolve.solvers.paths.transfer import transfer
 from eqsolve.solvers.tolerance import stop_early
-
-# A solution of a Gaussian system as a result: curves, kernels, and a sample of paths drawn from the
-# law.
 
 
 def package(
@@ -65,7 +56,9 @@ def package(
 
     ``over`` are the errors in units of the tolerance, ``kept`` is how many paths are drawn.
     """
-    paths = _draw(engine, solved, grid.size, kept, options.seed) if options.paths else []
+    level, every = replace(make_level(1e-2, options.seed), most=kept), (solved.grid.size - 1) // (grid.size - 1)
+    drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.plan.ensembles)
+    paths = [path_set(item, every) for item in drawn] if options.paths else []
     stats = {
         "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
         "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
@@ -75,25 +68,6 @@ def package(
     if made.rows is None or solved.grid.panels is not None:
         return made
     return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))
-
-
-def _draw(engine: Engine, solved: LawMarch, size: int, count: int, seed: int) -> list[PathSet]:
-    """Return paths of every ensemble on ``size`` of the nodes, evenly among them; they are followed when looked at."""
-    kernels, level, made = solved.kernels, replace(make_level(1e-2, seed), most=count), []
-    every = (solved.grid.size - 1) // (size - 1)
-
-    def processes(sample: Sample, name: str) -> Array:
-        return sample.processes[name][:, ::every]
-
-    for plan in engine.plan.ensembles:
-        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
-        choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), None)
-        drawn = draw(plan, groups, choice, aligned=False)
-        walk = functools.partial(follow, plan, kernels, actions, choice.points, drawn, engine.accuracy)
-        sample, weights = Sample(plan, choice.points, solved.grid.size, walk), choice.points.weights
-        tables = {n: LazyArray(functools.partial(processes, sample, n), (len(weights), size)) for n in plan.processes}
-        made.append(PathSet(weights, choice.points.constants, tables))
-    return made
 
 
 logger = logging.getLogger("eqsolve")
@@ -236,7 +210,9 @@ class _GaussianSolve:
         judge = self.judge
         if not self.rough:
             other = self._march(panels.of_another_order(self.control.highest, self.control.other), solved, other=True)
-            return GaussianSolution(panels, solved, judge.curves(solved), self._errors(solved, judge.differ(solved, other)))
+            return GaussianSolution(
+                panels, solved, judge.curves(solved), self.judge.total(solved, judge.differ(solved, other))
+            )
         beside = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
         for place in (1, 2):
@@ -299,18 +275,8 @@ class _GaussianSolve:
         panels = largest_beside(over[1:].reshape(-1, found.panels.order).max(axis=1))
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
 
-    def _errors(self, solved: LawMarch, differences: Errors) -> Errors:
-        """Return all errors: what other panels and rules show, and what the iteration left."""
-        curves = self.judge.curves(solved)
-        remain, made = 2.0 * max(solved.left, 1e-14), {}
-        for name, error in differences.items():
-            made[name] = error + remain * self.judge.size(name, curves, solved.grid)
-            if is_known(error):
-                made[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
-        return made
-
     def _demand_memory(self, nodes: int) -> None:
-        """Refuse what would not fit into the machine's memory, before it is asked for."""
+        """Refuse what would not fit into the memory."""
         numbers = 0.0
         for paths, law in zip(self.program.paths.ensembles, self.program.laws, strict=True):
             held = len(paths.unknowns) + paths.count + len(law.arguments)

@@ -22,6 +22,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import memory
 from eqsolve.numerics.gaussian import DENSITIES, Layout, Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level
@@ -34,6 +35,7 @@ from eqsolve.solvers.paths.judge import Curves, Errors, Judge
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
+from eqsolve.solvers.paths.paths import bytes_of
 from eqsolve.solvers.paths.rough import coarsen, extrapolate, on_coarser
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_values, sweep, variation
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
@@ -246,7 +248,9 @@ class Ensembles:
             again, more = chance <= room, paths
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
-                most = control.cost / final[0].grid.size ** 3
+                size = final[0].grid.size
+                each = sum(bytes_of(plan, size) for plan in self.engine.plan.ensembles)
+                most = min(control.cost / size**3, 0.3 * memory() / each)
                 if paths >= most:
                     break
                 more = min(most, paths * (control.safety * chance / room) ** (1 / control.rate))

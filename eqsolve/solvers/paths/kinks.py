@@ -15,15 +15,12 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Layout
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import Solved
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge
 from eqsolve.solvers.paths.means import Averages
-from eqsolve.solvers.paths.modes import choose, draw
-from eqsolve.solvers.paths.paths import act, follow
-from eqsolve.solvers.paths.sweep import Engine, Means
+from eqsolve.solvers.paths.sweep import Engine, Means, draw_paths
 
 logger = logging.getLogger("eqsolve")
 
@@ -98,16 +95,11 @@ def _means(engine: Engine, kernels: Kernels, item: Averages, bent: list[str], co
     wanted = [mean for mean in plan.means if mean.name in bent]
     if not wanted:
         return {}
-    groups = engine.groups(kernels, plan)
-    actions = act(plan, kernels)
     points = item.choice.points
     values = {name: value for name, value in points.constants.items() if name not in points.scales}
     combinations = len({*zip(*values.values(), strict=True)}) if values else 1
     most = 2 ** max(5, round(math.log2(count / combinations)))
     rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
     level = replace(item.choice.level, most=most, seed=seed, constants=rule)
-    choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("single"), item.choice.shapes)
-    drawn = draw(plan, groups, choice, aligned=False)
-    backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
-    paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, None, backend, engine.threads)
-    return {mean.name: paths.values(mean.factors)[0] @ choice.points.weights for mean in wanted}
+    paths = draw_paths(engine, kernels, plan, level, item.choice.shapes, "single").follow()
+    return {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted}

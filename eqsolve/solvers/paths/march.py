@@ -23,6 +23,7 @@ import numpy as np
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
@@ -98,6 +99,8 @@ class _SelfDriven:
         self.noises = {name: np.zeros((size, self.count)) for name in plan.noises}
         some = np.unique(np.linspace(0, self.count - 1, min(_TANGENTS, self.count)).astype(int))
         self.some, self.mass = some, points.weights[some] / points.weights[some].sum()
+        numbers = len(plan.noises) * plan.count * size**2 * len(some) / 2
+        demand_memory(8.0 * numbers, f"responses along {len(some)} paths on {size} nodes")
         # Σ over unknowns of slope × tangent, by noise and block of its nodes: (signal, node from that block on, path, node of
         # the noise), so that a product with the past reads contiguous memory
         self.effects = {

@@ -186,11 +186,15 @@ class Solving:
     code: int = 0  # address of the signals' machine code, where there is one
 
 
-def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
-    """Refuse what would not fit into the machine's memory, before it is asked for."""
+def bytes_of(plan: EnsemblePlan, nodes: int) -> float:
+    """Return the memory of a path that is followed and averaged, at most."""
     count = len(plan.unknowns)
-    numbers = 4 * count + 2 * plan.count * (count + 1) + len(plan.driving) + plan.targets * (count + 2)
-    demand_memory(8.0 * numbers * paths * nodes, f"{paths} paths on {nodes} nodes")
+    return 8.0 * nodes * (4 * count + 2 * plan.count * (count + 1) + len(plan.driving) + plan.targets * (count + 2))
+
+
+def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
+    """Refuse what would not fit into the memory."""
+    demand_memory(paths * bytes_of(plan, nodes), f"{paths} paths on {nodes} nodes")
 
 
 def follow(

@@ -42,7 +42,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
 from eqsolve.solvers.paths.ensembles import Ensembles, denser
 from eqsolve.solvers.paths.iterate import Iteration, Solved, iterate, start
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, is_known
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement
 from eqsolve.solvers.paths.kinks import average_kinks
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
@@ -216,7 +216,7 @@ class _Solve:
         self.near = self._hand_on(final, by_panels)
         final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
         self._keep(final, None, "at the end")
-        return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
+        return self._package(final, self.judge.total(final, by_panels, by_points | bent))
 
     def _needs_sample(self, window: Solved) -> bool:
         """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
@@ -252,7 +252,7 @@ class _Solve:
         self.stage = "paths"
         (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
-        return self._package(final, self._sum_errors(final, by_panels, by_points))
+        return self._package(final, self.judge.total(final, by_panels, by_points))
 
     def _begin_sampled(self, window: Solved) -> Solved:
         """Return the small ensemble's solution; from a start on denser panels where it does not come near one."""
@@ -300,7 +300,7 @@ class _Solve:
 
     def _keep_levels(self, levels: Sequence[Solved], by_steps: Errors, by_points: Errors) -> None:
         self.levels = tuple(levels)
-        errors = self._sum_errors(levels[1], by_steps, by_points)
+        errors = self.judge.total(levels[1], by_steps, by_points)
         self._keep(levels[0], errors, f"with {levels[0].grid.size - 1} steps")
 
     def _judge_steps(self, levels: Sequence[Solved], control: Steps) -> tuple[Errors, float]:
@@ -559,17 +559,6 @@ class _Solve:
     def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
         (final,), errors, ends = self.ensembles.refine([small], lambda _: by_panels)
         return Moved(final, errors, tuple(ends))
-
-    def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
-        """Return all errors: of panels, of points, and of what the iteration left."""
-        curves = self.judge.curves(final)
-        remain = 2.0 * max(final.left, 1e-14)
-        errors = {}
-        for name, error in by_panels.items():
-            errors[name] = by_points[name] + error + remain * self.judge.size(name, curves, final.grid)
-            if is_known(by_points[name]) and is_known(error):
-                errors[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
-        return errors
 
     # --- on the way
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:

@@ -209,15 +209,22 @@ def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], cou
     """Return ``count`` paths of every ensemble for given kernels, of positive weight, noises and constants drawn jointly."""
     made = []
     for item in averages:
-        plan, level = item.paths.plan, replace(item.choice.level, most=count, seed=seed)
-        groups = engine.groups(kernels, plan)
-        actions = act(plan, kernels)
-        shapes = item.choice.shapes
-        choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), shapes)
-        check_memory(plan, len(choice.points.weights), kernels.grid.size)
-        pieces = plan, kernels, actions, choice.points, draw(plan, groups, choice, aligned=False), engine.accuracy
-        made.append(Sample(plan, choice.points, kernels.grid.size, functools.partial(follow, *pieces)))
+        plan, choice, level = item.paths.plan, item.choice, replace(item.choice.level, most=count, seed=seed)
+        made.append(draw_paths(engine, kernels, plan, level, choice.shapes))
+        check_memory(plan, len(made[-1].points.weights), kernels.grid.size)
     return tuple(made)
+
+
+def draw_paths(
+    engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any = None, layout: str = "draws"
+) -> Sample:
+    """Return paths of one ensemble, of positive weight, that are followed when they are looked at."""
+    groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+    choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout(layout), shapes)
+    points, size = choice.points, kernels.grid.size
+    where = None, engine.backend(plan, size, len(points.weights)), engine.threads
+    pieces = plan, kernels, actions, points, draw(plan, groups, choice, aligned=False), engine.accuracy, *where
+    return Sample(plan, points, size, functools.partial(follow, *pieces))
 
 
 def variation(averages: tuple[Averages, ...], *, by_value: bool = False) -> Shapes:
