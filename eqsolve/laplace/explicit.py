@@ -335,7 +335,9 @@ class _PlaneSearch:
             else:
                 if sides[k] < 0.3 * self.scale:
                     self._take_branch(complex(centres[k]), float(sides[k]))
-                left.append(_quarters(batch[k]))
+                x, y, side = batch[k]
+                half = side / 2
+                left.append(np.array([(x + i * half, y + j * half, half) for i in (1, 0) for j in (0, 1)]))
         return np.concatenate(left) if left else batch[:0]
 
     def _take_poles(self, modes: Array, centre: complex, radius: float) -> bool:
@@ -418,9 +420,3 @@ class _PlaneSearch:
                 factor.real if real and factor is not None else factor, error, words.format("a way"),
             ))  # fmt: skip
         return made
-
-
-def _quarters(cell: Array) -> Array:
-    x, y, side = cell
-    half = side / 2
-    return np.array([(x + i * half, y + j * half, half) for i in (1, 0) for j in (0, 1)])

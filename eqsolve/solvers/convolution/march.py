@@ -113,10 +113,6 @@ class MemoryPanel:
             return self._delayed[reading.delay].values(reading.unknown, False, table)
         return table[reading.unknown]
 
-    def _entering(self, reading: Reading) -> Array | None:
-        """Return how the panel's values enter a reading, (nodes, nodes)."""
-        return self._delayed[reading.delay].rows if reading.where == "delay" else self._identity
-
     # --- expressions
     def evaluate(self, terms: Terms, table: Array) -> list[Array]:
         """Return expressions at the nodes."""
@@ -133,7 +129,8 @@ class MemoryPanel:
                 factor = _filled(change, self.places)[:, None]
                 if column < len(terms.readings):
                     reading = terms.readings[column]
-                    rows = self._entering(reading)
+                    # how the panel's values enter a reading, (nodes, nodes)
+                    rows = self._delayed[reading.delay].rows if reading.where == "delay" else self._identity
                     if rows is not None:
                         found.append((row, reading.unknown, factor * rows))
                 else:

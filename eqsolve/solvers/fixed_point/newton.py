@@ -160,7 +160,7 @@ def newton(
             point = point - step
             values = problem.values(point[:, None])[:, 0]
             continue
-        if not sound or (box is not None and not _inside(point, box)):
+        if not sound or (box is not None and not all(low <= x <= high for x, (low, high) in zip(point, box, strict=True))):
             break
         halvings = 0
         best = Iterate(values, here, linear, count, False)
@@ -192,10 +192,6 @@ def newton(
 def _reach(problem: Problem, point: Array) -> Array:
     """Return the longest step of each search variable: a factor e², or the size of the variable."""
     return np.array([2.0 if item.is_bounded else 1 + abs(x) for item, x in zip(problem.plan.unknowns, point, strict=True)])
-
-
-def _inside(point: Array, box: list[tuple[float, float]]) -> bool:
-    return all(low <= x <= high for x, (low, high) in zip(point, box, strict=True))
 
 
 def _nothing(problem: Problem) -> Linearisation:

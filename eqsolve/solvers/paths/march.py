@@ -253,7 +253,10 @@ class _March:
         secants, best, residual = Secants(8), math.inf, math.inf
         vector = self._read(part)
         for count in range(_EVALUATIONS):
-            self._write(part, vector)
+            position = 0
+            for piece in self._pieces(part):
+                piece[...] = vector[position : position + piece.size].reshape(piece.shape)
+                position += piece.size
             self._evaluate(window, part, first=count == 0)
             image = self._read(part)
             weights = self._weights(part)
@@ -363,12 +366,6 @@ class _March:
 
     def _read(self, part: slice) -> Array:
         return np.concatenate([piece.ravel() for piece in self._pieces(part)])
-
-    def _write(self, part: slice, vector: Array) -> None:
-        position = 0
-        for piece in self._pieces(part):
-            piece[...] = vector[position : position + piece.size].reshape(piece.shape)
-            position += piece.size
 
     def _weights(self, part: slice) -> Array:
         """Return weights of all entries: root mean squares of noises over paths, largest values of rows."""

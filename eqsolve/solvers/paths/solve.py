@@ -417,7 +417,8 @@ class _Solve:
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
         last = checked = math.inf
         for _ in range(self.control.rounds):
-            dense, shapes = self._denser(base, design, ratios)
+            assert base.grid.panels is not None
+            dense, shapes = self._move(base, design, denser(base.grid.panels, ratios))
             design = replace(design, shapes=shapes)
             errors = self.judge.compare(base, dense, ratios)
             curves = self.judge.curves(dense)
@@ -465,11 +466,6 @@ class _Solve:
         wanted = self.judge.ratios(curves, errors, solved.grid, 0.3 * self.control.share)
         wanted = np.maximum(wanted, np.maximum(np.append(wanted[1:], 0), np.append(0, wanted[:-1])))
         return np.clip(wanted, *bounds)
-
-    def _denser(self, solved: Solved, design: Design, ratios: Array) -> tuple[Solved, Shapes | None]:
-        """Return the solution on denser panels, with the same points."""
-        assert solved.grid.panels is not None
-        return self._move(solved, design, denser(solved.grid.panels, ratios))
 
     def _move(
         self, solved: Solved, design: Design, panels: PanelGrid, how: Iteration | None = None

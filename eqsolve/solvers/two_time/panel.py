@@ -446,7 +446,12 @@ class RowPanel:
                 self._note_errors(residual, names, min(max(change / last, _LEAST_CONTRACTION), 1.0) if known else 1.0)
                 return sweep + 1
             if not np.isfinite(change):
-                self._find_not_finite(block, part, before)
+                # repeat a sweep, equation by equation, to name the first that is not finite
+                self.state[part] = before
+                self.refresh()
+                if np.isfinite(before).all():
+                    self._sweep(block, checked=True)
+                raise NoConvergenceError
             if sweep > 8 and change > 1e3 * best:
                 raise NoConvergenceError
             best, last = min(best, change), change
@@ -477,14 +482,6 @@ class RowPanel:
                 self._update_kernel(equation, checked)
             else:
                 self._update_function(equation, checked)
-
-    def _find_not_finite(self, block: tuple[CompiledEquation, ...], part: slice, before: Array) -> None:
-        """Repeat a sweep, equation by equation, to name the first that is not finite."""
-        self.state[part] = before
-        self.refresh()
-        if np.isfinite(before).all():
-            self._sweep(block, checked=True)
-        raise NoConvergenceError
 
     def _right(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int, checked: bool) -> Array:
         right = self.shaped(np.asarray(equation.body(self.read, integrals), float), width)
