@@ -331,7 +331,10 @@ class _PlaneSearch:
             if self._take_poles(circles.modes[k], complex(centres[k]), float(radii[k])):
                 left.append(batch[k : k + 1])
             elif sides[k] <= self._smallest(centres[k]):
-                self._take_rest(complex(centres[k]), float(sides[k]))
+                centre, side = complex(centres[k]), float(sides[k])  # of this singularity nothing is known but its place
+                if not any(abs(centre - at) <= 10 * side for at, *_ in self.branches):
+                    place = complex(centre.real) if abs(centre.imag) <= side else centre
+                    self.branches.append((place, side, 1e3 * side))
             else:
                 if sides[k] < 0.3 * self.scale:
                     self._take_branch(complex(centres[k]), float(sides[k]))
@@ -386,12 +389,6 @@ class _PlaneSearch:
         others = [abs(at - pole.p) for pole in self.poles] + [abs(at - item) for item, *_ in self.branches if item != at]
         others += [2 * at.imag] if at.imag > 0 else []
         return 1e-2 * min([side, *others])
-
-    def _take_rest(self, centre: complex, side: float) -> None:
-        """Take note of a singularity of which nothing is known but its place."""
-        if not any(abs(centre - at) <= 10 * side for at, *_ in self.branches):
-            at = complex(centre.real) if abs(centre.imag) <= side else centre
-            self.branches.append((at, side, 1e3 * side))
 
     def _candidates(self) -> list[Candidate]:
         made = []

@@ -213,14 +213,11 @@ def _linear_pole(prepared: Prepared, p: float, at: float, scale: float, points: 
     if not np.isfinite(coefficient(left)) or np.sign(coefficient(left)) == np.sign(coefficient(p)):
         return None
     root = float(brentq(coefficient, left, p, xtol=1e-300, rtol=9e-16))
-    if abs(float(prepared(0.0, root).h)) <= 0.1 * CONTROLS.close * abs(float(prepared(0.0, p).h)) or _jumps(prepared, root, p):
+    if abs(float(prepared(0.0, root).h)) <= 0.1 * CONTROLS.close * abs(float(prepared(0.0, p).h)):
+        return None
+    if abs(coefficient(root + 1e-9 * (p - root))) > abs(coefficient(p)):  # a pole of a(p) itself and no zero
         return None
     return RealTrack("pole", np.inf, root, scale, tuple(points), (coefficient(left), coefficient(p)))
-
-
-def _jumps(prepared: Prepared, root: float, p: float) -> bool:
-    """Whether a sign change is a pole of a(p) itself and no zero."""
-    return abs(float(prepared(0.0, root + 1e-9 * (p - root)).h_R)) > abs(float(prepared(0.0, p).h_R))
 
 
 def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float, float] | None) -> RealTrack:

@@ -169,7 +169,9 @@ def newton(
             step = -np.linalg.solve(scaled, linear.residual)
         except np.linalg.LinAlgError:
             break
-        longest = float(np.max(np.abs(step) / _reach(problem, point), initial=0.0))
+        # steps at most: a factor e², or the size of the search variable
+        reach = [2.0 if item.is_bounded else 1 + abs(x) for item, x in zip(problem.plan.unknowns, point, strict=True)]
+        longest = float(np.max(np.abs(step) / reach, initial=0.0))
         first = longest if count == 1 else first
         step_norm = float(np.max(np.abs(step) / (1 + np.abs(point)), initial=0.0))
         if step_norm < stop or (step_norm < 1e-9 and size >= last * 0.5):  # the error after this step is that of its square
@@ -187,11 +189,6 @@ def newton(
         values = problem.values(point[:, None])[:, 0]
     failed = best if best is not None else Iterate(values, here or problem.adapted(values), _nothing(problem), 0, False)
     return replace(failed, first=first)
-
-
-def _reach(problem: Problem, point: Array) -> Array:
-    """Return the longest step of each search variable: a factor e², or the size of the variable."""
-    return np.array([2.0 if item.is_bounded else 1 + abs(x) for item, x in zip(problem.plan.unknowns, point, strict=True)])
 
 
 def _nothing(problem: Problem) -> Linearisation:

@@ -214,6 +214,15 @@ class Judge:
         """Return the largest error allowed of a function of one time."""
         return allowance(curves.single[name], self.options, FLOOR, scale=curves.sizes.get(name, 0.0))
 
+    def sum_errors(self, final: Solution, by_panels: Errors, by_points: Errors, rounding: float = 1e-14) -> Errors:
+        """Return all errors: of panels, of points, and of what the iteration left; at a known start that of ``rounding``."""
+        curves, remain, errors = self.curves(final), 2.0 * max(final.left, 1e-14), {}
+        for name, error in by_panels.items():
+            errors[name] = by_points[name] + error + remain * self.size(name, curves, final.grid)
+            if is_known(by_points[name]) and is_known(error):
+                errors[name].flat[0] = rounding * abs(curves.all[name].flat[0])
+        return errors
+
     def nothing(self, solved: Solution) -> Errors:
         return {name: np.zeros_like(values) for name, values in self.curves(solved).all.items()}
 

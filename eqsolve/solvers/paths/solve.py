@@ -42,7 +42,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
 from eqsolve.solvers.paths.ensembles import Ensembles, denser
 from eqsolve.solvers.paths.iterate import Iteration, Solved, iterate, start
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, is_known
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement
 from eqsolve.solvers.paths.kinks import average_kinks
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
@@ -154,7 +154,7 @@ class _Solve:
         self.near: Neighbour | None = None
         self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[Solved, Errors, str] | None = None
-        self._bent = any(plan.bent for plan in engine.plan.ensembles)
+        self._bent = self.mover.bent
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -216,7 +216,7 @@ class _Solve:
         self.near = self._hand_on(final, by_panels)
         final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
         self._keep(final, None, "at the end")
-        return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
+        return self._package(final, self.judge.sum_errors(final, by_panels, by_points | bent))
 
     def _needs_sample(self, window: Solved) -> bool:
         """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
@@ -252,7 +252,7 @@ class _Solve:
         self.stage = "paths"
         (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
-        return self._package(final, self._sum_errors(final, by_panels, by_points))
+        return self._package(final, self.judge.sum_errors(final, by_panels, by_points))
 
     def _begin_sampled(self, window: Solved) -> Solved:
         """Return the small ensemble's solution; from a start on denser panels where it does not come near one."""
@@ -294,13 +294,15 @@ class _Solve:
             more = min(max((worst / control.aim) ** (1 / control.order), 1.2), control.growth)
             count, last = count * more, 2 * worst * more**-control.order
             grid = steps_in_time(self.begin, options, count, control.ratio)
-            rough = self._on_grid(final[0], grid)
+            means = transfer(final[0].means, self.engine.responses, final[0].grid, grid)
+            averages = sweep(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
+            rough = Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
         assert self.best is not None
         return self._package(*self.best[:2])
 
     def _keep_levels(self, levels: Sequence[Solved], by_steps: Errors, by_points: Errors) -> None:
         self.levels = tuple(levels)
-        errors = self._sum_errors(levels[1], by_steps, by_points)
+        errors = self.judge.sum_errors(levels[1], by_steps, by_points)
         self._keep(levels[0], errors, f"with {levels[0].grid.size - 1} steps")
 
     def _judge_steps(self, levels: Sequence[Solved], control: Steps) -> tuple[Errors, float]:
@@ -310,12 +312,6 @@ class _Solve:
         worst = self.judge.worst(extrapolate(curves), errors)
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
-
-    def _on_grid(self, solved: Solved, grid: OperatorGrid) -> Solved:
-        """Return a rough solution on other steps."""
-        means = transfer(solved.means, self.engine.responses, solved.grid, grid)
-        averages = sweep(self.engine, grid, means, Design(solved.averages[0].choice.level, solved.layouts))
-        return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
     def _from_window(self, window: Solved, few: Level) -> tuple[Solved, Errors, Level] | None:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points.
@@ -556,17 +552,6 @@ class _Solve:
         (final,), errors, ends = self.ensembles.refine([small], lambda _: by_panels)
         return Moved(final, errors, tuple(ends))
 
-    def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
-        """Return all errors: of panels, of points, and of what the iteration left."""
-        curves = self.judge.curves(final)
-        remain = 2.0 * max(final.left, 1e-14)
-        errors = {}
-        for name, error in by_panels.items():
-            errors[name] = by_points[name] + error + remain * self.judge.size(name, curves, final.grid)
-            if is_known(by_points[name]) and is_known(error):
-                errors[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
-        return errors
-
     # --- on the way
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
         """Remember a solution in case of an interruption; without known errors they are as large as the values."""
@@ -588,11 +573,9 @@ class _Solve:
             solved, curves = self.levels[1], extrapolate([self.judge.curves(item) for item in self.levels])
         over = self.judge.excesses(curves, errors, kinks=True)
         kept = self._sample(solved)
-        if doubt:
-            return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, None).stopped(
-                "tolerance not met", doubt
-            )
-        return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, self.near)
+        near = None if doubt else self.near
+        made = package(self.engine, solved, curves, errors, over, kept, self.options, self.params, near)
+        return made.stopped("tolerance not met", doubt) if doubt else made
 
     def _doubt(self, solved: Solved, errors: Errors, curves: Curves) -> str:
         """Return what paths drawn as a check say against a solution."""

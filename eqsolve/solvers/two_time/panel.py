@@ -456,16 +456,13 @@ class RowPanel:
                 raise NoConvergenceError
             best, last = min(best, change), change
             if sweep + 1 in _FRESH_SLOPES and (sweep or change > _FAR):
-                self._forget_slopes(block)
+                for name in names:
+                    self._inverses.pop(name, None)
                 mixer = Secants(depth=6)
             else:
                 self.state[part] = mixer.next(before / scale, self.state[part] / scale) * scale
                 self.refresh(names)
         raise NoConvergenceError
-
-    def _forget_slopes(self, block: tuple[CompiledEquation, ...]) -> None:
-        for equation in block:
-            self._inverses.pop(equation.name, None)
 
     def _note_errors(self, residual: Array, names: list[str], contraction: float) -> None:
         """Keep what the iteration leaves: the last change of each unknown, times how much a sweep still gains."""
