@@ -331,7 +331,7 @@ class _PlaneSearch:
             if self._take_poles(circles.modes[k], complex(centres[k]), float(radii[k])):
                 left.append(batch[k : k + 1])
             elif sides[k] <= self._smallest(centres[k]):
-                centre, side = complex(centres[k]), float(sides[k])  # of this singularity nothing is known but its place
+                centre, side = complex(centres[k]), float(sides[k])  # known by its place alone
                 if not any(abs(centre - at) <= 10 * side for at, *_ in self.branches):
                     place = complex(centre.real) if abs(centre.imag) <= side else centre
                     self.branches.append((place, side, 1e3 * side))

@@ -225,9 +225,9 @@ def _examine(
     for a, b in ((j, k), (j, k + 1), (j + 1, k), (j + 1, k + 1)):
         R, p = complex(mesh.R[a, b]), complex(mesh.columns[a] + 1j * mesh.rows[b])
         answers, made, d = [], fold_newton(prepared, R, p), prepared(R, p)
-        if made is not None and abs(made[0]) <= abs(R) / CONTROLS.enough:  # else on its way to a pole
+        if made is not None and abs(made[0]) <= abs(R) / CONTROLS.enough:  # else towards a pole
             answers.append(("branch point", complex(made[0]), complex(made[1])))
-        limit = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None  # where 1/R vanishes
+        limit = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None  # 1/R = 0
         if limit is not None and limit[1] <= CONTROLS.close * abs(limit[0]):
             answers.append(("pole", complex(np.inf), complex(limit[0])))
         for kind, value, at in answers:

@@ -215,7 +215,7 @@ def _linear_pole(prepared: Prepared, p: float, at: float, scale: float, points: 
     root = float(brentq(coefficient, left, p, xtol=1e-300, rtol=9e-16))
     if abs(float(prepared(0.0, root).h)) <= 0.1 * CONTROLS.close * abs(float(prepared(0.0, p).h)):
         return None
-    if abs(coefficient(root + 1e-9 * (p - root))) > abs(coefficient(p)):  # a pole of a(p) itself and no zero
+    if abs(coefficient(root + 1e-9 * (p - root))) > abs(coefficient(p)):  # a pole of a(p), no zero
         return None
     return RealTrack("pole", np.inf, root, scale, tuple(points), (coefficient(left), coefficient(p)))
 

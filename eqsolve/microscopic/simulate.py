@@ -167,9 +167,9 @@ def simulate(
         n = round(ideal)
         if n < 1:
             raise UsageError(f"n = {flow.ratio} d = {ideal:g} leaves no sample; take a larger d")
-    if seed is None:
+    if seed is None:  # one that belongs to these values
         described = json.dumps(sorted((name, str(value)) for name, value in binding.settings().items()))
-        seed = int.from_bytes(hashlib.sha256(described.encode()).digest()[:4], "big")  # that belongs to these values
+        seed = int.from_bytes(hashlib.sha256(described.encode()).digest()[:4], "big")
     if not 1e-13 <= rtol < 1:
         raise UsageError(f"rtol= takes a number from 1e-13 to 1, got {rtol:g}")
     if constants == "balanced" and not isinstance(features.law, Normal):

@@ -383,7 +383,7 @@ def newton_block(
 
 @njit(nogil=True, cache=True)
 def _by_tiles(shared, left, by_row, by_term, right, right_by_term, terms, target, by_target, rows, columns):
-    """Add leftᵀ right to the target, the left factor ``shared`` by all lanes; or make it left right, lane by lane.
+    """Add leftᵀ right, the left factor ``shared`` by all lanes; or set left right, lane by lane.
 
     Everything is an address or a stride.
     """

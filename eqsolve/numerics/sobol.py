@@ -55,7 +55,7 @@ def sobol_normals(count: int, dimension: int, seed: int) -> Array:
     directions = np.empty((dimension, bits), dtype=np.int64)
     for axis in range(dimension):
         made[axis, 0] = rng.integers(1 << _BITS)
-        # apply a random lower triangular matrix over the digits, its diagonal ones, to direction numbers
+        # a random lower triangular matrix over the digits, its diagonal ones
         matrix = np.where(_BELOW, rng.integers(2, size=(_BITS, _BITS)), _DIAGONAL).astype(float)
         directions[axis] = np.asarray(_PLACES @ ((matrix @ _digits(axis)[:, :bits]) % 2).astype(np.int64))
     for bit in range(bits):

@@ -71,7 +71,7 @@ class MemoryPanel:
         return self._folded
 
     def _integral(self, integrand: Integrand, table: Array, slopes: bool) -> tuple[Array, dict[int, Array]]:
-        """Return an integral at the nodes, and its derivatives (nodes, nodes) by the values of each unknown on the panel."""
+        """Return an integral at the nodes, and its derivatives by each unknown's values here."""
         points, weights, early, late = self._memory()
         later = self.nodes[:, None] - points
         total = np.zeros(self.places)

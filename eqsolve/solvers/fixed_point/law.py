@@ -65,7 +65,7 @@ class SolutionSource:
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
-            # points and weights in mpmath numbers, on panels that resolve the transform's integrands too
+            # in mpmath numbers, on panels that resolve the transform's integrands too
             lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
             columns, weights = self.precise_solution.law_nodes(self.names, lines, rows, digits)
             return Rule(dict(zip(self.names, columns, strict=True)), weights)

@@ -76,7 +76,7 @@ class LawMeans:
             made[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
         for place in sorted(wanted, key=lambda place: place in law.parts):
             self._read_parts(place, rows, wanted) if place in law.parts else self._read(place, rows)
-        kinds = {place: self.factors[place] for place in sorted(wanted)}  # of one argument, and no polynomial's finite series
+        kinds = {place: self.factors[place] for place in sorted(wanted)}
         smooth = [p for p, item in kinds.items() if len(item.arguments) == 1 and item.degree is None and not item.bends]
         least = max(self.accuracy, _LEAST)
         while self.terms < self.rule.most and (self.rest[smooth, rows] > least * self.power[smooth, rows]).any():

@@ -133,7 +133,7 @@ class GaussianLaw:
                 matrix = self._outer(kernels, rows, kick.unknown, kick.coefficient)
                 right[kick.unknown, :, self.drives.index(kick.noise)] += matrix
             place = self.steps.start + list(self.whites).index(kick.noise)
-            # the sizes of what the steps before the nodes add to an unknown; strengths may vanish: by their mean
+            # what the steps before the nodes add; strengths may vanish: by their mean
             strength = np.maximum(kernels.vector(self.whites[kick.noise])[:stop], 0.0)
             sizes = np.zeros(stop)
             sizes[1:] = np.sqrt((strength[1:] + strength[:-1]) / 2 * np.diff(kernels.grid.nodes[:stop]))

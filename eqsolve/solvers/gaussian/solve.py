@@ -272,7 +272,7 @@ class _GaussianSolve:
             "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
             "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
         }  # fmt: skip
-        source = grid if solved.grid.panels is not None else None  # panels that a neighbour begins with
+        source = grid if solved.grid.panels is not None else None  # for a neighbour
         made = make_result(engine.plan.name, grid, curves, found.errors, over, paths, options, self.params, stats, source)
         if made.rows is None or solved.grid.panels is not None:
             return made

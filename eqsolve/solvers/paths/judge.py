@@ -215,7 +215,7 @@ class Judge:
         return allowance(curves.single[name], self.options, FLOOR, scale=curves.sizes.get(name, 0.0))
 
     def sum_errors(self, final: Solution, by_panels: Errors, by_points: Errors, rounding: float = 1e-14) -> Errors:
-        """Return all errors: of panels, of points, and of what the iteration left; at a known start that of ``rounding``."""
+        """Return all errors: of panels, points and iteration; ``rounding`` at a known start."""
         curves, remain, errors = self.curves(final), 2.0 * max(final.left, 1e-14), {}
         for name, error in by_panels.items():
             errors[name] = by_points[name] + error + remain * self.size(name, curves, final.grid)

@@ -80,7 +80,7 @@ def average_kinks(
 
 
 def _average(engine: Engine, kernels: Kernels, solved: Solved, bent: list[str], count: int, seed: int) -> Means:
-    """Return averages over about ``count`` sampled paths of every ensemble, without their responses."""
+    """Return averages over about ``count`` sampled paths of every ensemble, no responses."""
     made: Means = {}
     for item in solved.averages:
         plan = item.paths.plan

@@ -240,7 +240,7 @@ def _rotated(
         turn, strength = rotate(np.eye(every.shape[1]), every.T @ shapes[0] @ every)
         return factors, [strength], turn
     forms = shapes
-    if shapes is not None and [len(form) for form in shapes] != sizes:  # one of all noises and constants
+    if shapes is not None and [len(form) for form in shapes] != sizes:  # one of all together
         forms = [shapes[0][first:last, first:last] for first, last in itertools.pairwise(np.cumsum([0, *sizes]))]
     strengths = []
     for place, group in enumerate(groups):

@@ -49,7 +49,7 @@ def make_result(
 
 
 def path_set(sample: Sample, every: int = 1) -> PathSet:
-    """Return paths on some of the nodes; their processes are all found when one of them is looked at."""
+    """Return paths on some of the nodes; processes are found when one is looked at."""
     weights = sample.points.weights
     shape = len(weights), (sample.nodes - 1) // every + 1
     tables = {name: LazyArray(functools.partial(_process, sample, name, every), shape) for name in sample.plan.processes}

@@ -307,7 +307,7 @@ class Map:
         return made
 
     def draw(self, plan: EnsemblePlan, item: Coordinates, table: Callable[[Pointwise], Array]) -> dict[str, Array]:
-        """Return centred noises of an ensemble (node, path), whose covariances ``table`` gives on pairs of nodes."""
+        """Return centred noises of an ensemble (node, path); ``table`` gives covariances."""
         made: dict[str, Array] = {}
         for group in self.engine.plan.covariances:
             if group.noises[0] in plan.noises:
@@ -384,7 +384,7 @@ class Map:
         return total
 
     def outputs(self, means: Mapping[str, Array]) -> Means:
-        """Return what is reported: kernels over lags up to the reach, and numbers, as arrays of one entry."""
+        """Return what is reported: kernels over lags up to the reach; numbers as one entry."""
         every = self.apply(means, acting=False)
         kernels, window = self.kernels(every), self.window
         tables = kernels.complete() | {name: kernels.response(name) for name in kernels.operators}

@@ -190,7 +190,7 @@ def _march(
 
     def after(step: float) -> None:
         ahead = (end - march.end) / step
-        # report the work of a march between two shares of the whole: it goes with the square of the columns, those ahead too
+        # the work of a march goes with the square of the columns, those ahead too
         share = (march.columns / max(march.columns + march.m * ahead, 1.0)) ** 2
         options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
         _watch_memory(march, 0 if coarse is None else ahead)
