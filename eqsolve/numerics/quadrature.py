@@ -393,7 +393,10 @@ def _rows(
             direction[:, :, active] = 1.0
         else:
             first, order, aligned = turned(mean, scale, active)
-            base, direction, weights = _across(first, width, active, order)
+            grid, weights = product_rule(len(active) - 1, order)  # in the other directions
+            base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
+            base[:, :, active] = grid @ np.linalg.svd(first[:, None, :])[2][:, 1:]
+            direction[:, :, active] = first[:, None, :]
             exact = exact and aligned
         lines = base.shape[1]
         table.append((
@@ -443,17 +446,6 @@ def _gradient_direction(
     unit = slopes[good] / length[good][:, None]
     same = np.abs(unit @ unit[0]) > 1 - 1e-10
     return unit[:1] if same.all() else None
-
-
-def _across(first: Array, width: int, active: Array, order: int) -> tuple[Array, Array, Array]:
-    """Return bases, directions and weights of lines along ``first``, on Gauss–Hermite nodes in the other directions."""
-    count, dims = first.shape
-    grid, shares = product_rule(dims - 1, order)
-    base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
-    turned = np.linalg.svd(first[:, None, :])[2]
-    base[:, :, active] = grid @ turned[:, 1:]
-    direction[:, :, active] = first[:, None, :]
-    return base, direction, shares
 
 
 def node_arguments(parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:

@@ -193,13 +193,12 @@ class Kernels:
             return self.scaled(self.grid.integration, item.values)
         total: Any = 0.0
         for carrier, factor in item.terms:
-            total = total + self.scaled(self._carrier(carrier), factor)
+            if isinstance(carrier, Composition):
+                matrix = self.operator(carrier.left) @ self.operator(carrier.right)
+            else:
+                matrix = self.operators[carrier.name] if carrier.kind == "response" else self.means[carrier.name]
+            total = total + self.scaled(matrix, factor)
         return total if isinstance(total, np.ndarray) else np.zeros((self.grid.size, self.grid.size))
-
-    def _carrier(self, carrier: Leaf | Composition) -> Array:
-        if isinstance(carrier, Composition):
-            return self.operator(carrier.left) @ self.operator(carrier.right)
-        return self.operators[carrier.name] if carrier.kind == "response" else self.means[carrier.name]
 
     def _integral(self, item: Integral) -> Any:
         operator = self.operator(item.operator)

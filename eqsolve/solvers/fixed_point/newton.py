@@ -187,14 +187,11 @@ def newton(
             step = step / longest
         point = point + step
         values = problem.values(point[:, None])[:, 0]
-    failed = best if best is not None else Iterate(values, here or problem.adapted(values), _nothing(problem), 0, False)
-    return replace(failed, first=first)
-
-
-def _nothing(problem: Problem) -> Linearisation:
-    count, means = len(problem.plan.unknowns), problem.plan.means
-    nan = np.full(count, np.nan)
-    return Linearisation(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
+    if best is None:
+        count, means, nan = len(point), problem.plan.means, np.full(len(point), np.nan)
+        nothing = Linearisation(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
+        best = Iterate(values, here or problem.adapted(values), nothing, 0, False)
+    return replace(best, first=first)
 
 
 def polish(

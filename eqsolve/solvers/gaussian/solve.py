@@ -182,13 +182,8 @@ class _GaussianSolve:
         self._demand_memory(1 + parts * (panels.size - 1))
         grid = OperatorGrid.trapezoid(subdivided(panels, parts)) if self.rough else OperatorGrid.from_panels(panels)
         guess = None if like is None else transfer(like.means, self.engine.responses, like.grid, grid)
-        rule, nodes = (LineRule().other(), self._more_nodes) if other else (LineRule(), self.nodes)
+        rule, nodes = (LineRule().other(), round(1.5 * self.nodes)) if other else (LineRule(), self.nodes)
         return march(self.engine, self.program, grid, guess, rule, nodes, 1e-3 * self.options.rtol)
-
-    @property
-    def _more_nodes(self) -> int:
-        """Gauss nodes of a constant with a density where those taken are not enough."""
-        return round(1.5 * self.nodes)
 
     def _find(self, panels: PanelGrid, solved: LawMarch) -> GaussianSolution:
         """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
@@ -225,7 +220,7 @@ class _GaussianSolve:
                 break
             names = [name for law in self.program.laws for name in law.conditions]
             if any(self.engine.laws[name].has_density for name in names):  # that are conditioned on
-                self.nodes = self._more_nodes
+                self.nodes = round(1.5 * self.nodes)
             ratios = self._ratios(found)
             panels = denser_between(panels, ratios, self.asked) if self.rough else panels.denser(ratios)
             try:

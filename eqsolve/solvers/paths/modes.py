@@ -286,7 +286,10 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
         turned = _side_by_side([*factors, np.zeros((0, len(scales)))]) @ choice.turn
         ends = np.cumsum([0, *(group.led for group in groups)])
         parts = [group.complete(turned[a:b], order) for group, (a, b) in zip(groups, itertools.pairwise(ends), strict=True)]
-        drawn = [(_together(groups), np.vstack(parts), _beyond(groups, parts))] if groups else []
+        noises = tuple(noise for group in groups for noise in group.noises)  # independent groups as one
+        whole = _side_by_side([group.covariance for group in groups])
+        one = Group(noises, whole, tuple(centre for group in groups for centre in group.centres), len(noises))
+        drawn = [(one, np.vstack(parts), _beyond(groups, parts))] if groups else []
     else:
         drawn, position = [], 0
         for group, factor in zip(groups, factors, strict=True):
@@ -316,13 +319,6 @@ def _beyond(groups: Sequence[Group], parts: Sequence[Array]) -> Array | None:
     return _side_by_side(
         [np.zeros((len(whole),) * 2) if part is None else part for part, whole in zip(left, parts, strict=True)]
     )
-
-
-def _together(groups: Sequence[Group]) -> Group:
-    """Return independent groups as one."""
-    noises = tuple(noise for group in groups for noise in group.noises)
-    covariance = _side_by_side([group.covariance for group in groups])
-    return Group(noises, covariance, tuple(centre for group in groups for centre in group.centres), len(noises))
 
 
 def _side_by_side(parts: Sequence[Array]) -> Array:
