@@ -105,10 +105,7 @@ class Binder:
     def read(self, settings: Mapping[str, Any]) -> Values:
         """Return the numbers for given settings; errors name the parameter, its domain and the nearest name."""
         quickly = self._quickly_routed if getattr(self.model, "law_of", ()) else self._quickly
-        return quickly(settings) or self._exactly(settings)
-
-    def _exactly(self, settings: Mapping[str, Any]) -> Values:
-        return self.take(bind_routed(self.model, settings))
+        return quickly(settings) or self.take(bind_routed(self.model, settings))
 
     def take(self, binding: Binding) -> Values:
         """Return the numbers of a binding."""

@@ -55,12 +55,6 @@ def _coefficients(polynomial: Any) -> list[int]:
     return [] if polynomial.is_zero else [int(value) for value in reversed(polynomial.all_coeffs())]
 
 
-def _as_integers(rows: Sequence[Sequence[Fraction]]) -> list[list[int]]:
-    """Return polynomials times one common number that makes all their coefficients whole."""
-    below = math.lcm(*(value.denominator for row in rows for value in row))
-    return [_coefficients(_poly([int(value * below) for value in row])) for row in rows]
-
-
 def _critical_polynomial(table: list[list[int]]) -> Any:
     """Return the resultant of P and dP/dR in p: it vanishes where two roots R(p) meet, and where one diverges."""
     if len(table) == 2:
@@ -130,7 +124,9 @@ class Sheets:
     """
 
     def __init__(self, rows: Sequence[Sequence[Fraction]]) -> None:
-        table = _as_integers(rows)
+        # polynomials times one common number that makes all their coefficients whole
+        below = math.lcm(*(value.denominator for row in rows for value in row))
+        table = [_coefficients(_poly([int(value * below) for value in row])) for row in rows]
         while table and not table[-1]:
             table.pop()
         while table and not table[0]:  # R = 0 is no transform

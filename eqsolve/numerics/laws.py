@@ -128,7 +128,7 @@ class NormalLaw(NumericLaw):
     variance: float
 
     def problem(self) -> str | None:
-        return _variance(self.variance)
+        return None if self.variance >= 0 else f"the variance must be >= 0, got {_word(self.variance)}"
 
     def atoms_of(self) -> list[tuple[float, float]]:
         return [(self.mean, 1.0)] if self.variance == 0 else []
@@ -391,10 +391,6 @@ class SplitNormalLaw(NormalLaw):
 
 def _word(value: float) -> str:
     return f"{float(value):.12g}"
-
-
-def _variance(value: float) -> str | None:
-    return None if value >= 0 else f"the variance must be >= 0, got {_word(value)}"
 
 
 def _shares(probabilities: Sequence[float]) -> str | None:

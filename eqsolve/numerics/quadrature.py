@@ -393,7 +393,10 @@ def _rows(
             direction[:, :, active] = 1.0
         else:
             first, order, aligned = turned(mean, scale, active)
-            base, direction, weights = _across(first, width, active, order)
+            grid, weights = product_rule(len(active) - 1, order)  # in the other directions
+            base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
+            base[:, :, active] = grid @ np.linalg.svd(first[:, None, :])[2][:, 1:]
+            direction[:, :, active] = first[:, None, :]
             exact = exact and aligned
         lines = base.shape[1]
         table.append((
@@ -443,17 +446,6 @@ def _gradient_direction(
     unit = slopes[good] / length[good][:, None]
     same = np.abs(unit @ unit[0]) > 1 - 1e-10
     return unit[:1] if same.all() else None
-
-
-def _across(first: Array, width: int, active: Array, order: int) -> tuple[Array, Array, Array]:
-    """Return bases, directions and weights of lines along ``first``, on Gauss–Hermite nodes in the other directions."""
-    count, dims = first.shape
-    grid, shares = product_rule(dims - 1, order)
-    base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
-    turned = np.linalg.svd(first[:, None, :])[2]
-    base[:, :, active] = grid @ turned[:, 1:]
-    direction[:, :, active] = first[:, None, :]
-    return base, direction, shares
 
 
 def node_arguments(parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:
@@ -568,16 +560,8 @@ class PanelMesh:
     def halved(self) -> PanelMesh:
         """Return the mesh with every panel cut in two."""
         middle, none = (self.left + self.right) / 2, np.full(len(self.row), -1)
-        panels, points = self.signs[: len(self.row)], self.signs[len(self.row) :]
-        return replace(
-            self,
-            row=np.concatenate([self.row, self.row]),
-            left=np.concatenate([self.left, middle]),
-            right=np.concatenate([middle, self.right]),
-            left_kink=np.concatenate([self.left_kink, none]),
-            right_kink=np.concatenate([none, self.right_kink]),
-            signs=np.concatenate([panels, panels, points]),
-        )
+        first = replace(self, right=middle, right_kink=none, signs=self.signs[: len(self.row)])
+        return replace(self, left=middle, left_kink=none).joined([first])
 
 
 class Lines:
@@ -730,16 +714,12 @@ def expectations(lines: Lines, mesh: PanelMesh) -> Array:
     """Return the means of the integrands, one row per integrand, one column per set of unknowns."""
     at, x, share, signs = mesh.nodes()
     with np.errstate(all="ignore"):
-        values = lines.values(mesh.rows, at, x, signs)
-        return _sums(values * share, mesh.rows.owner[at], lines.unknowns.shape[1])
-
-
-def _sums(values: Array, owner: Array, count: int) -> Array:
+        weighted = lines.values(mesh.rows, at, x, signs) * share
+    owner, count = mesh.rows.owner[at], lines.unknowns.shape[1]
     if count == 1:
-        return values.sum(axis=1)[:, None]
-    if not len(values):
-        return np.zeros((0, count))
-    return np.stack([np.bincount(owner, weights=row, minlength=count) for row in values])
+        return weighted.sum(axis=1)[:, None]
+    sums = [np.bincount(owner, weights=row, minlength=count) for row in weighted]
+    return np.array(sums).reshape(len(weighted), count)
 
 
 def gradients(lines: Lines, mesh: PanelMesh, along: tuple[str, ...]) -> tuple[Array, Array, Array]:

@@ -259,7 +259,8 @@ def go_on(
     while (left := math.log(end / past.end)) > 1e-12:
         pieces = math.ceil(left / length - 1e-9)
         until = end if pieces == 1 else past.end * math.exp(left / pieces)
-        unknowns = _guess(plan, past, _layout(past.end, until, level, finest, earliest), finest)
+        near, far = (_edges(past.end * _SHARE, first) for first in (finest, earliest))
+        unknowns = _guess(plan, past, Layout(past.end, until, level.rows, level.nodes, near, far, _MIDDLE), finest)
         panel = Panel(plan, past, unknowns, finest, _RATIO)
         try:
             taken, values = _solve(panel, plan, options)
@@ -292,11 +293,6 @@ def _solve(panel: Panel, plan: CompiledPlan, options: Options) -> tuple[int, dic
     if not all(np.isfinite(values).all() for values in observed.values()):
         raise NoConvergenceError
     return steps, observed
-
-
-def _layout(begin: float, end: float, level: Resolution, finest: float, earliest: float) -> Layout:
-    edges = functools.partial(_edges, begin * _SHARE)
-    return Layout(begin, end, level.rows, level.nodes, edges(finest), edges(earliest), _MIDDLE)
 
 
 def _edges(top: float, first: float) -> Array:

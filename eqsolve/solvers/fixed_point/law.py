@@ -65,7 +65,10 @@ class SolutionSource:
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
-            return self._precise(probe, digits)
+            # in mpmath numbers, on panels that resolve the transform's integrands too
+            lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
+            columns, weights = self.precise_solution.law_nodes(self.names, lines, rows, digits)
+            return Rule(dict(zip(self.names, columns, strict=True)), weights)
         return self._resolved(probe or _general, 1e-15, "first")
 
     def rule_beside(self, probe: Probe) -> Rule:
@@ -137,12 +140,6 @@ class SolutionSource:
             if good.sum() > size // 2:
                 made.append({name: part[law.names.index(name)][good] for name in self.names})
         return made
-
-    def _precise(self, probe: Probe | None, digits: int) -> Rule:
-        """Return points and weights in mpmath numbers, on panels that resolve the transform's integrands too."""
-        lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
-        columns, weights = self.precise_solution.law_nodes(self.names, lines, rows, digits)
-        return Rule(dict(zip(self.names, columns, strict=True)), weights)
 
 
 # --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative probabilities, expectations.

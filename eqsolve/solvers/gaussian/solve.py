@@ -47,29 +47,6 @@ from eqsolve.solvers.paths.sweep import Engine, Work, draw_paths, rate
 from eqsolve.solvers.paths.transfer import transfer
 from eqsolve.solvers.tolerance import stop_early
 
-
-def package(
-    engine: Engine, solved: LawMarch, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float],
-    options: Options, params: Mapping[str, Any], kept: int,
-) -> Result:  # fmt: skip
-    """Return the result on a grid of panels, whose nodes are among those of the solution.
-
-    ``over`` are the errors in units of the tolerance, ``kept`` is how many paths are drawn.
-    """
-    level, every = replace(make_level(1e-2, options.seed), most=kept), (solved.grid.size - 1) // (grid.size - 1)
-    drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.plan.ensembles)
-    paths = [path_set(item, every) for item in drawn] if options.paths else []
-    stats = {
-        "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
-        "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
-    }  # fmt: skip
-    source = grid if solved.grid.panels is not None else None  # panels that a neighbour begins with
-    made = make_result(engine.plan.name, grid, curves, errors, over, paths, options, params, stats, source)
-    if made.rows is None or solved.grid.panels is not None:
-        return made
-    return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))
-
-
 logger = logging.getLogger("eqsolve")
 
 
@@ -197,13 +174,8 @@ class _GaussianSolve:
         self._demand_memory(1 + parts * (panels.size - 1))
         grid = OperatorGrid.trapezoid(subdivided(panels, parts)) if self.rough else OperatorGrid.from_panels(panels)
         guess = None if like is None else transfer(like.means, self.engine.responses, like.grid, grid)
-        rule, nodes = (LineRule().other(), self._more_nodes) if other else (LineRule(), self.nodes)
+        rule, nodes = (LineRule().other(), round(1.5 * self.nodes)) if other else (LineRule(), self.nodes)
         return march(self.engine, self.program, grid, guess, rule, nodes, 1e-3 * self.options.rtol)
-
-    @property
-    def _more_nodes(self) -> int:
-        """Gauss nodes of a constant with a density where those taken are not enough."""
-        return round(1.5 * self.nodes)
 
     def _find(self, panels: PanelGrid, solved: LawMarch) -> GaussianSolution:
         """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
@@ -225,7 +197,7 @@ class _GaussianSolve:
 
     def _settle(self) -> GaussianSolution:
         """Return the solution on panels that are dense enough, and its errors."""
-        control, last, stalled = self.control, math.inf, 0
+        control, last, least, stalled = self.control, math.inf, math.inf, 0
         panels, solved = self._from_start(self._first())
         for number in range(1, control.rounds + 1):
             found = self._find(panels, solved)
@@ -233,14 +205,15 @@ class _GaussianSolve:
             worst, name = max(zip(over.values(), over, strict=True), default=(0.0, ""))
             logger.info("time grid: %d nodes; compared with an independent grid the error of `%s` is %.2g times the tolerance",
                         found.marched.grid.size, name, worst)  # fmt: skip
-            if self.best is None or worst < self._worst(self.best):
-                self.best = found
+            if self.best is None or worst < least:
+                self.best, least = found, worst
             stalled = stalled + 1 if worst > control.stuck * last else 0
             last = min(worst, last)
             if worst <= control.share or number == control.rounds or stalled == 2 or self.options.is_short_of_time():
                 break
-            if self._has_densities:
-                self.nodes = self._more_nodes
+            names = [name for law in self.program.laws for name in law.conditions]
+            if any(self.engine.laws[name].has_density for name in names):  # that are conditioned on
+                self.nodes = round(1.5 * self.nodes)
             ratios = self._ratios(found)
             panels = denser_between(panels, ratios, self.asked) if self.rough else panels.denser(ratios)
             try:
@@ -250,16 +223,6 @@ class _GaussianSolve:
                 break
         assert self.best is not None
         return self.best
-
-    def _worst(self, found: GaussianSolution) -> float:
-        """Return the largest error in units of the tolerance."""
-        return max(self.judge.excesses(found.curves, found.errors, kinks=True).values(), default=0.0)
-
-    @property
-    def _has_densities(self) -> bool:
-        """Whether constants with a density are conditioned on."""
-        names = [name for law in self.program.laws for name in law.conditions]
-        return any(self.engine.laws[name].has_density for name in names)
 
     def _ratios(self, found: GaussianSolution) -> Array:
         """Return how much denser each panel and its neighbours should be."""
@@ -290,8 +253,20 @@ class _GaussianSolve:
         self.options.report(0.9 * until, f"up to t = {until:.4g}, sweep {count}, residual {left:.1g}")
 
     def _package(self, found: GaussianSolution) -> Result:
-        over = self.judge.excesses(found.curves, found.errors, kinks=True)
-        return package(
-            self.engine, found.marched, found.panels, found.curves, found.errors, over, self.options, self.params,
-            self.control.kept,
-        )  # fmt: skip
+        engine, options, grid, solved, curves = self.engine, self.options, found.panels, found.marched, found.curves
+        over = self.judge.excesses(curves, found.errors, kinks=True)
+        level, every = (
+            replace(make_level(1e-2, options.seed), most=self.control.kept),
+            (solved.grid.size - 1) // (grid.size - 1),
+        )
+        drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.plan.ensembles)
+        paths = [path_set(item, every) for item in drawn] if options.paths else []
+        stats = {
+            "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
+            "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
+        }  # fmt: skip
+        source = grid if solved.grid.panels is not None else None  # for a neighbour
+        made = make_result(engine.plan.name, grid, curves, found.errors, over, paths, options, self.params, stats, source)
+        if made.rows is None or solved.grid.panels is not None:
+            return made
+        return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))

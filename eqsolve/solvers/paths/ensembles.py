@@ -105,15 +105,19 @@ class Ensembles:
 
     def _carrier(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], float]:
         """Return what tells how many tolerances the controlled outputs move by where means over paths change."""
-        engine, judge, grid, means = self.engine, self.judge, solved.grid, solved.means
-        curves, packed, weights = judge.curves(solved), pack(engine, means), weigh(engine, grid, means)
+        curves, move = self.judge.curves(solved), self._mover(solved, swept)
+        return lambda change: self.judge.worst(curves, self.judge.change(curves, solved.grid, move(change)))
 
-        def moved(change: Means) -> float:
+    def _mover(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], Means]:
+        """Return what moves all means where those over paths change, as mean responses tell."""
+        engine, means = self.engine, solved.means
+        packed, weights = pack(engine, means), weigh(engine, solved.grid, means)
+
+        def move(change: Means) -> Means:
             step = improve(engine, means, pack(engine, change), swept, weights)
-            made = unpack(engine, packed + step, {name: means[name] + value for name, value in change.items()})
-            return judge.worst(curves, judge.change(curves, grid, made))
+            return unpack(engine, packed + step, {name: means[name] + value for name, value in change.items()})
 
-        return moved
+        return move
 
     def suffices(self, chance: float, nodes: float) -> bool:
         """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
@@ -293,15 +297,8 @@ class Ensembles:
         def alone(exact: bool) -> list[Means]:
             if exact:
                 return [solve(made, solved.means).means for made in every]
-            packed, weights = pack(engine, solved.means), weigh(engine, grid, solved.means)
-            found = []
-            for made in every:
-                change = {name: made[name] - value for name, value in mean.items()}
-                step = improve(engine, solved.means, pack(engine, change), solved.averages, weights)
-                found.append(
-                    unpack(engine, packed + step, {name: solved.means[name] + value for name, value in change.items()})
-                )
-            return found
+            move = self._mover(solved, solved.averages)
+            return [move({name: made[name] - value for name, value in mean.items()}) for made in every]
 
         return replace(final, means=solved.means, kernels=solved.kernels, left=solved.left), alone
 

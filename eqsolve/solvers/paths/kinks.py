@@ -39,13 +39,17 @@ def average_kinks(
         return solved, {}
     curves = judge.curves(solved)
     made, errors = solved, {name: np.abs(curves.single[name]) for name in engine.plan.bent}
-    paths, most = control.sample, _most(control, solved)
+    # paths of a set: without responses they cost nodes² each
+    paths, most = control.sample, max(control.most_sample, control.quick / (32 * solved.grid.size**2))
+    most = int(2 ** math.floor(math.log2(most)))
     try:
         moved = [_average(engine, engine.kernels(solved.grid, means), solved, bent, paths, seed + 1) for means in others]
-        apart: Means = {}
+        still, apart = np.zeros(solved.grid.size), dict[str, Array]()
         while True:
             sets = [_average(engine, solved.kernels, solved, bent, paths, seed + 1 + k) for k in range(control.sets)]
-            apart = apart or {name: _largest([there[name] - sets[0][name] for there in moved], solved) for name in bent}
+            apart = apart or {
+                name: np.max([still, *(np.abs(item[name] - sets[0][name]) for item in moved)], axis=0) for name in bent
+            }
             centre = {name: np.mean([item[name] for item in sets], axis=0) for name in bent}
             means = solved.means | centre
             made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
@@ -71,15 +75,6 @@ def average_kinks(
     except (SolverError, MemoryError) as reason:
         logger.info("means with kinks: no more paths: %s", reason)
     return made, errors
-
-
-def _most(control: Control, solved: Solved) -> int:
-    """Return how many paths a set may have: without responses they cost nodes² each."""
-    return int(2 ** math.floor(math.log2(max(control.most_sample, control.quick / (32 * solved.grid.size**2)))))
-
-
-def _largest(changes: Sequence[Array], solved: Solved) -> Array:
-    return np.asarray(np.max(np.abs(changes), axis=0)) if changes else np.zeros(solved.grid.size)
 
 
 def _average(engine: Engine, kernels: Kernels, solved: Solved, bent: list[str], count: int, seed: int) -> Means:

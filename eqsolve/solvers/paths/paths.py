@@ -357,9 +357,8 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
     last = paths.unknowns[:, part.start - 1 : part.start] if part.start else history
     unknowns = np.broadcast_to(last if guess is None else guess[:, part], history.shape).copy()
     if paths.code:
-        change = _solve_compiled(paths, part, history, unknowns, settled_at)
-        if not change < _ACCEPTED:
-            raise SolverError(_no_solution(paths, part))
+        if not _solve_compiled(paths, part, history, unknowns, settled_at) < _ACCEPTED:
+            raise _no_solution(paths, part)
         return
     scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
     identity = arrays.eye(count * size)[:, :, None]
@@ -395,14 +394,14 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
         if not np.isfinite(step).all():
             break
     if not change < _ACCEPTED:
-        raise SolverError(_no_solution(paths, part))
+        raise _no_solution(paths, part)
     paths.signals[:, part], paths.slopes[:, :, part] = signals, slopes
     paths.unknowns[:, part] = unknowns
 
 
-def _no_solution(paths: Solving, part: slice) -> str:
+def _no_solution(paths: Solving, part: slice) -> SolverError:
     here = f"t = {paths.nodes[part.stop - 1]:.6g}"
-    return f"the equations of a path have no solution that can be found near {here}; it may blow up there"
+    return SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
 
 
 def _solve_compiled(paths: Solving, part: slice, history: Array, unknowns: Array, enough: float) -> float:

@@ -154,7 +154,7 @@ class _Solve:
         self.near: Neighbour | None = None
         self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[Solved, Errors, str] | None = None
-        self._bent = any(plan.bent for plan in engine.plan.ensembles)
+        self._bent = self.mover.bent
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -294,7 +294,9 @@ class _Solve:
             more = min(max((worst / control.aim) ** (1 / control.order), 1.2), control.growth)
             count, last = count * more, 2 * worst * more**-control.order
             grid = steps_in_time(self.begin, options, count, control.ratio)
-            rough = self._on_grid(final[0], grid)
+            means = transfer(final[0].means, self.engine.responses, final[0].grid, grid)
+            averages = sweep(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
+            rough = Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
         assert self.best is not None
         return self._package(*self.best[:2])
 
@@ -310,12 +312,6 @@ class _Solve:
         worst = self.judge.worst(extrapolate(curves), errors)
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
-
-    def _on_grid(self, solved: Solved, grid: OperatorGrid) -> Solved:
-        """Return a rough solution on other steps."""
-        means = transfer(solved.means, self.engine.responses, solved.grid, grid)
-        averages = sweep(self.engine, grid, means, Design(solved.averages[0].choice.level, solved.layouts))
-        return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
     def _from_window(self, window: Solved, few: Level) -> tuple[Solved, Errors, Level] | None:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points.
@@ -417,7 +413,8 @@ class _Solve:
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
         last = checked = math.inf
         for _ in range(self.control.rounds):
-            dense, shapes = self._denser(base, design, ratios)
+            assert base.grid.panels is not None
+            dense, shapes = self._move(base, design, denser(base.grid.panels, ratios))
             design = replace(design, shapes=shapes)
             errors = self.judge.compare(base, dense, ratios)
             curves = self.judge.curves(dense)
@@ -465,11 +462,6 @@ class _Solve:
         wanted = self.judge.ratios(curves, errors, solved.grid, 0.3 * self.control.share)
         wanted = np.maximum(wanted, np.maximum(np.append(wanted[1:], 0), np.append(0, wanted[:-1])))
         return np.clip(wanted, *bounds)
-
-    def _denser(self, solved: Solved, design: Design, ratios: Array) -> tuple[Solved, Shapes | None]:
-        """Return the solution on denser panels, with the same points."""
-        assert solved.grid.panels is not None
-        return self._move(solved, design, denser(solved.grid.panels, ratios))
 
     def _move(
         self, solved: Solved, design: Design, panels: PanelGrid, how: Iteration | None = None
@@ -581,11 +573,9 @@ class _Solve:
             solved, curves = self.levels[1], extrapolate([self.judge.curves(item) for item in self.levels])
         over = self.judge.excesses(curves, errors, kinks=True)
         kept = self._sample(solved)
-        if doubt:
-            return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, None).stopped(
-                "tolerance not met", doubt
-            )
-        return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, self.near)
+        near = None if doubt else self.near
+        made = package(self.engine, solved, curves, errors, over, kept, self.options, self.params, near)
+        return made.stopped("tolerance not met", doubt) if doubt else made
 
     def _doubt(self, solved: Solved, errors: Errors, curves: Curves) -> str:
         """Return what paths drawn as a check say against a solution."""

@@ -215,7 +215,8 @@ class LagLaw(GaussianLaw):
         """Return the equations of the paths."""
         plan, count = self.plan, len(self.plan.unknowns)
         held = len(self.law.affine)
-        offsets, slopes, by_noise, by_constant = (part[..., 0] for part in self._at_once(kernels))
+        offsets, slopes, by_noise, by_constant = self.signals(kernels, slice(0, 1))
+        offsets, slopes, by_noise, by_constant = offsets[..., 0], slopes[..., 0], by_noise[..., 0], by_constant[:, 0]
         A, B = np.zeros((count, count)), np.zeros((count, len(plan.noises)))
         offset, constants, S = np.zeros(count), np.zeros((count, held)), np.zeros((count, count))
         for link in plan.links:
@@ -232,10 +233,6 @@ class LagLaw(GaussianLaw):
             kick = self.kicked(kernels, name)
             S += max(kernels.number(strength), 0.0) * np.multiply.outer(kick, kick)
         return Linear(A, B, offset, constants, S, lags)
-
-    def _at_once(self, kernels: LagKernels) -> tuple[Array, Array, Array, Array]:
-        offsets, slopes, by_noise, by_constant = self.signals(kernels, slice(0, 1))
-        return offsets, slopes, by_noise, np.moveaxis(by_constant, 1, 2)
 
     def kicked(self, kernels: LagKernels, noise: str) -> Array:
         """Return the coefficients with which a noise, white or not, enters the unknowns."""

@@ -446,21 +446,23 @@ class RowPanel:
                 self._note_errors(residual, names, min(max(change / last, _LEAST_CONTRACTION), 1.0) if known else 1.0)
                 return sweep + 1
             if not np.isfinite(change):
-                self._find_not_finite(block, part, before)
+                # repeat a sweep, equation by equation, to name the first that is not finite
+                self.state[part] = before
+                self.refresh()
+                if np.isfinite(before).all():
+                    self._sweep(block, checked=True)
+                raise NoConvergenceError
             if sweep > 8 and change > 1e3 * best:
                 raise NoConvergenceError
             best, last = min(best, change), change
             if sweep + 1 in _FRESH_SLOPES and (sweep or change > _FAR):
-                self._forget_slopes(block)
+                for name in names:
+                    self._inverses.pop(name, None)
                 mixer = Secants(depth=6)
             else:
                 self.state[part] = mixer.next(before / scale, self.state[part] / scale) * scale
                 self.refresh(names)
         raise NoConvergenceError
-
-    def _forget_slopes(self, block: tuple[CompiledEquation, ...]) -> None:
-        for equation in block:
-            self._inverses.pop(equation.name, None)
 
     def _note_errors(self, residual: Array, names: list[str], contraction: float) -> None:
         """Keep what the iteration leaves: the last change of each unknown, times how much a sweep still gains."""
@@ -477,14 +479,6 @@ class RowPanel:
                 self._update_kernel(equation, checked)
             else:
                 self._update_function(equation, checked)
-
-    def _find_not_finite(self, block: tuple[CompiledEquation, ...], part: slice, before: Array) -> None:
-        """Repeat a sweep, equation by equation, to name the first that is not finite."""
-        self.state[part] = before
-        self.refresh()
-        if np.isfinite(before).all():
-            self._sweep(block, checked=True)
-        raise NoConvergenceError
 
     def _right(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int, checked: bool) -> Array:
         right = self.shaped(np.asarray(equation.body(self.read, integrals), float), width)

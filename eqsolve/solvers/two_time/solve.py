@@ -190,7 +190,9 @@ def _march(
 
     def after(step: float) -> None:
         ahead = (end - march.end) / step
-        _tell(march, options, march.m * ahead, low, high)
+        # the work of a march goes with the square of the columns, those ahead too
+        share = (march.columns / max(march.columns + march.m * ahead, 1.0)) ** 2
+        options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
         _watch_memory(march, 0 if coarse is None else ahead)
 
     if coarse is None:
@@ -217,12 +219,6 @@ def _finer(compiled: CompiledPlan, coarse: March, options: Options, resolution: 
         yield solution
         ratio = float(np.clip((1.5 * solution.worst.excess) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
         coarse = fine
-
-
-def _tell(march: March, options: Options, ahead: float, low: float, high: float) -> None:
-    """Report the work of a march between two shares of the whole: it goes with the square of the columns, those ahead too."""
-    share = (march.columns / max(march.columns + ahead, 1.0)) ** 2
-    options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
 
 
 def _watch_memory(march: March, left: float) -> None:
