@@ -141,13 +141,8 @@ def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands", parser_class=_Parser)
     made: dict[str, _Parser] = {}
     for name, verb in verbs.items():
-        child = subparsers.add_parser(
-            name,
-            help=verb.summary,
-            description=verb.description,
-            formatter_class=_layout,
-            allow_abbrev=False,
-        )
+        help_texts = {"help": verb.summary, "description": verb.about}
+        child = subparsers.add_parser(name, formatter_class=_layout, allow_abbrev=False, **help_texts)
         child.examples = (verb.example, *verb.more)
         verb.add_arguments(child)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it

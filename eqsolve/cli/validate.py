@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def run_validate(options: Namespace) -> int:
-    """Validate a model; exit code 1 says that theory and finite sizes disagree, or that the data cannot tell."""
+    """Solve a model, run the microscopic model it describes at finite size, and compare, with the errors
+    of both sides. Exit code 0: they agree; 1: they disagree, or there is not enough data; 2: bad input.
+    """
     data, picture = destinations(options)
     settings = read_settings(options.settings)
     asked = read_options(options, _OPTIONS)
@@ -114,15 +116,11 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 VALIDATE = Verb(
-    summary="hold a model's solution against finite-size runs",
-    description=(
-        "Solve a model, run the microscopic model it describes at finite size, and compare, with the errors\n"
-        "of both sides. Exit code 0: they agree; 1: they disagree, or there is not enough data; 2: bad input."
-    ),
-    example="validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
-    add_arguments=_arguments,
-    run=run_validate,
-    more=(
+    "hold a model's solution against finite-size runs",
+    _arguments,
+    run_validate,
+    "validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
+    (
         "validate {model} --data binary --d 500 --plot validation.png",
         "validate {model} --set {parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
     ),
