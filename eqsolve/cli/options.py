@@ -163,14 +163,14 @@ def _read_times(text: str, option: str) -> list[float]:
 def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
     """Return pairs of times in the order given."""
     example = 'pairs t,t\' separated by semicolons, such as "1,0.5;2,2"'
-    pairs = []
-    for entry in text.split(";"):
-        moments = entry.split(",")
-        if len(moments) != 2:
-            raise UsageError(f"{option}: cannot read {quote(entry.strip())} as a pair of times; expected {example}")
-        first, second = (read_number(moment, option, example) for moment in moments)
-        pairs.append((first, second))
-    return pairs
+    return [_read_two(entry, option, example, " as a pair of times") for entry in text.split(";")]
+
+
+def _read_two(text: str, option: str, example: str, what: str = "") -> tuple[float, float]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise UsageError(f"{option}: cannot read {quote(text.strip())}{what}; expected {example}")
+    return read_number(parts[0], option, example), read_number(parts[1], option, example)
 
 
 def _read_seconds(text: str, option: str) -> float:
@@ -182,10 +182,7 @@ def _read_seconds(text: str, option: str) -> float:
 def _read_region(text: str, option: str) -> tuple[float, float]:
     """Return the lowest real part and the largest imaginary part of a search."""
     example = "LOW,HEIGHT such as -3,20: the part Re p >= LOW, |Im p| <= HEIGHT of the plane"
-    parts = text.split(",")
-    if len(parts) != 2:
-        raise UsageError(f"{option}: cannot read {quote(text.strip())}; expected {example}")
-    low, height = (read_number(part, option, example) for part in parts)
+    low, height = _read_two(text, option, example)
     if height <= 0:
         raise UsageError(f"{option}: HEIGHT must be positive, got {height:g}; expected {example}")
     return low, height

@@ -34,11 +34,12 @@ class Evaluation:
     slope_errors: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Question:
     """What is asked of a model again and again: observables, at times if it has any, with some settings that stay.
 
-    ``names`` are the parameters that change; ``times`` is None for a fixed point or a rate.
+    ``names`` are the parameters that change; ``times`` is None for a fixed point or a rate. Every solve begins with the one
+    before, ``last``.
     """
 
     model: Model
@@ -49,16 +50,11 @@ class Question:
     rtol: float
     seed: int = 0
     budget: float | None = None  # CPU seconds: half of them are more than one solve should take
+    solves: int = 0
+    last: Result | None = None
 
-    def solve(
-        self,
-        point: Sequence[float] | Array,
-        *,
-        slopes: bool = True,
-        rtol: float | None = None,
-        near: Result | None = None,
-    ) -> Result:
-        """Solve at a point of the parameters; ``near`` is a solution at another, to begin with."""
+    def solve(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Result:
+        """Solve at a point of the parameters."""
         settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
         declared = getattr(self.model, "observables", {})
         options = Options.make(
@@ -69,8 +65,10 @@ class Question:
             at=None if self.times is None else tuple(self.times),
             observables=self.observables if self.observables and all(name in declared for name in self.observables) else None,
         )
-        begin = None if near is None or self.model.kind not in ("System", "Flow") else near.source
-        return solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
+        begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
+        self.solves += 1
+        self.last = solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
+        return self.last
 
     def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, **how: Any) -> Evaluation:
         """Return values, errors and derivatives at a point of the parameters; ``how`` as in ``solve``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 
@@ -47,7 +47,6 @@ class Flow(Model):
         mean-field system, and used by runs of the flow at finite size; gradient descent and momentum leave them out.
     """
 
-    kind: ClassVar[str] = "Flow"
     state: Table
     weights: tuple[Expr, ...]
     fields: tuple[Field, ...]

@@ -101,7 +101,9 @@ def load(name: str | os.PathLike[str]) -> Model:
 
     A model file is Python code and runs when it is loaded: load only files you trust.
     """
-    path = find(_as_text(name))
+    if not isinstance(name, str | os.PathLike):
+        raise UsageError(f"load takes a model's name or the path of its file, got {name!r}")
+    path = find(str(name))
     state = path.stat()
     key = (str(path), state.st_mtime_ns, state.st_size)
     if key not in LOADED:
@@ -135,12 +137,6 @@ def read_model(value: Any, what: str) -> Model:
     if not isinstance(value, Model):
         raise UsageError(f"{what}= takes a model, its name or the path of its file, got {got(value)}")
     return value
-
-
-def _as_text(name: Any) -> str:
-    if not isinstance(name, str | os.PathLike):
-        raise UsageError(f"load takes a model's name or the path of its file, got {name!r}")
-    return str(name)
 
 
 def _run(path: Path) -> Model:

@@ -1,7 +1,6 @@
 """What all kinds of model share: immutable content, access by left-hand side, replacing, binding by name."""
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import methodcaller
 from typing import Any, ClassVar, Self
@@ -12,7 +11,7 @@ from sympy.core.relational import Relational
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, exact_value
-from eqsolve.language.source import Location, is_statement, user_location
+from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time
 from eqsolve.verbs import later
 
@@ -101,7 +100,7 @@ def through_laws(mapping: Mapping[Basic, Basic], randoms: Iterable[Random]) -> d
 class Model(Mapping[str, Equation]):
     """Base of the four kinds of model. A model is a value: equal by content, hashable, picklable, never changed."""
 
-    kind: ClassVar[str] = "model"
+    kind: ClassVar[str] = "model"  # the name of the class
     content: ClassVar[tuple[str, ...]] = ()
     # as declared
     name: str
@@ -120,7 +119,7 @@ class Model(Mapping[str, Equation]):
     def __init_subclass__(cls) -> None:
         """Take the arguments by name as a kind's parts; a transform is its equation."""
         parts = [item.name for item in inspect.signature(cls.__init__).parameters.values() if item.kind is item.KEYWORD_ONLY]
-        cls.content = ("name", "equations", *(part for part in parts if part != "transform"))
+        cls.kind, cls.content = cls.__name__, ("name", "equations", *(part for part in parts if part != "transform"))
 
     def _declare(self, name: Any, eqs: Any, given: Mapping[str, Any]) -> None:
         """Fill a new model: every part is brought to its stored form, then the names are collected."""
@@ -365,11 +364,8 @@ class Model(Mapping[str, Equation]):
 
     # --- display
     def show(self) -> Any:
-        """Return the equations for display: LaTeX in Jupyter, text elsewhere; as a statement of its own it prints them."""
-        shown = later("show")(self)
-        if is_statement(sys._getframe(1)):
-            print(shown)
-        return shown
+        """Return the equations for display: LaTeX in a notebook, text at a prompt; in a script, ``print(model.show())``."""
+        return later("show")(self)
 
     def _repr_latex_(self) -> str:
         return str(self.show()._repr_latex_())

@@ -12,7 +12,7 @@ import numpy as np
 from eqsolve.errors import demand_known
 from eqsolve.plotting.choose import read_ways
 from eqsolve.plotting.curves import TimeAxis, draw_line, set_scales, spread_times, time_axis
-from eqsolve.plotting.labels import TITLE_SIZE, settings_title, written
+from eqsolve.plotting.labels import TITLE_SIZE, add_legend, settings_title, written
 from eqsolve.plotting.style import COLOURS, LINE, Ways, new_axes
 from eqsolve.results.words import percent
 
@@ -59,8 +59,7 @@ def plot_simulation(found: Simulation, names: tuple[str, ...], **given: Any) -> 
         head = f"{found.model}: d = {found.d}, n = {found.n}, {found.seeds} draw{'s' if found.seeds > 1 else ''}"
         axes.set_title(settings_title(head, found.params, found.latex, inches), fontsize=TITLE_SIZE)
     axes.spines[["top", "right"]].set_visible(False)
-    count = len(axes.get_legend_handles_labels()[1])
-    axes.legend(frameon=False, **({"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if count > 4 else {}))
+    add_legend(axes, beside=len(axes.get_legend_handles_labels()[1]) > 4)
     return axes
 
 

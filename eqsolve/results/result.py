@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -25,6 +24,7 @@ from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unk
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
+from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
 from eqsolve.verbs import later
@@ -102,7 +102,7 @@ class _Evaluation:
         for item in expr.free_symbols - set(self.moments):
             if type(item) is Symbol:
                 raise UsageError(f"`{item}` is a plain sympy symbol that nothing defines; take it from model.symbols(...)")
-        nodes = list(_outermost(expr, (E, Int, Value, Unknown, Random, Time)))
+        nodes = outermost(expr, E, Int, Value, Unknown, Random, Time)
         function = lower([expr], nodes)
         return combine(lambda *values: function(*values)[0], [self.node(item) for item in nodes])
 
@@ -193,7 +193,7 @@ class _Evaluation:
                     f"the result of `{self.result.model}` keeps no paths of `{node.head.name}`; declare "
                     f"`{item}` in observables= and solve again"
                 )
-        nodes = list(_outermost(body, (E, Int, Value, Unknown, Random, Time)))
+        nodes = outermost(body, E, Int, Value, Unknown, Random, Time)
         function = lower([body], nodes)
         weights = data["weight"].values
         rows = self.grid.size if len(self.moments) == 2 and self.grid is not None else 1
@@ -283,13 +283,6 @@ def _law(text: Any) -> Law:
     law = read_value(text, what="the law of a saved result")
     assert isinstance(law, Law)
     return law
-
-
-def _outermost(expr: Basic, kinds: tuple[type, ...]) -> dict[Basic, None]:
-    """Return the outermost nodes of given kinds, in order, once each."""
-    if isinstance(expr, kinds):
-        return {expr: None}
-    return dict(itertools.chain.from_iterable(_outermost(arg, kinds).items() for arg in expr.args))
 
 
 def _row(part: ObservedPart, row: int) -> ObservedPart:
@@ -581,25 +574,13 @@ class Result:
             inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
             sampled = self._at(inside if inside is not None else self.grid.edges, ("t",))
             made["t"] = sampled["t"].values.tolist()
-            names = self._of_dims("t")
-            made["values"] = {name: _plain(sampled[name].values) for name in names}
-            made["errors"] = {name: _plain(sampled[name + _ERROR].values) for name in names}
-            made |= self._derivative_object(sampled)
+            made |= _with_errors(sampled, self._of_dims("t")) | self._derivative_object(sampled)
             if at2 is not None and self._of_dims("row", "column"):
                 pairs = [pair for pair in at2 if max(pair) <= self.grid.edges[-1] * (1 + 1e-12)]
-                kernels = self.at2(pairs)
-                names = self._of_dims("row", "column")
-                made["two_time"] = {
-                    "at": [list(pair) for pair in pairs],
-                    "values": {name: _plain(kernels[name].values) for name in names},
-                    "errors": {name: _plain(kernels[name + _ERROR].values) for name in names},
-                }
+                values = _with_errors(self.at2(pairs), self._of_dims("row", "column"))
+                made["two_time"] = {"at": [list(pair) for pair in pairs], **values}
         else:
-            names = list(self._of_dims())
-            every = self.variables
-            made["values"] = {name: _plain(every[name].values) for name in names}
-            made["errors"] = {name: _plain(every[name + _ERROR].values) for name in names if name + _ERROR in every}
-            made |= self._derivative_object(every)
+            made |= _with_errors(self.variables, self._of_dims()) | self._derivative_object(self.variables)
         made["stats"] = self.stats
         made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
         return made
@@ -615,15 +596,13 @@ class Result:
         made: dict[str, Any] = {"axes": {str(dim): self.dataset[dim].values.tolist() for dim in dims}}
         if "t" in self.dataset.coords:
             made["t"] = _plain(self.dataset["t"].values)
-        made["values"] = {name: _plain(self.dataset[name].values) for name in self.names}
-        made["errors"] = {name: _plain(self.error[name].values) for name in self.names}
+        made |= _with_errors(self.dataset, self.names)
         if keys := derivative_keys(self.variables):
             made |= derivative_table(self.dataset, keys)
         return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
 
     def observe(self, expr: Any) -> xr.DataArray:
         """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``."""
-
         return observe(self, expr)
 
     @checked(path=read_path)
@@ -717,3 +696,11 @@ def _with_times(array: xr.DataArray) -> xr.DataArray:
 
 def _plain(values: Array) -> Any:
     return np.asarray(values, dtype=float).tolist()
+
+
+def _with_errors(data: Mapping[Any, Any], names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return values, and the errors that there are, as plain numbers by name."""
+    ends = {"values": "", "errors": _ERROR}
+    return {
+        part: {name: _plain(data[name + end].values) for name in names if name + end in data} for part, end in ends.items()
+    }

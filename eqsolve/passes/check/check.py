@@ -203,7 +203,7 @@ def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
 def _count(model: FixedPoint) -> Iterator[str]:
     """Compare equations with unknowns, and say which unknowns no equation mentions."""
     here = f"model `{model.name}` ({model.location})"
-    used = set().union(*(_symbols(side) for equation in model.equations for side in (equation.lhs, equation.rhs)))
+    used = {item for side in leaves(model.equations) for item in symbols_in(side)}
     idle = [item for item in model.unknowns if item not in used]
     for item in idle:
         yield f"{here} has the unknown `{item}`, which appears in no equation; add one, or use param()"
@@ -215,15 +215,6 @@ def _count(model: FixedPoint) -> Iterator[str]:
             f"{here} has {equations} equation{'s' if equations != 1 else ''} ({lines}) for {unknowns} "
             f"unknown{'s' if unknowns != 1 else ''} ({names}); expected as many equations as unknowns"
         )
-
-
-def _symbols(expr: Basic) -> set[Basic]:
-    """Return the symbols an expression depends on, also through the laws of its random variables."""
-    found: set[Basic] = set(expr.free_symbols)
-    for item in expr.free_symbols:
-        if isinstance(item, Random) and item.law is not None:
-            found |= _symbols(item.law)
-    return found
 
 
 def singularity_problems(model: Singularity) -> list[str]:
