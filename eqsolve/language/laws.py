@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from eqsolve.numerics import laws as numeric
     from eqsolve.numerics.arrays import Array
 
+__all__ = [
+    "Bernoulli", "Discrete", "Empirical", "GaussBernoulli", "Laplace", "MarchenkoPastur", "Mixture", "Normal", "Point",
+    "Product", "Rademacher", "StudentT", "Uniform",
+]  # fmt: skip
+
 
 # --- What every law of a random constant offers: a declaration that is checked, and its numeric twin.
 #
@@ -408,9 +413,7 @@ class Mixture(Law):
 
 def law_names() -> dict[str, type[Law]]:
     """Return the laws a user can name in ``--set``."""
-    hidden = (Marginal, Law)
-    found = {name: value for name, value in globals().items() if isinstance(value, type) and issubclass(value, Law)}
-    return {name: value for name, value in found.items() if value not in hidden}
+    return {name: globals()[name] for name in __all__}
 
 
 # --- Laws of driving processes beside `GP` and `White`.

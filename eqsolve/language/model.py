@@ -127,12 +127,8 @@ class Model(Mapping[str, Equation]):
         put(self, "location", user_location())
         put(self, "doc", None)
         put(self, "file", None)
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ModelError(f"{self.location}: a model's name must be a Python identifier, got {name!r}")
-        put(self, "name", name)
-        if not isinstance(eqs, Iterable):
-            raise ModelError(f"{self.location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
-        put(self, "equations", self._checked(tuple(eqs)))
+        put(self, "name", _identifier(name, self.location))
+        put(self, "equations", self._checked(eqs, self.location))
         put(self, "observable_latex", Table(_latex_of(given.get("observables"), self.location)))
         for field in sorted(self.content[2:], key=lambda part: part != "start"):  # which other parts are read by
             _shaped(field, given[field], self.location)
@@ -142,7 +138,10 @@ class Model(Mapping[str, Equation]):
             put(self, field, part)
         put(self, "_named", self._collect_names())
 
-    def _checked(self, equations: tuple[Any, ...]) -> tuple[Equation, ...]:
+    def _checked(self, equations: Any, location: Location | None) -> tuple[Equation, ...]:
+        if not isinstance(equations, Iterable):
+            raise ModelError(f"{location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {equations!r}")
+        equations = tuple(equations)
         seen: dict[str, Equation] = {}
         for equation in equations:
             if isinstance(equation, Relational):
@@ -257,6 +256,11 @@ class Model(Mapping[str, Equation]):
     def time_symbols(self) -> tuple[Time, ...]:
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Time))
 
+    @property
+    def label(self) -> str:
+        """``model `dln` (dln.py:12)``, as error messages name it."""
+        return f"{'flow' if self.kind == 'Flow' else 'model'} `{self.name}` ({self.location})"
+
     # --- derived models
     def place(self, part: str, name: str) -> Location | None:
         """Return where an entry of one of its tables, such as ``defaults``, was written."""
@@ -285,13 +289,10 @@ class Model(Mapping[str, Equation]):
             raise ModelError(
                 f"{location}: a {self.kind} has no part `{unknown[0]}`{did_you_mean(unknown[0], ['eqs', *self.content])}"
             )
-        if not isinstance(eqs, Iterable):
-            raise ModelError(f"{location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
-        if name is not None and not isinstance(name, str):
-            raise ModelError(f"{location}: a model's name must be a Python identifier, got {name!r}")
+        own = self.name if name is None else _identifier(name, location)
         for field, value in changes.items():
             _shaped(field, value, location)
-        fresh = self._checked(tuple(eqs))
+        fresh = self._checked(eqs, location)
         normal = {key: self._normalise(key, value) for key, value in changes.items()}
         mine, theirs = self._bind_by_name(fresh, normal)
         content = {field: transform(getattr(self, field), mapper(mine)) for field in self.content}
@@ -306,9 +307,7 @@ class Model(Mapping[str, Equation]):
                 merged = {**content[key], **value}
                 value = Table((k, v) for k, v in merged.items() if v is not None)
             content[key] = value
-        content["name"] = name or self.name
-        if not content["name"].isidentifier():
-            raise ModelError(f"{location}: a model's name must be a Python identifier, got {name!r}")
+        content["name"] = own
         latex = {**self.observable_latex, **_latex_of(changes.get("observables"), location)}
         return self._with(**content, location=location, observable_latex=Table(latex))
 
@@ -394,6 +393,12 @@ def _shaped(field: str, value: Any, location: Location | None) -> None:
         raise ModelError(f"{location}: {field}= takes a list, [...]; got {value!r}")
     if field in ("flow", "cite") and not (isinstance(value, str | None) or (field == "flow" and isinstance(value, Model))):
         raise ModelError(f"{location}: {field}= takes a name, a text; got {value!r}")
+
+
+def _identifier(name: Any, location: Location | None) -> str:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ModelError(f"{location}: a model's name must be a Python identifier, got {name!r}")
+    return name
 
 
 def mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:

@@ -401,8 +401,7 @@ def _running_times(system: System) -> Iterator[str]:
 def _start_time(system: System) -> Iterator[str]:
     odd = sorted(str(item) for item in system.start.atoms(Named, Value) if not isinstance(item, Parameter))
     if odd:
-        here = f"the start of model `{system.name}` ({system.location})"
-        yield f"{here} uses `{odd[0]}`; expected a number, or an expression in parameters"
+        yield f"the start of {system.label} uses `{odd[0]}`; expected a number, or an expression in parameters"
 
 
 # --- laws

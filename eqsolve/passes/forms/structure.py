@@ -116,7 +116,7 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
             return Chosen(chosen, kept, f"{_said(condition)}: solved as {name}")
     tried = "; ".join(f"{name} needs {_said(condition)}" for condition, name in model.cases)
     got = ", ".join(f"{item.name}={float(value):.12g}" for item, value in values.items() if value is not None)
-    raise ParameterError(f"model `{model.name}` ({model.location}) has no case for {got}: {tried}")
+    raise ParameterError(f"{model.label} has no case for {got}: {tried}")
 
 
 def _value(model: Cases, item: Parameter, settings: Mapping[str, Any]) -> Any:
