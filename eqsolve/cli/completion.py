@@ -12,15 +12,17 @@ from eqsolve.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
 
+_SORT = """\
+        case "$each" in
+            -*) option="$each" ;;
+            *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
+        esac"""
 _BASH = """\
 # eqsolve: completions for bash. To use them: eval "$(eqsolve completion bash)"
 _eqsolve() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" verb="" model="" option="" each
     for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-        case "$each" in
-            -*) option="$each" ;;
-            *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
-        esac
+{sort}
     done
     if [[ "$word" != -* && "$word" != *=* && -n "$model" ]]; then
         case "$option" in
@@ -49,10 +51,7 @@ _ZSH = """\
 _eqsolve() {{
     local verb="" model="" option="" each
     for each in "${{words[@]:1:$((CURRENT-2))}}"; do
-        case "$each" in
-            -*) option="$each" ;;
-            *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
-        esac
+{sort}
     done
     if [[ "$PREFIX" != -* && "$PREFIX" != *=* && -n "$model" ]]; then
         case "$option" in
@@ -92,7 +91,7 @@ def _sourced(shell: str, parsers: dict[str, ArgumentParser]) -> str:
         case.format(verb=verb, options=" ".join(_options(parser)), takes_model=int(_takes_model(parser)))
         for verb, parser in parsers.items()
     ]
-    return whole.format(verbs=" ".join(parsers), cases="\n".join(cases))
+    return whole.format(sort=_SORT, verbs=" ".join(parsers), cases="\n".join(cases))
 
 
 def _fish(shell: str, parsers: dict[str, ArgumentParser]) -> str:

@@ -117,8 +117,7 @@ def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     from eqsolve.passes.routing import check_routed
 
     check_routed(model, settings)
-    names = {item.name for item in (*model.parameters, *model.randoms)}
-    own = {name: text for name, text in settings.items() if name in names}
+    own = {name: text for name, text in settings.items() if name in model.settable}
     return model.subs(bind_some(model, own)) if own else model
 
 

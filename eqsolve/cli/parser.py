@@ -124,7 +124,7 @@ def _settings_of(model: str | None) -> list[str]:
         found = load(model) if isinstance(model, str) else None
     except EqsolveError:
         found = None
-    return [] if found is None else [item.name for item in (*found.parameters, *found.randoms)]
+    return [] if found is None else list(found.settable)
 
 
 def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:

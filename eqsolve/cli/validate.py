@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+import functools
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
@@ -110,14 +111,10 @@ _OPTIONS = {
 }
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    both = "theory and finite sizes"
-    add_shared(parser, _OPTIONS, settings="values of parameters", out=f"write {both}", plot=f"draw {both}")
-
-
+_FILES = {"out": "write theory and finite sizes", "plot": "draw theory and finite sizes"}
 VALIDATE = Verb(
     "hold a model's solution against finite-size runs",
-    _arguments,
+    functools.partial(add_shared, options=_OPTIONS, settings="values of parameters", **_FILES),
     run_validate,
     "validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
     (

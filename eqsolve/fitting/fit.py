@@ -610,17 +610,13 @@ class Data:
             for moment in at:
                 place = int(np.argmin(np.abs(self.times - moment)))
                 if abs(self.times[place] - moment) > 1e-9 * max(1.0, abs(moment)):
-                    raise UsageError(f"the data have no time {moment:g}; they have {_listed(self.times)}")
+                    known = ", ".join([*(f"{time:g}" for time in self.times[:8]), *["..."] * (len(self.times) > 8)])
+                    raise UsageError(f"the data have no time {moment:g}; they have {known}")
                 places.append(place)
             keep = places  # type: ignore[assignment]
         times = None if self.times is None else self.times[keep]
         errors = {name: self.errors[name][keep] for name in chosen if name in self.errors}
         return Data(times, {name: self.values[name][:, keep] for name in chosen}, errors)
-
-
-def _listed(times: Array) -> str:
-    shown = ", ".join(f"{moment:g}" for moment in times[:8])
-    return f"{shown}, ..." if len(times) > 8 else shown
 
 
 def read_data(data: Any) -> Data:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 
-# Writing figures: whole or not at all.
-
-
+# --- Writing figures: whole or not at all.
 def figure_of(drawn: Any) -> Figure:
     """Return the figure of what a drawing returned: axes, several of them, or the figure itself."""
     return drawn if hasattr(drawn, "savefig") else np.ravel(np.asarray(drawn, dtype=object))[0].figure

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from eqsolve.validation.comparison import Validation
 
 
-# Finite-size runs: means over the draws as points with bars of one standard error.
-
-
+# --- Finite-size runs: means over the draws as points with bars of one standard error.
 POINTS = {"fmt": "o", "ms": 4, "mfc": "white", "mew": 1.1, "elinewidth": 1.1, "capsize": 2, "zorder": 4}
 
 

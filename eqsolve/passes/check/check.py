@@ -161,7 +161,7 @@ def _conditions(model: Model) -> Iterator[str]:
         odd = [item for item in sorted(condition.free_symbols, key=str) if not isinstance(item, Parameter)]
         if odd or condition.has(Value):
             item = odd[0] if odd else next(iter(condition.atoms(Value)))
-            yield (f"the condition `{condition}` of {model.label} uses `{item}`; expected parameters only")
+            yield f"the condition `{condition}` of {model.label} uses `{item}`; expected parameters only"
 
 
 def _closed_forms(model: Model) -> Iterator[str]:
@@ -178,10 +178,8 @@ def _closed_forms(model: Model) -> Iterator[str]:
                 yield f"{label} uses `{item}`, a plain sympy symbol that nothing defines{near}"
 
 
-# What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns, randomness
+# --- What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns, randomness
 # under E.
-
-
 def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
     from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 
@@ -230,7 +228,10 @@ def singularity_problems(model: Singularity) -> list[str]:
                 f"{model.label} uses the unknown `{item}`, which is neither its variable `{model.variable}` nor its "
                 f"transform `{model.unknown}`; declare it with param()"
             )
-    return [*_expression_problems(model), *problems, *_sources(model)]
+    problems += _chosen(model, model.law_of, "law_of=")
+    if model.law_of and not model.randoms:
+        problems.append(f"{model.label}: law_of= gives a law, but no random variable appears; declare one with random()")
+    return [*_expression_problems(model), *problems]
 
 
 def cases_problems(model: Cases) -> list[str]:
@@ -248,9 +249,3 @@ def _chosen(model: Model, pairs: Iterable[tuple[Any, str]], where: str) -> Itera
         odd = sorted(str(item) for item in condition.free_symbols if not isinstance(item, Parameter))
         if odd:
             yield f"{model.label}: the condition `{condition}` in {where} uses `{odd[0]}`; expected parameters only"
-
-
-def _sources(model: Singularity) -> Iterator[str]:
-    yield from _chosen(model, model.law_of, "law_of=")
-    if model.law_of and not model.randoms:
-        yield f"{model.label}: law_of= gives a law, but no random variable appears; declare one with random()"

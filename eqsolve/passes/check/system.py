@@ -24,11 +24,10 @@ from eqsolve.passes.forms.sectors import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
-# Where white noise may stand: in the equation of a derivative, added, with a coefficient that is
+
+# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient that is
 # the same for all paths. White noise has no values, only integrals over time. A product of it with
 # a process, and a change of variable, depend on the sense in which they are integrated.
-
-
 def white_problems(system: System) -> list[str]:
     """Return what is wrong with the use of white noise, the equations first."""
     found = [problem for equation in system.equations for problem in _equation(equation, system)]
@@ -131,9 +130,7 @@ def _changes(system: System) -> Iterator[str]:
         yield f"{where} stands beside white noise, which is not solved yet"
 
 
-# Whether an expression changes when its two times are exchanged, decided by numbers put in.
-
-
+# --- Whether an expression changes when its two times are exchanged, decided by numbers put in.
 _SAMPLES = 3
 _DIGITS = 30
 

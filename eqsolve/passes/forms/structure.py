@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from eqsolve.passes.rewrite.constraints import Reduction
     from eqsolve.passes.rewrite.substitution import Substitution
 
-# What a plan is compiled from: the system as its solver takes it, step by step, for reading.
 
-
+# --- What a plan is compiled from: the system as its solver takes it, step by step, for reading.
 @dataclass(frozen=True)
 class Derivation:
     """A system as a solver takes it."""

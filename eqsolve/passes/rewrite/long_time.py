@@ -392,8 +392,8 @@ class _Limit:
         total = S.Zero
         if len(clocks) == 2:
             values = [value for value in node.argument.atoms(Value) if isinstance(value.head, Process)]
-            apart = {value: self._apart(value, clocks[0]) for value in values}
-            body = node.argument.xreplace(apart)
+            apart = {value: self._early if value.moments[0] == clocks[0] else self._late for value in values}
+            body = node.argument.xreplace({value: marks[value.head] for value, marks in apart.items()})
             for (one, left), (two, right) in itertools.product(self._early.items(), self._late.items()):
                 slopes = [self.slopes.get((item, noise), S.Zero) for item in (one, two)]
                 product = _squared(slopes[0]) if one == two else slopes[0] * slopes[1]
@@ -401,9 +401,6 @@ class _Limit:
             back = {mark: self.marks[head] for table in (self._early, self._late) for head, mark in table.items()}
             total = total.xreplace(back)
         return _expected(self.put(total)) if total != 0 else S.Zero
-
-    def _apart(self, value: Value, first: Basic) -> Dummy:
-        return (self._early if value.moments[0] == first else self._late)[value.head]
 
 
 def _power(term: Expr, size: Dummy) -> Expr:
