@@ -111,15 +111,9 @@ def _report(made: list[Any], options: Namespace, out: Path) -> int:
     failed = [item for item in made if item.status == "failed"]
     misses = [f"{item.name} ({a.what})" for item in made for a in item.agreements if not a.explained]
     if options.json:
-        write_json(
-            {
-                "out": str(out),
-                "quick": options.quick,
-                "status": "failed" if failed else "ok",
-                "unexplained": misses,
-                "figures": [{**vars(item), "agreements": [vars(found) for found in item.agreements]} for item in made],
-            }
-        )
+        about = {"out": str(out), "quick": options.quick, "status": "failed" if failed else "ok", "unexplained": misses}
+        figures = [{**vars(item), "agreements": [vars(found) for found in item.agreements]} for item in made]
+        write_json({**about, "figures": figures})
     if misses:
         complain(f"theory and simulation differ by more than 4 standard errors in {', '.join(misses)}")
     return 1 if failed else 0

@@ -44,8 +44,7 @@ def run_longtime(options: Namespace) -> int:
         say("stability: positive where small disturbances of this state die out; at zero it is lost")
     if result.status != "ok":
         complain(result.message or result.status)
-        return 1
-    return 0
+    return int(result.status != "ok")
 
 
 def _arguments(parser: ArgumentParser) -> None:

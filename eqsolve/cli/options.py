@@ -39,7 +39,7 @@ def add_shared(
         example = 'numbers (0.3, 1/3, sqrt(2)), or laws for what is random ("Bernoulli(0.1)")'
         add_several(parser, "--set", "NAME=VALUE", f"{settings}: {example}", dest="settings")
     for name, text in (options or {}).items():
-        parser.add_argument(flag(name), metavar=_TABLE[name].metavar, help=text or _TABLE[name].help)
+        parser.add_argument(flag(name), metavar=_TABLE[name].metavar, help=text or _TABLE[name].about)
     if out:
         parser.add_argument("--out", metavar="F.nc", help=f"{out}: netCDF, or a table *.csv, *.parquet or *.json")
     if plot:

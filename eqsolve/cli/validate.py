@@ -76,17 +76,14 @@ def _table(found: Validation, item: Comparison) -> str:
     from eqsolve.results.words import percent
 
     heads = ["theory", "finite size", "bias", "z", "could see"]
-    rows = []
-    for k in range(len(item.z)):
-        rows.append(
-            [
-                number_with_error(float(item.theory[k]), float(item.theory_error[k])),
-                number_with_error(float(item.simulation[k]), float(item.standard_error[k])),
-                f"{item.bias[k]:+.1e} ± {item.bias_error[k]:.1e}",
-                f"{item.z[k]:+.2f}",
-                percent(float(item.detectable[k])),
-            ]
-        )
+    columns = [
+        map(number_with_error, item.theory.tolist(), item.theory_error.tolist()),
+        map(number_with_error, item.simulation.tolist(), item.standard_error.tolist()),
+        map("{:+.1e} ± {:.1e}".format, item.bias.tolist(), item.bias_error.tolist()),
+        map("{:+.2f}".format, item.z.tolist()),
+        map(percent, item.detectable.tolist()),
+    ]
+    rows = [list(row) for row in zip(*columns, strict=True)]
     if found.t is not None:
         heads = ["t", *heads]
         rows = [[f"{t:g}", *row] for t, row in zip(found.t.tolist(), rows, strict=True)]

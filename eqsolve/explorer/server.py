@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import secrets
 import tempfile
-from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -105,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, job: dict[str, Any], name: str) -> None:
         """Send what a job reports, a line of JSON each."""
         self._head(HTTPStatus.OK, "application/x-ndjson; charset=utf-8")
-        messages = self._messages(job, name)
+        messages = self.server.sessions.get(name).run(job)
         try:
             for message in messages:
                 self.wfile.write(json.dumps(message).encode() + b"\n")
@@ -113,14 +112,11 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             messages.close()  # type: ignore[attr-defined]  # so that the job ends with its page
 
-    def _messages(self, job: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
-        return self.server.sessions.get(name).run(job)
-
     def _save(self, kept: dict[str, Any], name: str) -> None:
         """Send a netCDF file."""
         with tempfile.TemporaryDirectory(prefix="eqsolve-explore-") as folder:
             path = Path(folder, "result.nc")
-            *_, last = self._messages({"verb": "save", **kept, "path": str(path)}, name)
+            *_, last = self.server.sessions.get(name).run({"verb": "save", **kept, "path": str(path)})
             if not path.is_file():
                 return self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, json.dumps(last))
             body = path.read_bytes()

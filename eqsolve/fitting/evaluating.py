@@ -16,6 +16,7 @@ from eqsolve.language.fixed_point import Cases
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
 from eqsolve.numerics.arrays import Array
+from eqsolve.passes.routing import models_behind
 from eqsolve.progress import Report, watching
 from eqsolve.results.derivatives import derivative_keys
 from eqsolve.results.result import Result
@@ -159,13 +160,8 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
 
 def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
     """Return parameters of a model by name, those of the models it chooses among too; raise for what is none."""
-    every: dict[str, Parameter] = {item.name: item for item in model.parameters}
-    if isinstance(model, Cases):
-        from eqsolve.language.loading import load
-
-        for _, case in model.cases:
-            chosen = load(case)
-            every |= {item.name: item for item in chosen.parameters}
+    parts = (model, *(models_behind(model) if isinstance(model, Cases) else ()))
+    every: dict[str, Parameter] = {item.name: item for part in parts for item in part.parameters}
     demand_known(names, every, f"model `{model.name}` has no parameter `{{}}`")
     for name in names:
         if every[name].is_integer:

@@ -11,7 +11,6 @@ curve, and moves with the others without changing their derivatives (the envelop
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import math
 import time
@@ -182,12 +181,15 @@ def optimise(
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time; leave out at= and the range of t")
     if not timeless and (at is None) == (timed is None):
         raise UsageError(
-            f"say when `{_name(observable)}` is to be best: at=20, or over={{'t': (0, 100), ...}} for the best time"
+            f"say when `{_name(observable)}` is to be best: at=20 (--at 20), or over={{'t': (0, 100), ...}} (--over t=0:100) "
+            "for the best time"
         )
     if timed is not None and not plain:
-        raise UsageError("the best time is found for an observable by its name, and without constraints; give at= instead")
+        raise UsageError("the best time is found for an observable by its name, and without constraints; give at= (--at)")
     if isinstance(observable, str) and at is not None and len(at) != 1:
-        raise UsageError(f"`{observable}` is best at one time, got {len(at)}; for the best time give the range of t")
+        raise UsageError(
+            f"`{observable}` is best at one time, got {len(at)}; for the best time give that of t in over= (--over)"
+        )
     times = None if timeless else np.array(at) if timed is None else np.linspace(timed.low, timed.high, _TIMES)
     settings = {**(params or {}), **parameters}
     names = (observable,) if isinstance(observable, str) else ()
@@ -206,10 +208,6 @@ def _name(goal: str | Function) -> str:
 def _read(name: str, timeless: bool) -> Function:
     """Return the function of a result that reads an observable, at the last time."""
     return lambda res: res[name].item() if timeless else res[name].values[-1]
-
-
-def _beyond(read: Function, sign: float, end: float, res: Result) -> Any:
-    return sign * (read(res) - end)
 
 
 def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...]:
@@ -231,7 +229,7 @@ def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...
         for sign, end in ((1.0, low), (-1.0, high)):
             if end is not None:
                 text = f"{name} {'>=' if sign > 0 else '<='} {end:g}"
-                found.append((text, functools.partial(_beyond, read, sign, end)))
+                found.append((text, lambda res, read=read, sign=sign, end=end: sign * (read(res) - end)))
     return tuple(found)
 
 

@@ -17,8 +17,6 @@ RC: dict[Any, Any] = {
     "legend.frameon": False, "legend.handlelength": 1.6, "legend.borderaxespad": 0.3, "pdf.fonttype": 42,
     "svg.fonttype": "none", "axes.linewidth": 0.7, "xtick.major.width": 0.7, "ytick.major.width": 0.7,
 }  # fmt: skip
-
-
 _BARS = {"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "capsize": 1.5, "zorder": 4}
 
 

@@ -74,14 +74,8 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
     panels = len(shown) + (found.law_picture is not None and not names)
     columns = min(panels, 3 if panels != 4 else 2)
     rows = -(-panels // columns)
-    figure, axes = plt.subplots(
-        2 * rows,
-        columns,
-        figsize=(3.7 * columns, 3.7 * rows),
-        layout="constrained",
-        squeeze=False,
-        height_ratios=[3.2, 1] * rows,
-    )
+    size, heights = (3.7 * columns, 3.7 * rows), [3.2, 1] * rows
+    figure, axes = plt.subplots(2 * rows, columns, figsize=size, layout="constrained", squeeze=False, height_ratios=heights)
     for place in range(rows * columns):
         above, below = (axes[2 * (place // columns) + k, place % columns] for k in (0, 1))
         if place < len(shown):

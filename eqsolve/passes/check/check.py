@@ -84,13 +84,8 @@ def _unused(model: Model) -> list[str]:
     """Return the parameters that stand in defaults= only."""
     if isinstance(model, Cases | Singularity):  # the models behind them use them
         return []
-    used = {
-        item
-        for part in model.content
-        if part != "defaults"
-        for leaf in leaves(getattr(model, part))
-        for item in symbols_in(leaf)
-    }
+    parts = tuple(getattr(model, part) for part in model.content if part != "defaults")
+    used = {item for leaf in leaves(parts) for item in symbols_in(leaf)}
     laws = {item for law in model.defaults.values() if isinstance(law, Law) for item in symbols_in(law)}
     return sorted(item.name for item in model.defaults if isinstance(item, Parameter) and item not in used | laws)
 

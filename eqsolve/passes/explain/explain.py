@@ -408,14 +408,9 @@ def _substitutions(derivation: Derivation) -> tuple[Changed, ...]:
     for change in derivation.changes:
         now = change.equation.time
         left, right = equation_text(change.equation)
-        made.append(
-            Changed(
-                f"{expression_text(change.old(now))} = {expression_text(change.map)}",
-                f"{left} = {right}",
-                f"{expression_text(change.new(derivation.system.start))} = {expression_text(change.initial)}",
-                derivation.changed,
-            )
-        )
+        old, new = expression_text(change.old(now)), expression_text(change.new(derivation.system.start))
+        begin = f"{new} = {expression_text(change.initial)}"
+        made.append(Changed(f"{old} = {expression_text(change.map)}", f"{left} = {right}", begin, derivation.changed))
     return tuple(made)
 
 
