@@ -141,8 +141,9 @@ def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands", parser_class=_Parser)
     made: dict[str, _Parser] = {}
     for name, verb in verbs.items():
-        help_texts = {"help": verb.summary, "description": verb.about}
-        child = subparsers.add_parser(name, formatter_class=_layout, allow_abbrev=False, **help_texts)
+        child = subparsers.add_parser(
+            name, help=verb.summary, description=verb.about, formatter_class=_layout, allow_abbrev=False
+        )
         child.examples = (verb.example, *verb.more)
         verb.add_arguments(child)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it

@@ -108,10 +108,13 @@ _OPTIONS = {
 }
 
 
-_FILES = {"out": "write theory and finite sizes", "plot": "draw theory and finite sizes"}
+_BOTH = "theory and finite sizes"
+_arguments = functools.partial(
+    add_shared, options=_OPTIONS, settings="values of parameters", out=f"write {_BOTH}", plot=f"draw {_BOTH}"
+)
 VALIDATE = Verb(
     "hold a model's solution against finite-size runs",
-    functools.partial(add_shared, options=_OPTIONS, settings="values of parameters", **_FILES),
+    _arguments,
     run_validate,
     "validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
     (
