@@ -26,12 +26,18 @@ def run_optimise(options: Namespace) -> int:
         raise UsageError("name what is to be best: --minimise E_test, or --maximise overlap")
     over = read_ranges(options.over)
     asked = read_options(options, tuple(_OPTIONS))
+    if len(asked.get("at", [0.0])) != 1:
+        raise UsageError("--at: an observable is best at one time; for the best time give its range, --over t=0:100")
     limits = read_limits(options.where)
     settings = read_settings(options.settings)
     from eqsolve.fitting.optimise import optimise
     from eqsolve.language.loading import load
 
     goal, model = options.minimise or options.maximise, load(options.model)
+    if model.kind in ("System", "Flow") and ("at" in asked) == ("t" in over):
+        raise UsageError(f"say when `{goal}` is to be best: --at 20, or --over t=0:100 for the best time")
+    if limits and "t" in over:
+        raise UsageError("--where: the best time is found without constraints; give --at instead of a range of t")
     with Bar(options.quiet, count="solve") as bar:
         found = optimise(
             model, goal, over=over, maximise=options.maximise is not None, constraints=limits, params=settings, progress=bar,

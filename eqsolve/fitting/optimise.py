@@ -181,11 +181,10 @@ def optimise(
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time; leave out at= and the range of t")
     if not timeless and (at is None) == (timed is None):
         raise UsageError(
-            f"say when `{_name(observable)}` is to be best: at=20 (--at 20), or over={{'t': (0, 100), ...}} (--over t=0:100) "
-            "for the best time"
+            f"say when `{_name(observable)}` is to be best: at=20, or over={{'t': (0, 100), ...}} for the best time"
         )
     if timed is not None and not plain:
-        raise UsageError("the best time is found for an observable by its name, and without constraints; give at= (--at)")
+        raise UsageError("the best time is found for an observable by its name, and without constraints; give at= instead")
     if isinstance(observable, str) and at is not None and len(at) != 1:
         raise UsageError(
             f"`{observable}` is best at one time, got {len(at)}; for the best time give that of t in over= (--over)"
