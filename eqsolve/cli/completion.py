@@ -74,7 +74,9 @@ _ZSH_CASE = """\
 
 
 def run_completion(options: Namespace) -> int:
-    """Print the script of one shell."""
+    """Print what a shell needs to complete commands, options, the names of models and of their parameters.
+    For bash put this line into ~/.bashrc: eval "$(eqsolve completion bash)"
+    """
     if options.shell not in SHELLS:
         raise UsageError(f"there are completions for {', '.join(SHELLS)}, not for {options.shell!r}")
     write((_fish if options.shell == "fish" else _sourced)(options.shell, options.commands).rstrip())
@@ -120,13 +122,9 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 COMPLETION = Verb(
-    summary="print completions for a shell",
-    description=(
-        "Print what a shell needs to complete commands, options, the names of models and of their parameters.\n"
-        'For bash put this line into ~/.bashrc: eval "$(eqsolve completion bash)"'
-    ),
-    example="completion bash",
-    add_arguments=_arguments,
-    run=run_completion,
-    more=("completion fish | source  # in a fish shell",),
+    "print completions for a shell",
+    _arguments,
+    run_completion,
+    "completion bash",
+    ("completion fish | source  # in a fish shell",),
 )

@@ -121,12 +121,9 @@ def _ordered(names: Iterable[str], model: Model) -> list[str]:
 
 def _numbers(result: Result, model: Model) -> Answer:
     names = _ordered((name for name in result.names if not result.dataset[name].dims), model)
-    errors = {name: float(result.error[name]) if name in result.error else math.nan for name in names}
-    return {
-        "x": None,
-        "values": {name: _plain(result.dataset[name].values) for name in names},
-        "errors": {name: _plain(np.array(errors[name])) for name in names},
-    }
+    values = {name: _plain(result.dataset[name].values) for name in names}
+    errors = {name: _plain(result.error[name].values) if name in result.error else None for name in names}
+    return {"x": None, "values": values, "errors": errors}
 
 
 def _swept(result: Result, model: Model) -> Answer:

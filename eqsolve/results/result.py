@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -17,7 +16,7 @@ from eqsolve.arguments import checked, numbers, text, whole
 from eqsolve.arguments import pairs as read_pairs
 from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
-from eqsolve.errors import ParameterError, UsageError, did_you_mean
+from eqsolve.errors import ParameterError, UsageError, demand_known, did_you_mean
 from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
@@ -25,6 +24,7 @@ from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unk
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
+from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
 from eqsolve.verbs import later
@@ -63,7 +63,10 @@ def observe(result: Result, expr: Any) -> xr.DataArray:
         whole = None
     if not isinstance(whole, Expr):
         raise UsageError(f"observe takes an expression in the model's symbols, got {type(expr).__name__}")
-    bound = whole.xreplace({item: _parameter(result, item) for item in whole.atoms(Parameter)})
+    known = {name: Float(value, 17) for name, value in result.params.items() if isinstance(value, int | float)}
+    used = sorted(whole.atoms(Parameter), key=str)
+    demand_known([item.name for item in used], known, f"the result of `{result.model}` has no parameter `{{}}`")
+    bound = whole.xreplace({item: known[item.name] for item in used})
     free = [item for item in bound.free_symbols if isinstance(item, Time)]
     moments = sorted(free, key=lambda item: (item.name.count("'"), item.name))
     if len(moments) > 2:
@@ -75,15 +78,6 @@ def observe(result: Result, expr: Any) -> xr.DataArray:
     dims = ("t", "t'")[: len(moments)]
     coordinates: dict[str, Any] = {} if grid is None else {dim: grid.nodes for dim in dims}
     return xr.DataArray(value, dims=dims, coords={**coordinates, "error": (dims, error)})
-
-
-def _parameter(result: Result, item: Parameter) -> Expr:
-    value = result.params.get(item.name)
-    if not isinstance(value, int | float):
-        raise UsageError(
-            f"the result of `{result.model}` has no parameter `{item.name}`{did_you_mean(item.name, result.params)}"
-        )
-    return Float(value, 17)
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,7 @@ class _Evaluation:
         for item in expr.free_symbols - set(self.moments):
             if type(item) is Symbol:
                 raise UsageError(f"`{item}` is a plain sympy symbol that nothing defines; take it from model.symbols(...)")
-        nodes = list(_outermost(expr, (E, Int, Value, Unknown, Random, Time)))
+        nodes = outermost(expr, E, Int, Value, Unknown, Random, Time)
         function = lower([expr], nodes)
         return combine(lambda *values: function(*values)[0], [self.node(item) for item in nodes])
 
@@ -155,12 +149,8 @@ class _Evaluation:
 
     def _named(self, name: str, dims: tuple[str, ...]) -> ObservedPart:
         data = self.result.dataset
-        if name not in self.result.names or data[name].dims != dims:
-            known = [item for item in self.result.names if data[item].dims == dims]
-            raise UsageError(
-                f"the result of `{self.result.model}` has no `{name}`{did_you_mean(name, known)} "
-                f"(it has: {', '.join(self.result.names)})"
-            )
+        known = [item for item in self.result.names if data[item].dims == dims]
+        demand_known([name], known, f"the result of `{self.result.model}` has no `{{}}`")
         error = data[name + _ERROR].values if name + _ERROR in data else np.full(data[name].shape, np.nan)
         return ObservedPart(data[name].values, error)
 
@@ -193,7 +183,7 @@ class _Evaluation:
                     f"the result of `{self.result.model}` keeps no paths of `{node.head.name}`; declare "
                     f"`{item}` in observables= and solve again"
                 )
-        nodes = list(_outermost(body, (E, Int, Value, Unknown, Random, Time)))
+        nodes = outermost(body, E, Int, Value, Unknown, Random, Time)
         function = lower([body], nodes)
         weights = data["weight"].values
         rows = self.grid.size if len(self.moments) == 2 and self.grid is not None else 1
@@ -283,13 +273,6 @@ def _law(text: Any) -> Law:
     law = read_value(text, what="the law of a saved result")
     assert isinstance(law, Law)
     return law
-
-
-def _outermost(expr: Basic, kinds: tuple[type, ...]) -> dict[Basic, None]:
-    """Return the outermost nodes of given kinds, in order, once each."""
-    if isinstance(expr, kinds):
-        return {expr: None}
-    return dict(itertools.chain.from_iterable(_outermost(arg, kinds).items() for arg in expr.args))
 
 
 def _row(part: ObservedPart, row: int) -> ObservedPart:
@@ -610,7 +593,6 @@ class Result:
 
     def observe(self, expr: Any) -> xr.DataArray:
         """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``."""
-
         return observe(self, expr)
 
     @checked(path=read_path)

@@ -275,9 +275,8 @@ class _Derivative:
         self.system, self.parameter = system, parameter
         taken = {*system.names, *system.observables}
         self.heads: dict[Head, Head] = {}
-        whites = {noise for noise, law in system.laws.items() if isinstance(law, White)}
         for head in system.unknowns:
-            if head in whites:  # of a given strength: they do not move
+            if head in system.whites:  # of a given strength: they do not move
                 continue
             name = fresh_name(f"{head.name.rstrip(chr(39))}_d_{parameter.name}", taken)
             latex = rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"
