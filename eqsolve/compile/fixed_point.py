@@ -79,7 +79,8 @@ class FixedPointPlan:
         self.randoms = tuple(item.name for item in model.randoms)
         self.means = len(self._integrands)
         self.outputs = tuple(self._outputs)  # eliminated unknowns and observables
-        # of each equation: the unknown on its left if it is one, whether it contains an expectation, and
+        # of each equation: the unknown on its left if it is one, whether it contains an
+        # expectation, and
         # whether its left side is positive
         self.lefts = tuple(eq.lhs.name if isinstance(eq.lhs, Unknown) else None for eq in reduced.equations)
         self.averaged = tuple(bool(right.free_symbols & set(self._means)) for _, right in self._sides)
@@ -319,7 +320,8 @@ def _degree(expr: Basic, randoms: frozenset[Basic]) -> int:
     return 1 if expr in randoms else 0
 
 
-# --- All plans of one fixed point: one per set of branches its numbers select, unknowns held, and expressions asked for.
+# --- All plans of one fixed point: one per set of branches its numbers select, unknowns held, and
+# expressions asked for.
 
 
 class FixedPointProgram:

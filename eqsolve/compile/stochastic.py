@@ -99,7 +99,8 @@ class EnsemblePlan:
     means: tuple[MeanPlan, ...]
     processes: tuple[str, ...]
     process_values: Lowered
-    # how many things are averaged, respond, or are acted on by memory: their mean responses tell how
+    # how many things are averaged, respond, or are acted on by memory: their mean responses tell
+    # how
     # the means react to the kernels, and how much they vary which modes need points
     targets: int
     target_values: Lowered
@@ -110,7 +111,8 @@ class EnsemblePlan:
     signal_slopes: Lowered | None
     target_steady: Lowered
     sloped: tuple[bool, ...]  # of every constant, whether these are functions
-    # whether paths cross kinks, so that responses jump from path to path; or pairs of functions that
+    # whether paths cross kinks, so that responses jump from path to path; or pairs of functions
+    # that
     # jump are averaged, so that slopes do not tell how they respond
     bent: bool
     degree: int | None  # of what is averaged, when unknowns are affine in noises and constants

@@ -32,7 +32,8 @@ from eqsolve.numerics.laws import NumericLaw
 from eqsolve.passes.forms.structure import Chosen, choosing_parameters, select_case
 from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found
 
-# --- Which branches numbers of the parameters select: compared as floats, and exactly where these are too close to tell.
+# --- Which branches numbers of the parameters select: compared as floats, and exactly where these
+# are too close to tell.
 
 
 def is_plain(value: Any) -> bool:
@@ -64,7 +65,8 @@ class Branches:
         return (tuple(numbers[name] for name in self._whole), tuple(signs))
 
 
-# --- Numbers for a plan: what the user sets, read without symbols where numbers are given, and the plan they belong to.
+# --- Numbers for a plan: what the user sets, read without symbols where numbers are given, and the
+# plan they belong to.
 @dataclass(frozen=True, eq=False)
 class Values:
     """Numbers of the parameters and laws of the random constants, by name.

@@ -157,7 +157,8 @@ class TextPrinter(_Written, StrPrinter):
 
 
 class _Latex(_Written, LatexPrinter):
-    # A symbol needs no brackets. sympy goes by the class's name, and takes a flow's Gradient for its vector operator.
+    # A symbol needs no brackets. sympy goes by the class's name, and takes a flow's Gradient for
+    # its vector operator.
     def parenthesize(self, item: Any, level: int, is_neg: bool = False, strict: bool = False) -> str:
         if isinstance(item, Named):
             return str(self._print(item))

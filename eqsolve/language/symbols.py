@@ -115,7 +115,8 @@ class Named(Symbol):
         return self.latex_name
 
 
-# What symbols mean, by their file: no part of what they are, so that equal symbols may mean something else elsewhere.
+# What symbols mean, by their file: no part of what they are, so that equal symbols may mean
+# something else elsewhere.
 MEANINGS: dict[str, dict[Named, str]] = {}
 _INHERITED: set[tuple[str, str]] = set()
 

@@ -212,7 +212,8 @@ class Sheets:
         here = np.sort(near.real[np.abs(near.imag) <= 10 * CONTROLS.enough * np.abs(near)])
         if len(here) != len(made):
             raise Lost("sheets that are nearly real")
-        # no two sheets meet on the axis between the two points, so that the order of the real ones is the same
+        # no two sheets meet on the axis between the two points, so that the order of the real ones
+        # is the same
         meant = [(power, factor, complex(R)) for R, (_, power, factor) in zip(here, sorted(made), strict=True) if power <= 0]
         if start is not None:
             away = [abs((factor if power == 0 else 0.0) - start) for power, factor, _ in meant]

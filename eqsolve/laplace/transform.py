@@ -196,7 +196,8 @@ class Rules:
         return made
 
 
-# --- A linearised stationary `System` turned into its transform equations, and those into one closed equation.
+# --- A linearised stationary `System` turned into its transform equations, and those into one
+# closed equation.
 @dataclass(frozen=True)
 class TransformedSystem:
     """The Laplace transforms of a system's equations."""

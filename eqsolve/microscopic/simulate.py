@@ -437,7 +437,8 @@ def _constants(
     return values, start
 
 
-# --- Where a finite-size flow comes to rest, and how fast: long runs, and the linearised flow at their end.
+# --- Where a finite-size flow comes to rest, and how fast: long runs, and the linearised flow at
+# their end.
 _MOST = 4000.0
 """Longest run, in units of the flow's time."""
 _REST = 1e-6

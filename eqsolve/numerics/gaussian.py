@@ -259,7 +259,8 @@ def make_points(modes: int, layout: Layout, laws: dict[str, NumericLaw], level: 
             weights = np.full(normals.shape[1], 1 / normals.shape[1])
         case _:
             normals, weights = _sparse(modes, layout, level)
-    # a Gaussian constant with a rule of its own is one in which something jumps, as a rule at its mean
+    # a Gaussian constant with a rule of its own is one in which something jumps, as a rule at its
+    # mean
     laws = {item: SplitNormalLaw(law.mean, law.variance) if is_gaussian(law) else law for item, law in laws.items()}
     order = 2 if layout.kind == "cubic" else level.constants + (1 + level.twist % 2 if level.twist else 0)
     constants = make_paths(laws, [dict.fromkeys(laws, order)])

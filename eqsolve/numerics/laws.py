@@ -196,7 +196,8 @@ class StudentTLaw(NumericLaw):
         return None if self.freedom > 0 else f"the degrees of freedom must be > 0, got {_word(self.freedom)}"
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        # x = sqrt(df) u / sqrt(1 - u^2) has density proportional to (1 - u^2)^(df/2 - 1) in u: a Gauss-Jacobi weight
+        # x = sqrt(df) u / sqrt(1 - u^2) has density proportional to (1 - u^2)^(df/2 - 1) in u: a
+        # Gauss-Jacobi weight
         from scipy.special import roots_jacobi
 
         freedom = float(self.freedom)

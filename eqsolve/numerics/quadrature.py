@@ -243,7 +243,8 @@ def precise_legendre(order: int, digits: int) -> tuple[tuple[Any, Any], ...]:
     return tuple(made)
 
 
-# --- The joint law of random constants as a mixture of Gaussians and points; other densities by their own Gauss rules.
+# --- The joint law of random constants as a mixture of Gaussians and points; other densities by
+# their own Gauss rules.
 @dataclass(frozen=True)
 class LawBranch:
     """One part of the joint law of the random constants: each is mean + √variance × a standard normal variable.
@@ -299,9 +300,11 @@ def demand_second_moment(name: str, law: NumericLaw) -> None:
         )
 
 
-# --- Lines through the space of random variables, along which expectations are integrals over one Gaussian.
+# --- Lines through the space of random variables, along which expectations are integrals over one
+# Gaussian.
 #
-# With several Gaussians the lines run in the direction in which what is integrated is not a polynomial; across it few
+# With several Gaussians the lines run in the direction in which what is integrated is not a
+# polynomial; across it few
 # Gauss–Hermite nodes are exact. Where there is no such direction, many are taken.
 _DRAWS = 48  # points at which the gradient of a variable is looked at
 
@@ -464,7 +467,8 @@ def stacked(entries: Sequence[Any], size: int) -> Array:
     return made
 
 
-# --- Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks, refined where needed.
+# --- Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks,
+# refined where needed.
 _REACH = math.sqrt(-2 * math.log(np.finfo(float).tiny))  # where the normal density underflows: 37.6
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])

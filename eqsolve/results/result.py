@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from eqsolve.results.distribution import Distribution
 
 
-# --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error it inherits.
+# --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
+# it inherits.
 _ERROR = "_error"
 
 

@@ -86,7 +86,8 @@ def gauss_bulk(n: int, rho: float, one_minus_rho: float) -> tuple[Floats, Floats
     """
     count_low = (n + 1) // 2
     half_low, weights_low = _half_rule(np.arange(1, count_low + 1), n, rho, one_minus_rho)
-    # the upper half is the lower half of the reflected law: angles near pi keep their relative accuracy
+    # the upper half is the lower half of the reflected law: angles near pi keep their relative
+    # accuracy
     half_high, weights_high = _half_rule(np.arange(n - count_low, 0, -1), n, -rho, 1.0 + rho)
     from_lower = np.concatenate([np.sin(half_low), np.cos(half_high)]) ** 2
     from_upper = np.concatenate([np.cos(half_low), np.sin(half_high)]) ** 2

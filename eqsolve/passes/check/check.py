@@ -173,7 +173,8 @@ def _closed_forms(model: Model) -> Iterator[str]:
                 yield f"{label} uses `{item}`, a plain sympy symbol that nothing defines{near}"
 
 
-# --- What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns, randomness
+# --- What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns,
+# randomness
 # under E.
 def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
     from eqsolve.passes.check.expressions import ExpressionCheck, Scope

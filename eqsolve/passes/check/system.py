@@ -25,7 +25,8 @@ from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constrai
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
 
-# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient that is
+# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient that
+# is
 # the same for all paths. White noise has no values, only integrals over time. A product of it with
 # a process, and a change of variable, depend on the sense in which they are integrated.
 def white_problems(system: System) -> list[str]:

@@ -34,7 +34,8 @@ from eqsolve.passes.routing import models_behind
 from eqsolve.verbs import later
 
 
-# --- What is left of a fixed point to solve: unknowns given by others, and the kinks at which expectations are split.
+# --- What is left of a fixed point to solve: unknowns given by others, and the kinks at which
+# expectations are split.
 def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return titles and lines: what is eliminated, what is solved for, where expectations are split; at the defaults."""
     given = {item: model.defaults.get(item, item.default) for item in model.parameters}
@@ -62,7 +63,8 @@ def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], 
     return tuple((title, lines) for title, lines in made if lines)
 
 
-# --- Shifted times in words: which integrals join s and t − s, which delays there are, and where break points lie.
+# --- Shifted times in words: which integrals join s and t − s, which delays there are, and where
+# break points lie.
 def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return titles and lines about the shifted times of a system; nothing where there are none."""
     if not has_shifts(system):
@@ -143,7 +145,8 @@ def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
     return made
 
 
-# --- What the engine makes of a model: equations, who reads whom, the order of a slice, derived equations.
+# --- What the engine makes of a model: equations, who reads whom, the order of a slice, derived
+# equations.
 @dataclass(frozen=True)
 class Statement:
     """One equation as text, and where it was written."""

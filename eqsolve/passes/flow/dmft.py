@@ -34,7 +34,8 @@ from eqsolve.passes.flow.parts import FlowParts, is_sloped, mean_of, take_apart
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
 
 
-# --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its own.
+# --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its
+# own.
 def add_momentum(flow: Flow, friction: Any) -> Flow:
     """Return θ' = v, v' = −friction v + p_t(g, θ), starting at rest."""
     rate = as_scalar(friction, "friction")
@@ -48,7 +49,8 @@ def add_momentum(flow: Flow, friction: Any) -> Flow:
     return plain.replace(f"{flow.name}_momentum", state={speed: 0 for speed in velocities.values()}, drift=drift)
 
 
-# --- Training with noise: batches, temperature and label noise as flows of their own, which combine in any order.
+# --- Training with noise: batches, temperature and label noise as flows of their own, which combine
+# in any order.
 def add_batches(flow: Flow, batch: Any) -> Flow:
     """Return ℓ → s ℓ/b, with s = 1 for the samples in the batch, drawn afresh at every step with probability b."""
     takes = "the share of the samples in a batch, 0 < batch <= 1;"

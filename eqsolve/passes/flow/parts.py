@@ -40,7 +40,8 @@ def mean_of(expr: Expr, model: Model) -> Expr:
     return total
 
 
-# --- A flow taken apart for its limit: which weights move, which gradients act, and everything as processes in time.
+# --- A flow taken apart for its limit: which weights move, which gradients act, and everything as
+# processes in time.
 @dataclass(frozen=True)
 class FlowParts:
     """What the derivations share."""

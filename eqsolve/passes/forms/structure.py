@@ -128,7 +128,8 @@ def _said(condition: Any) -> str:
     return "otherwise" if condition == True else str(condition).replace("&", "and").replace("|", "or")  # noqa: E712
 
 
-# --- Which values of parameters change a model's structure: those are put in before it is compiled, the others stay arguments.
+# --- Which values of parameters change a model's structure: those are put in before it is compiled,
+# the others stay arguments.
 def choosing_parameters(model: Model) -> frozenset[Parameter]:
     """Return the parameters whose every value may make another system.
 

@@ -85,7 +85,8 @@ class Panel:
             worst = max(worst, float(np.abs(step).max() / max(np.abs(values).max(), 1e-300)))
         return worst
 
-    # --- the equations ------------------------------------------------------------------------------------------------
+    # --- the equations
+    # ------------------------------------------------------------------------------------------------
     def equations(self, slopes: bool) -> tuple[Array, Array | None]:
         """Return what is left of every equation at the nodes, and its derivatives by all unknowns."""
         residual = np.empty(self.size)
@@ -168,7 +169,8 @@ class Panel:
         m, n, width = self.layout.rows, self.layout.nodes, self.layout.width
         if not kernel:
             return csr_matrix(self._in_time)
-        # along a row the place moves too: every column panel reads the last node of the one before it
+        # along a row the place moves too: every column panel reads the last node of the one before
+        # it
         along = np.zeros((width, width))
         for first in range(0, width - 1, n):
             along[first + 1 : first + n + 1, first : first + n + 1] = radau(n).slopes[1:]

@@ -14,7 +14,8 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.panel_functions import PanelFunctions, Samples, folded_points
 from eqsolve.solvers.marching import NotFiniteError, newton
 
-# --- One panel: collocation at its nodes, all unknowns together, by Newton's method with exact slopes.
+# --- One panel: collocation at its nodes, all unknowns together, by Newton's method with exact
+# slopes.
 
 
 class MemoryPanel:
@@ -189,7 +190,8 @@ def _filled(value: Any, count: int) -> Array:
     return array if array.shape == (count,) else np.broadcast_to(array, (count,)).copy()
 
 
-# --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
+# --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of
+# every unknown tell.
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
 
 
@@ -234,7 +236,8 @@ class MemoryMarch:
     def end(self) -> float:
         return float(self.functions.edges[-1])
 
-    # --- the start ----------------------------------------------------------------------------------------------------
+    # --- the start
+    # ----------------------------------------------------------------------------------------------------
     def _begin(self, end: float) -> None:
         """Find the values at the start and, from the derivatives there, a width for the first panel."""
         panel = MemoryPanel(self.program, self.functions, 1e-12 * end, self.delays)
@@ -253,7 +256,8 @@ class MemoryMarch:
             if item.kind == "differential" and math.isfinite(rate) and rate != 0.0
         ]
         self.guess, self.width = guess, min([0.3 * time for time in times] + [0.1 * end])
-        # the given functions under integrals, summed over the first width on panels that shrink towards the start
+        # the given functions under integrals, summed over the first width on panels that shrink
+        # towards the start
         pieces = self.width * 0.5 ** np.arange(1, 60)
         points = pieces[:, None] * (1 + panel.basis.points)
         found = [np.broadcast_to(item, points.shape) for item in self.program.gauges(points)]
@@ -280,7 +284,8 @@ class MemoryMarch:
                         f"{bodies[number]:.6g}; change init= or them"
                     )
 
-    # --- one panel ----------------------------------------------------------------------------------------------------
+    # --- one panel
+    # ----------------------------------------------------------------------------------------------------
     def add_panel(self, width: float) -> float:
         """Solve one panel; return its tail relative to the sizes of what has one. Nothing is kept before ``accept``."""
         self.tries += 1
@@ -317,7 +322,8 @@ class MemoryMarch:
         self._summed = self._weights
         self.functions.add(end, self.table)
 
-    # --- the solution -------------------------------------------------------------------------------------------------
+    # --- the solution
+    # -------------------------------------------------------------------------------------------------
     def curves(self, begin: float) -> tuple[PanelGrid, dict[str, Array], Array]:
         """Return the panels, unknowns and observables on their nodes by name, and which of the panels hold jumps.
 

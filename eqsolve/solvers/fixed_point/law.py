@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 
 
-# --- The law of some variables of a solved fixed point, as the expectations of a transform take it: with its tails.
+# --- The law of some variables of a solved fixed point, as the expectations of a transform take it:
+# with its tails.
 _LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
 _OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
 _MOST = 300  # panels at once: next to a singularity rounding is all that is left to resolve
@@ -142,7 +143,8 @@ class SolutionSource:
         return made
 
 
-# --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative probabilities, expectations.
+# --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative
+# probabilities, expectations.
 _FAR, _SEGMENTS = 12.0, 320
 _JOINT = 16  # nodes across the direction of a variable in its joint law with the random constants
 _ACROSS = (6, 10, 20, 40, 80, 160, 320)  # tried one after the other until expectations converge

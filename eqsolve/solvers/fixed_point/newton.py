@@ -260,9 +260,11 @@ def _at(
     return Problem(plan, numbers, tuple(branches(tuple(laws), laws, RULE)), held=held, dropped=dropped)
 
 
-# --- How a solved fixed point answers to its parameters: implicit differentiation with the symbolic Jacobian.
+# --- How a solved fixed point answers to its parameters: implicit differentiation with the symbolic
+# Jacobian.
 #
-# With F(u, p) = 0 the unknowns move as du/dp = −F_u⁻¹ F_p; an expectation or an observable moves with them.
+# With F(u, p) = 0 the unknowns move as du/dp = −F_u⁻¹ F_p; an expectation or an observable moves
+# with them.
 
 
 def sensitivity(solution: FixedPointSolution, parameter: str) -> dict[str, float]:

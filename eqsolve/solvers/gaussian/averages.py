@@ -146,7 +146,8 @@ class LawMeans:
                 made = self.equal.setdefault((first, second), np.zeros(self.size))
                 made[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
         joint = np.array([[self.equal[a, b][rows] for b in arguments] for a in arguments]).transpose(2, 0, 1)
-        # this is done for every node, not for every pair of them: few arguments can have more points
+        # this is done for every node, not for every pair of them: few arguments can have more
+        # points
         more = max(1, 4 // (len(arguments) - 1)) if self.factors[place].degree is None else 1
         points, weights = product_rule(len(arguments), more * self._nodes(place, None))
         spread = _roots(joint) @ points.T

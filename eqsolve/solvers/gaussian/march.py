@@ -230,7 +230,8 @@ def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolera
         before, after = pack(engine, means), pack(engine, made)
         if not np.isfinite(after).all():
             break
-        # a mean that cancels, by symmetry or nearly so, is known to rounding of what cancels, and not better
+        # a mean that cancels, by symmetry or nearly so, is known to rounding of what cancels, and
+        # not better
         least = {name: np.full(value.shape, _CANCELS * work.natural.get(name, 0.0)) for name, value in made.items()}
         weights = 1 / np.maximum(1 / weigh(engine, window, made), pack(engine, least))
         moved = float(np.abs((after - before) * weights).max(initial=0.0))

@@ -68,7 +68,8 @@ from eqsolve.solvers.paths.sweep import (
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
 from eqsolve.solvers.tolerance import stop_early
 
-# Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
+# Shares of the work, between those of four solves of three models, which differ widely: points take
+# 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85), "averages": (0.85, 1.0)}
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
 _DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`

@@ -277,7 +277,8 @@ class Copies:
     equations, with the rate of growth taken off.
     """
 
-    # by ensemble: equations of each condition, the combinations that are averaged, and how the covariances of all noises
+    # by ensemble: equations of each condition, the combinations that are averaged, and how the
+    # covariances of all noises
     # change with that of each pair of these
     parts: tuple[tuple[tuple[Linear, Array, dict[tuple[int, int], list[Array]]], ...], ...]
     sizes: tuple[int, ...]  # noises of each ensemble

@@ -23,7 +23,8 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.marching import NoConvergenceError, NotFiniteError
 
-# --- The solved past of a march: its columns, the values on them, and the integration operators of the right factors.
+# --- The solved past of a march: its columns, the values on them, and the integration operators of
+# the right factors.
 SMALLEST_SIZE = 1e-3  # of an unknown's largest value, below which its accuracy is not looked at relatively
 
 
@@ -109,8 +110,10 @@ def padded(table: Array, width: int) -> Array:
 
 # --- Integrals over the past and the current panel, for all rows of the panel at once.
 #
-# The columns are those of the past followed by the panel's own nodes. Integrals over past columns are products with the
-# operators in ``History``; the panel's own part uses the collocation matrix A, A[i, l] = ∫^{t_i} ℓ_l, as it is iterated.
+# The columns are those of the past followed by the panel's own nodes. Integrals over past columns
+# are products with the
+# operators in ``History``; the panel's own part uses the collocation matrix A, A[i, l] = ∫^{t_i}
+# ℓ_l, as it is iterated.
 class Integrals:
     """The integrals of one panel. Factors are evaluated once per sweep, what the panel does not change once."""
 
@@ -238,7 +241,8 @@ class Integrals:
         return read
 
 
-# --- One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how they are solved.
+# --- One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how
+# they are solved.
 Inverses = tuple[Array | None, Array | None]
 
 _LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
