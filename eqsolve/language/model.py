@@ -258,7 +258,7 @@ class Model(Mapping[str, Equation]):
 
     @property
     def label(self) -> str:
-        """``model `dln` (dln.py:12)``, as error messages name it."""
+        """``model `name` (file.py:12)``, as error messages name it."""
         return f"{'flow' if self.kind == 'Flow' else 'model'} `{self.name}` ({self.location})"
 
     # --- derived models

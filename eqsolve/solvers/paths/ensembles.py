@@ -304,7 +304,7 @@ class Ensembles:
 
 
 def predict_seconds(paths: float, needed: float, growth: float, each: float, besides: float) -> float:
-    """Return how long ensembles of so many paths, and larger ones up to those needed, will take.
+    """Return the predicted time of ensembles of ``paths`` paths and of the larger ones up to those needed.
 
     ``each`` is the time of a path in all sets, ``besides`` what every size takes.
     """
