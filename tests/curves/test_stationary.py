@@ -169,7 +169,7 @@ def test_soft_spins_at_equilibrium(coupling):
         return (x**2 * weights).sum() / weights.sum()
 
     truth = brentq(lambda q: spread(q) - q, 0.1, 1.0)
-    res = eqsolve.stationary("soft_spin", T=temperature, J=coupling, kappa=1, rtol=0.3)
+    res = eqsolve.stationary("soft_spin", T=temperature, J=coupling, kappa=1, rtol=0.1)
     assert res.status == "fluctuating"
     assert float(res.error["q"]) < 0.01 * truth
     assert abs(float(res["q"]) - truth) < 3 * float(res.error["q"])
