@@ -1,10 +1,10 @@
 """Mean-field theories of other fields, every regime of the first one: error and CPU seconds beside what they should be.
 
-    python benchmarks/any_dmft.py [--only rnn,spins,tanh,bends,large,decay,species,kink,corners] [--limit 200]
+    python benchmarks/any_dmft.py [--only rnn,spins,tanh,bends,large,decay,species,kink] [--limit 200]
 
 Truths are independent of the solvers measured: published digits of a solver for one model, a potential problem, sampling,
 cavity equations, lazy limits, fixed points. CPU seconds of one thread, warm (the model is compiled before). A case that takes
-longer than the limit is stopped, and printed as such. ``--only corners`` is a table of its own (see ``corners``).
+longer than the limit is stopped, and printed as such.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "EQSOLVE_THREADS"):
     os.environ.setdefault(_name, "1")
 
-import corners
 import numpy as np
 from scipy.optimize import fsolve
 from scipy.special import ndtr
@@ -174,18 +172,8 @@ def stop(*_):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS))
-    parser.add_argument("--limit", type=float, default=None, help="CPU seconds of one case (200), of one corner (60)")
-    parser.add_argument("--corners", default=f"0-{corners.COUNT - 1}", help="which corners, as 0-9,13")
-    parser.add_argument("--truth-limit", type=float, default=200.0, help="CPU seconds for a corner's truth; 0: none")
-    parser.add_argument("--save", type=Path, default=None, help="file that keeps the corners' results and truths")
-    parser.add_argument("--logs", type=Path, default=None, help="folder for the corners' logs")
+    parser.add_argument("--limit", type=float, default=200.0, help="CPU seconds of one case")
     options = parser.parse_args()
-    if options.only == "corners":
-        ends = [part.partition("-") for part in options.corners.split(",")]
-        numbers = {number for first, _, last in ends for number in range(int(first), int(last or first) + 1)}
-        corners.run(numbers, options.limit or 60.0, options.truth_limit, options.save, options.logs)
-        return
-    options.limit = options.limit or 200.0
     signal.signal(signal.SIGVTALRM, stop)
     print("| work | asked | CPU s | status | value, error, stated |\n|---|---|---|---|---|")
     for part in options.only.split(","):

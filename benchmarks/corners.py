@@ -1,6 +1,7 @@
 """Sixty corners of the diagonal network, drawn at random once and for all: is every one solved, how soon, and how truly?
 
-    python benchmarks/any_dmft.py --only corners [--corners 0-59] [--limit 60] [--truth-limit 200] [--save corners.json]
+    python benchmarks/paths.py corners [--which 0-59] [--limit 60] [--truth-limit 200] [--save corners.json]
+    python benchmarks/paths.py fresh SEED [--count 40] [...]
 
 Each corner runs in a process of its own, under a limit of CPU seconds. The truth is the closed form of the lazy limit where α is so
 large that it holds to 1e-6 (λ = 0), else (with --truth-limit) a solve for a tenth of the tolerance with another seed, other orders and thus other panels and points.
@@ -55,15 +56,15 @@ class Corner:
         return f"{self.number} | {' | '.join(f'{value:.3g}' for value in numbers)} | {self.w_star} | {self.t_max:.3g}"
 
 
-def corners() -> list[Corner]:
-    """Return the sixty corners: a third without weight decay, a third without label noise, independently."""
-    rng = np.random.default_rng(SEED)
+def corners(seed: int = SEED, count: int = COUNT) -> list[Corner]:
+    """Return the sixty corners, or others: a third without weight decay, a third without label noise, independently."""
+    rng = np.random.default_rng(seed)
 
     def spread(low, high):
         return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
     made = []
-    for number in range(COUNT):
+    for number in range(count):
         alpha, delta = spread(1e-4, 1e4), spread(0.1, 10)
         lam, sigma2 = spread(1e-3, 2), spread(1e-3, 1)
         without = rng.uniform(size=2) < 1 / 3
@@ -178,7 +179,7 @@ def judge(corner: Corner, told: dict, known) -> dict:
     return {"worst": worst, "ratio": ratio}
 
 
-def run(numbers, limit: float, truth_limit: float, save: Path | None, logs: Path | None = None) -> None:
+def run(chosen: list[Corner], limit: float, truth_limit: float, save: Path | None, logs: Path | None = None) -> None:
     """Solve the corners and print the table and its summary."""
     eqsolve.solve("dln", t_max=1, rtol=1e-1, observables=list(WATCHED))  # compiled here, once
     kept = json.loads(save.read_text()) if save is not None and save.exists() else {}
@@ -187,9 +188,7 @@ def run(numbers, limit: float, truth_limit: float, save: Path | None, logs: Path
     )
     print("|" + "---|" * 13)
     rows = []
-    for corner in corners():
-        if corner.number not in numbers:
-            continue
+    for corner in chosen:
         told = apart(corner, limit, logs / f"{corner.number}.log" if logs else None)
         known = _known(corner, truth_limit, kept) if truth_limit > 0 and told["status"] == "ok" else None
         told |= judge(corner, told, known) if known else {}

@@ -165,19 +165,12 @@ def callback(value: Any, what: str) -> Callable[..., Any] | bool:
     return made
 
 
-def named_or(method: str, example: str) -> Reader:
-    """Return a reader of names, or of objects that have a method."""
+def offers(method: str, example: str, *, named: bool = False) -> Reader:
+    """Return a reader of objects that have a method; or of names too."""
 
     def read(value: Any, what: str) -> Any:
-        return value if isinstance(value, str) else offers(method, example)(value, what)
-
-    return read
-
-
-def offers(method: str, example: str) -> Reader:
-    """Return a reader of objects that have a method."""
-
-    def read(value: Any, what: str) -> Any:
+        if named and isinstance(value, str):
+            return value
         if not callable(getattr(value, method, None)) or isinstance(value, type):
             raise UsageError(f"{what}= takes {example}, got {got(value)}")
         return value

@@ -72,10 +72,14 @@ class MemoryLimitError(SolverError, MemoryError):
     """More memory would be needed than the machine has; known before any was asked for."""
 
 
-def quote(text: str, longest: int = 80) -> str:
+def quote(text: object, longest: int = 80) -> str:
     """Return what somebody typed in quotes, clipped where it is long, to be shown in a message."""
-    shown = repr(text)
-    return shown if len(shown) <= longest else f"{shown[: longest // 2]}...{shown[-longest // 4 :]}"
+    return clip(repr(text), longest)
+
+
+def clip(text: str, longest: int = 80) -> str:
+    """Return a text, its middle left out where it is long."""
+    return text if len(text) <= longest else f"{text[: longest // 2]}...{text[-longest // 4 :]}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -1,33 +1,4 @@
 """Laws of random constants, by name."""
 
-from eqsolve.language.laws import (
-    Bernoulli,
-    Discrete,
-    Empirical,
-    GaussBernoulli,
-    Laplace,
-    MarchenkoPastur,
-    Mixture,
-    Normal,
-    Point,
-    Product,
-    Rademacher,
-    StudentT,
-    Uniform,
-)
-
-__all__ = [
-    "Bernoulli",
-    "Discrete",
-    "Empirical",
-    "GaussBernoulli",
-    "Laplace",
-    "MarchenkoPastur",
-    "Mixture",
-    "Normal",
-    "Point",
-    "Product",
-    "Rademacher",
-    "StudentT",
-    "Uniform",
-]
+from eqsolve.language.laws import *  # noqa: F403
+from eqsolve.language.laws import __all__ as __all__

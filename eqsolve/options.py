@@ -27,23 +27,21 @@ class Option:
     help: str = ""
     kinds: tuple[str, ...] = ()  # the kinds of model that it has a meaning for; any by default
 
+    @property
+    def about(self) -> str:
+        return self.help or self.doc[:1].lower() + self.doc[1:].rstrip(".")
+
 
 _IN_TIME = ("System", "Flow")
 _TIMELESS = ("FixedPoint", "Singularity", "Cases")
 
 OPTIONS = {
-    "t_max": Option(
-        "Last time; the largest time asked for by default.",
-        "number", "T", "last time; the largest time asked for by default", _IN_TIME,
-    ),
+    "t_max": Option("Last time; the largest time asked for by default.", "number", "T", kinds=_IN_TIME),
     "rtol": Option(
         "Relative tolerance on every observable (and on the kernels, if asked for).",
         "number", "R", "relative tolerance on the observables; 1e-3 by default",
     ),
-    "atol": Option(
-        "Absolute tolerance; by default relative to the largest value.",
-        "number", "A", "absolute tolerance; by default relative to the largest value",
-    ),
+    "atol": Option("Absolute tolerance; by default relative to the largest value.", "number", "A"),
     "at": Option(
         "Times to be met exactly by the grid.",
         "times", "T,T,...", "times to report, such as 0.1,1,10 or a range 0:10:21", _IN_TIME,
@@ -57,10 +55,7 @@ OPTIONS = {
         "given. False says that they are not wanted at all: where the structure allows it, the "
         "nodes then grow only like log t."
     ),
-    "order": Option(
-        "Nodes per panel; chosen from the tolerance by default.",
-        "whole", "M", "nodes per panel; chosen from the tolerance by default",
-    ),
+    "order": Option("Nodes per panel; chosen from the tolerance by default.", "whole", "M"),
     "step": Option(
         "Solve the discrete-time system with this step exactly (gradient descent instead of "
         "gradient flow), not the continuous one; the model's own step by default.",

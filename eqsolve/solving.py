@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.arguments import callback, checked, flag, named_or, names, pairs, path, table, text
+from eqsolve.arguments import callback, checked, flag, names, offers, pairs, path, table, text
 from eqsolve.deviations import is_uncertain
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.files.checkpoint import Checkpoint
@@ -33,8 +33,9 @@ logger = logging.getLogger("eqsolve")
 
 @documented
 @checked(
-    model=read_model, at2=pairs, kernels=flag, solver=named_or("why_not", "a solver: its name, or an eqsolve.Solver"),
-    observables=names, derivatives=names, progress=callback, resume=flag, params=table, start=read_start,
+    model=read_model, at2=pairs, kernels=flag, observables=names,
+    solver=offers("why_not", "a solver: its name, or an eqsolve.Solver", named=True),
+    derivatives=names, progress=callback, resume=flag, params=table, start=read_start,
     scheduler=text,
 )  # fmt: skip
 def solve(

@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["MPLBACKEND"] = "Agg"
@@ -23,6 +25,14 @@ TESTS = Path(__file__).parent
 def rng() -> np.random.Generator:
     """A generator with a fixed seed, fresh for each test."""
     return np.random.default_rng(20260)
+
+
+@pytest.fixture(autouse=True)
+def _close_figures() -> Iterator[None]:
+    """Close what a test has drawn: matplotlib warns, which is an error here, once twenty figures are open."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def pytest_collection_finish() -> None:

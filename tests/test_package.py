@@ -76,6 +76,11 @@ def test_the_forms_for_issues_can_be_read() -> None:
 
 
 def test_a_system_that_does_not_tell_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows has no os.sysconf; others may not know the name."""
+    """Windows has neither os.sysconf nor files under /proc."""
+
+    def missing(*_: object) -> None:
+        raise FileNotFoundError
+
     monkeypatch.delattr(os, "sysconf", raising=False)
+    monkeypatch.setattr("builtins.open", missing)
     assert memory() == float("inf")

@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from eqsolve.cli.output import OutputClosed, close_output, complain, flush, say
 from eqsolve.cli.parser import parse
@@ -59,7 +59,7 @@ def _run(arguments: list[str]) -> int:
         options = parse(arguments)
     except SystemExit as done:  # argparse ends this way after --help and --version
         return int(done.code or 0)
-    with _Logging(options.verbose, options.quiet):
+    with _logging(options.verbose, options.quiet):
         return _with_plans(options)
 
 
@@ -93,20 +93,16 @@ def _trace(debug: bool) -> None:
         say(traceback.format_exc().rstrip())
 
 
-class _Logging:
-    """Sends eqsolve's log to stderr while a command runs, as much of it as was asked for."""
-
-    def __init__(self, verbose: int, quiet: bool) -> None:
-        self.level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
-        self.logger = logging.getLogger("eqsolve")
-
-    def __enter__(self) -> None:
-        self.handler = logging.StreamHandler()
-        self.handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-        self.before = self.logger.level
-        self.logger.addHandler(self.handler)
-        self.logger.setLevel(self.level)
-
-    def __exit__(self, *exception: object) -> None:
-        self.logger.removeHandler(self.handler)
-        self.logger.setLevel(self.before)
+@contextlib.contextmanager
+def _logging(verbose: int, quiet: bool) -> Iterator[None]:
+    """Send eqsolve's log to stderr while a command runs, as much of it as was asked for."""
+    logger, handler = logging.getLogger("eqsolve"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

@@ -10,7 +10,7 @@ from eqsolve.cli.verb import Verb
 
 
 def run_cite(options: Namespace) -> int:
-    """Print the BibTeX entries of the paper behind a model and of eqsolve."""
+    """Print the BibTeX entry of the paper behind a model, and that of eqsolve itself."""
     from eqsolve.language.loading import load
     from eqsolve.tools.citing import find_entry, software_entry
 
@@ -28,11 +28,4 @@ def run_cite(options: Namespace) -> int:
     return 0
 
 
-CITE = Verb(
-    summary="print the BibTeX entries to cite",
-    description="Print the BibTeX entry of the paper behind a model, and that of eqsolve itself.",
-    example="cite {model}",
-    add_arguments=add_shared,
-    run=run_cite,
-    more=("cite {model} --json",),
-)
+CITE = Verb("print the BibTeX entries to cite", add_shared, run_cite, "cite {model}", ("cite {model} --json",))

@@ -12,17 +12,19 @@ from eqsolve.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
 
-_BASH = """\
-# eqsolve: completions for bash. To use them: eval "$(eqsolve completion bash)"
-_eqsolve() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" verb="" model="" option="" each
-    for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+_LOOP = """\
         case "$each" in
             -*) option="$each" ;;
             *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
         esac
     done
-    if [[ "$word" != -* && "$word" != *=* && -n "$model" ]]; then
+"""
+_BASH = """\
+# eqsolve: completions for bash. To use them: eval "$(eqsolve completion bash)"
+_eqsolve() {{
+    local word="${{COMP_WORDS[COMP_CWORD]}}" verb="" model="" option="" each
+    for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+{loop}    if [[ "$word" != -* && "$word" != *=* && -n "$model" ]]; then
         case "$option" in
             --set|--grid)
                 compopt -o nospace 2>/dev/null
@@ -49,12 +51,7 @@ _ZSH = """\
 _eqsolve() {{
     local verb="" model="" option="" each
     for each in "${{words[@]:1:$((CURRENT-2))}}"; do
-        case "$each" in
-            -*) option="$each" ;;
-            *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
-        esac
-    done
-    if [[ "$PREFIX" != -* && "$PREFIX" != *=* && -n "$model" ]]; then
+{loop}    if [[ "$PREFIX" != -* && "$PREFIX" != *=* && -n "$model" ]]; then
         case "$option" in
             --set|--grid) compadd -S = -- $(eqsolve list "$model" --names 2>/dev/null); return ;;
             --free|--derivatives) compadd -- $(eqsolve list "$model" --names 2>/dev/null); return ;;
@@ -77,7 +74,9 @@ _ZSH_CASE = """\
 
 
 def run_completion(options: Namespace) -> int:
-    """Print the script of one shell."""
+    """Print what a shell needs to complete commands, options, the names of models and of their parameters.
+    For bash put this line into ~/.bashrc: eval "$(eqsolve completion bash)"
+    """
     if options.shell not in SHELLS:
         raise UsageError(f"there are completions for {', '.join(SHELLS)}, not for {options.shell!r}")
     write((_fish if options.shell == "fish" else _sourced)(options.shell, options.commands).rstrip())
@@ -90,7 +89,7 @@ def _sourced(shell: str, parsers: dict[str, ArgumentParser]) -> str:
         case.format(verb=verb, options=" ".join(_options(parser)), takes_model=int(_takes_model(parser)))
         for verb, parser in parsers.items()
     ]
-    return whole.format(verbs=" ".join(parsers), cases="\n".join(cases))
+    return whole.format(verbs=" ".join(parsers), cases="\n".join(cases), loop=_LOOP)
 
 
 def _fish(shell: str, parsers: dict[str, ArgumentParser]) -> str:
@@ -123,13 +122,9 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 COMPLETION = Verb(
-    summary="print completions for a shell",
-    description=(
-        "Print what a shell needs to complete commands, options, the names of models and of their parameters.\n"
-        'For bash put this line into ~/.bashrc: eval "$(eqsolve completion bash)"'
-    ),
-    example="completion bash",
-    add_arguments=_arguments,
-    run=run_completion,
-    more=("completion fish | source  # in a fish shell",),
+    "print completions for a shell",
+    _arguments,
+    run_completion,
+    "completion bash",
+    ("completion fish | source  # in a fish shell",),
 )

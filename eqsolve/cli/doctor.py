@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from eqsolve.cli.options import add_shared
 from eqsolve.cli.output import lay_out, paint, write, write_json
@@ -11,7 +12,9 @@ from eqsolve.cli.verb import Verb
 
 
 def run_doctor(options: Namespace) -> int:
-    """Print what the installation consists of and run the self-test; exit code 1 if that fails."""
+    """Report versions, linear algebra, threads, GPU, models and caches, and solve a few small systems whose
+    solutions are known. Exit code 0: all is well; 1: a value lies outside its error estimate.
+    """
     from eqsolve.tools.doctor import examine, run_trials
 
     findings = examine()
@@ -43,18 +46,10 @@ def run_doctor(options: Namespace) -> int:
     return 0 if sound else 1
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, model=False)
-
-
 DOCTOR = Verb(
-    summary="examine the installation and test it",
-    description=(
-        "Report versions, linear algebra, threads, GPU, models and caches, and solve a few small systems whose\n"
-        "solutions are known. Exit code 0: all is well; 1: a value lies outside its error estimate."
-    ),
-    example="doctor",
-    add_arguments=_arguments,
-    run=run_doctor,
-    more=("doctor --json",),
+    "examine the installation and test it",
+    functools.partial(add_shared, model=False),
+    run_doctor,
+    "doctor",
+    ("doctor --json",),
 )

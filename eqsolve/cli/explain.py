@@ -11,7 +11,11 @@ from eqsolve.errors import ModelError
 
 
 def run_explain(options: Namespace) -> int:
-    """Print what each stage made of a model, and what `solve` will do."""
+    """Say how a model would be solved, without solving it: its equations with the lines they stand in, which unknown
+    needs which, in what order they are computed at each time, how the equations are rewritten for the solver (changes
+    of variable, equations of derivatives), the parameters and what they mean, and which solver is taken, with the
+    reasons against the others. Of a flow: the same for the mean-field equations that follow from it.
+    """
     picture = check_destination(options.graph, "--graph", FIGURES)
     from eqsolve.explaining import explain
     from eqsolve.language.loading import load
@@ -46,15 +50,9 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 EXPLAIN = Verb(
-    summary="say what the engine makes of a model, and draw its graph",
-    description=(
-        "Say how a model would be solved, without solving it: its equations with the lines they stand in, which unknown\n"
-        "needs which, in what order they are computed at each time, how the equations are rewritten for the solver (changes\n"
-        "of variable, equations of derivatives), the parameters and what they mean, and which solver is taken, with the\n"
-        "reasons against the others. Of a flow: the same for the mean-field equations that follow from it."
-    ),
-    example="explain {model} --graph graph.png",
-    add_arguments=_arguments,
-    run=run_explain,
-    more=("explain {model} --solver two_time  # what another solver would do, or why it cannot",),
+    "say what the engine makes of a model, and draw its graph",
+    _arguments,
+    run_explain,
+    "explain {model} --graph graph.png",
+    ("explain {model} --solver two_time  # what another solver would do, or why it cannot",),
 )

@@ -16,7 +16,10 @@ from eqsolve.progress import Bar, clock
 
 
 def run_explore(options: Namespace) -> int:
-    """Serve the page until interrupted, or write it."""
+    """Open a page in the browser on this machine: the equations, a slider or a box for every parameter, curves with
+    error bands that follow them, finite-size points on demand, fixed point and rate where the model has them.
+    With --export, write such a page into one file, over a sweep that is solved beforehand, for a website.
+    """
     from eqsolve.explorer.mathml import demand_extra
 
     target = check_destination(options.export, "--export", (".html",))
@@ -106,14 +109,4 @@ def _arguments(parser: ArgumentParser) -> None:
     add_several(parser, "--grid", "NAME=VALUES", about)
 
 
-EXPLORE = Verb(
-    summary="open a page with a slider for every parameter",
-    description=(
-        "Open a page in the browser on this machine: the equations, a slider or a box for every parameter, curves with\n"
-        "error bands that follow them, finite-size points on demand, fixed point and rate where the model has them.\n"
-        "With --export, write such a page into one file, over a sweep that is solved beforehand, for a website."
-    ),
-    example="explore {model}",
-    add_arguments=_arguments,
-    run=run_explore,
-)
+EXPLORE = Verb("open a page with a slider for every parameter", _arguments, run_explore, "explore {model}")

@@ -14,7 +14,11 @@ from eqsolve.progress import Bar, clock
 
 
 def run_figure(options: Namespace) -> int:
-    """Make the named figures; exit code 1 says that some failed, all others are there."""
+    """Make figures (PNG and PDF), the numbers behind them (netCDF) and captions from analysis files, found in
+    ./analyses and packaged, and a self-contained index.html of all figures of the folder, with a table of agreement.
+    What has not changed since the last run is not computed again. Exit code 1: some figures
+    failed, all others are there.
+    """
     from eqsolve.figures.make import find_analysis, list_analyses
 
     known = list_analyses()
@@ -107,15 +111,9 @@ def _report(made: list[Any], options: Namespace, out: Path) -> int:
     failed = [item for item in made if item.status == "failed"]
     misses = [f"{item.name} ({a.what})" for item in made for a in item.agreements if not a.explained]
     if options.json:
-        write_json(
-            {
-                "out": str(out),
-                "quick": options.quick,
-                "status": "failed" if failed else "ok",
-                "unexplained": misses,
-                "figures": [{**vars(item), "agreements": [vars(found) for found in item.agreements]} for item in made],
-            }
-        )
+        about = {"out": str(out), "quick": options.quick, "status": "failed" if failed else "ok", "unexplained": misses}
+        figures = [{**vars(item), "agreements": [vars(found) for found in item.agreements]} for item in made]
+        write_json({**about, "figures": figures})
     if misses:
         complain(f"theory and simulation differ by more than 4 standard errors in {', '.join(misses)}")
     return 1 if failed else 0
@@ -134,14 +132,9 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 FIGURE = Verb(
-    summary="make the figures of analysis files",
-    description=(
-        "Make figures (PNG and PDF), the numbers behind them (netCDF) and captions from analysis files, found in\n"
-        "./analyses and packaged, and a self-contained index.html of all figures of the folder, with a table of agreement.\n"
-        "What has not changed since the last run is not computed again."
-    ),
-    example="figure all --quick --out figures",
-    add_arguments=_arguments,
-    run=run_figure,
-    more=("figure  # what there is", "figure fixed_points_alpha --out figures"),
+    "make the figures of analysis files",
+    _arguments,
+    run_figure,
+    "figure all --quick --out figures",
+    ("figure  # what there is", "figure fixed_points_alpha --out figures"),
 )

@@ -14,7 +14,9 @@ from eqsolve.progress import Bar
 
 
 def run_fit(options: Namespace) -> int:
-    """Fit parameters to data; exit code 2 says that they cannot be told."""
+    """Least squares with exact derivatives. Exit code 0: fitted; 1: the budget was spent before; 2: bad input, or
+    parameters that the data do not tell apart.
+    """
     kept, picture = destinations(options, (".nc",))
     if not options.data:
         raise UsageError("name the data: --data runs.csv, with columns t and the observables")
@@ -84,15 +86,11 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 FIT = Verb(
-    summary="fit parameters of a model to data",
-    description=(
-        "Least squares with exact derivatives. Exit code 0: fitted; 1: the budget was spent before; 2: bad input, or\n"
-        "parameters that the data do not tell apart."
-    ),
-    example="fit {model} --data runs.csv --free {parameter}",
-    add_arguments=_arguments,
-    run=run_fit,
-    more=(
+    "fit parameters of a model to data",
+    _arguments,
+    run_fit,
+    "fit {model} --data runs.csv --free {parameter}",
+    (
         "fit {model} --data runs.csv --free {parameter} --out fit.nc --plot fit.png",
         "fit {model} --data runs.csv --free {parameter} --bounds {parameter}=0.1:1",
     ),

@@ -19,7 +19,9 @@ _ANSI = re.compile(r"\033\[[0-9;]*m")
 
 
 def run_list(options: Namespace) -> int:
-    """Print every model that can be named, without running its file; of one model, what can be set."""
+    """List the models found in ./models, in the folders of EQSOLVE_PATH, and in the package.
+    Earlier places come first: a file in ./models hides one of the same name elsewhere.
+    """
     from eqsolve.language.loading import folders, list_models
 
     if options.model is not None:
@@ -64,7 +66,7 @@ def _list_settings(options: Namespace) -> int:
 
 
 def run_show(options: Namespace) -> int:
-    """Print a model's equations as aligned text or as LaTeX."""
+    """Print a model's equations, with the terms in the order in which they were written."""
     from eqsolve.language.loading import load
 
     model = apply_settings(load(options.model), read_settings(options.settings))
@@ -77,7 +79,7 @@ def run_show(options: Namespace) -> int:
 
 
 def run_check(options: Namespace) -> int:
-    """Check models and print what is known of them, or every problem found."""
+    """Check models without solving them: exit code 0 if all are sound, 2 if not."""
     from eqsolve.language.loading import list_models
 
     names = options.model or [item.name for item in list_models()]
@@ -156,30 +158,18 @@ def _check_arguments(parser: ArgumentParser) -> None:
     add_shared(parser, model=False)
 
 
-LIST = Verb(
-    summary="list the models that can be named",
-    description=(
-        "List the models found in ./models, in the folders of EQSOLVE_PATH, and in the package.\n"
-        "Earlier places come first: a file in ./models hides one of the same name elsewhere."
-    ),
-    example="list",
-    add_arguments=_list_arguments,
-    run=run_list,
-    more=("list --names  # for scripts",),
-)
+LIST = Verb("list the models that can be named", _list_arguments, run_list, "list", ("list --names  # for scripts",))
 SHOW = Verb(
-    summary="print a model's equations, as text or LaTeX",
-    description="Print a model's equations, with the terms in the order in which they were written.",
-    example="show {model} --latex",
-    add_arguments=_show_arguments,
-    run=run_show,
-    more=("show {model} --set {parameter}=0.5", "show path/to/my_model.py"),
+    "print a model's equations, as text or LaTeX",
+    _show_arguments,
+    run_show,
+    "show {model} --latex",
+    ("show {model} --set {parameter}=0.5", "show path/to/my_model.py"),
 )
 CHECK = Verb(
-    summary="check models: definitions, times, causality, laws",
-    description="Check models without solving them: exit code 0 if all are sound, 2 if not.",
-    example="check {model}",
-    add_arguments=_check_arguments,
-    run=run_check,
-    more=("check path/to/my_model.py", "check  # every model that can be found"),
+    "check models: definitions, times, causality, laws",
+    _check_arguments,
+    run_check,
+    "check {model}",
+    ("check path/to/my_model.py", "check  # every model that can be found"),
 )

@@ -16,7 +16,10 @@ _OPTIONS["budget"] = "CPU time of the search for a solution, such as 5min; 60s b
 
 
 def run_longtime(options: Namespace) -> int:
-    """Derive a fixed point and solve it; exit code 1 says that the tolerance was not met."""
+    """Derive the limit of long times of a system, or of the mean field of a flow, that comes to rest: a fixed point.
+    Its observable `stability` is positive where the state is stable, and zero where that is lost. Exit code 1:
+    the tolerance was not met.
+    """
     data, picture = destinations(options)
     settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
     from eqsolve.language.flow import Flow
@@ -41,8 +44,7 @@ def run_longtime(options: Namespace) -> int:
         say("stability: positive where small disturbances of this state die out; at zero it is lost")
     if result.status != "ok":
         complain(result.message or result.status)
-        return 1
-    return 0
+    return int(result.status != "ok")
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -51,13 +53,9 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 LONGTIME = Verb(
-    summary="derive the fixed point that a system comes to rest in, and solve it",
-    description=(
-        "Derive the limit of long times of a system, or of the mean field of a flow, that comes to rest: a fixed point.\n"
-        "Its observable `stability` is positive where the state is stable, and zero where that is lost."
-    ),
-    example="longtime path/to/my_model.py",
-    add_arguments=_arguments,
-    run=run_longtime,
-    more=("longtime path/to/my_model.py --show  # the equations",),
+    "derive the fixed point that a system comes to rest in, and solve it",
+    _arguments,
+    run_longtime,
+    "longtime path/to/my_model.py",
+    ("longtime path/to/my_model.py --show  # the equations",),
 )

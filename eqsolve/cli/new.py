@@ -10,7 +10,10 @@ from eqsolve.cli.verb import Verb
 
 
 def run_new(options: Namespace) -> int:
-    """Write models/NAME.py, a variant of a model, and tests/test_NAME.py; nothing is ever overwritten."""
+    """Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled
+    out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are
+    written too. Existing files are left alone.
+    """
     from eqsolve.tools.scaffold import write_variant
 
     path, tests = write_variant(options.name, options.source)
@@ -27,14 +30,4 @@ def _arguments(parser: ArgumentParser) -> None:
     )
 
 
-NEW = Verb(
-    summary="start a new model from an existing one",
-    description=(
-        "Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled\n"
-        "out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are\n"
-        "written too. Existing files are left alone."
-    ),
-    example="new my_variant --from {model}",
-    add_arguments=_arguments,
-    run=run_new,
-)
+NEW = Verb("start a new model from an existing one", _arguments, run_new, "new my_variant --from {model}")

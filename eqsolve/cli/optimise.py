@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def run_optimise(options: Namespace) -> int:
-    """Find an optimum; exit code 2 says that there is none inside the ranges."""
+    """A coarse scan of the ranges, then exact gradients, lead to the optimum; its error bar comes from the
+    solver's own errors. Exit code 0: found; 1: the budget was spent before; 2: bad input, or no optimum inside
+    the ranges.
+    """
     _, picture = destinations(options)
     if (options.minimise is None) == (options.maximise is None):
         raise UsageError("name what is to be best: --minimise E_test, or --maximise overlap")
@@ -102,13 +105,8 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 OPTIMISE = Verb(
-    summary="find the parameters at which an observable is best",
-    description=(
-        "A coarse scan of the ranges, then exact gradients, lead to the optimum; its error bar comes from the\n"
-        "solver's own errors. Exit code 0: found; 1: the budget was spent before; 2: bad input, or no optimum inside\n"
-        "the ranges."
-    ),
-    example="optimise {model} --minimise E_test --over {parameter}=0.01:10:log --at 20",
-    add_arguments=_arguments,
-    run=run_optimise,
+    "find the parameters at which an observable is best",
+    _arguments,
+    run_optimise,
+    "optimise {model} --minimise E_test --over {parameter}=0.01:10:log --at 20",
 )

@@ -39,7 +39,7 @@ def add_shared(
         example = 'numbers (0.3, 1/3, sqrt(2)), or laws for what is random ("Bernoulli(0.1)")'
         add_several(parser, "--set", "NAME=VALUE", f"{settings}: {example}", dest="settings")
     for name, text in (options or {}).items():
-        parser.add_argument(flag(name), metavar=_TABLE[name].metavar, help=text or _TABLE[name].help)
+        parser.add_argument(flag(name), metavar=_TABLE[name].metavar, help=text or _TABLE[name].about)
     if out:
         parser.add_argument("--out", metavar="F.nc", help=f"{out}: netCDF, or a table *.csv, *.parquet or *.json")
     if plot:
@@ -117,8 +117,7 @@ def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     from eqsolve.passes.routing import check_routed
 
     check_routed(model, settings)
-    names = {item.name for item in (*model.parameters, *model.randoms)}
-    own = {name: text for name, text in settings.items() if name in names}
+    own = {name: text for name, text in settings.items() if name in model.settable}
     return model.subs(bind_some(model, own)) if own else model
 
 
@@ -149,28 +148,29 @@ def _read_whole(text: str, option: str) -> int:
 def _read_times(text: str, option: str) -> list[float]:
     """Return times in the order given; an entry with colons is a range."""
     times: list[float] = []
+    example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
     for entry in text.split(","):
         if ":" in entry:
             from eqsolve.sweeping.axes import read_text
 
-            times += map(float, read_text(option, entry))
+            found: list[Any] = list(read_text(option, entry))
         else:
-            example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
-            times.append(read_number(entry, option, example))
+            found = [entry]
+        times += [value if isinstance(value, float) else read_number(value, option, example) for value in found]
     return times
 
 
 def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
     """Return pairs of times in the order given."""
     example = 'pairs t,t\' separated by semicolons, such as "1,0.5;2,2"'
-    pairs = []
-    for entry in text.split(";"):
-        moments = entry.split(",")
-        if len(moments) != 2:
-            raise UsageError(f"{option}: cannot read {quote(entry.strip())} as a pair of times; expected {example}")
-        first, second = (read_number(moment, option, example) for moment in moments)
-        pairs.append((first, second))
-    return pairs
+    return [_read_two(entry, option, example, " as a pair of times") for entry in text.split(";")]
+
+
+def _read_two(text: str, option: str, example: str, what: str = "") -> tuple[float, float]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise UsageError(f"{option}: cannot read {quote(text.strip())}{what}; expected {example}")
+    return read_number(parts[0], option, example), read_number(parts[1], option, example)
 
 
 def _read_seconds(text: str, option: str) -> float:
@@ -182,10 +182,7 @@ def _read_seconds(text: str, option: str) -> float:
 def _read_region(text: str, option: str) -> tuple[float, float]:
     """Return the lowest real part and the largest imaginary part of a search."""
     example = "LOW,HEIGHT such as -3,20: the part Re p >= LOW, |Im p| <= HEIGHT of the plane"
-    parts = text.split(",")
-    if len(parts) != 2:
-        raise UsageError(f"{option}: cannot read {quote(text.strip())}; expected {example}")
-    low, height = (read_number(part, option, example) for part in parts)
+    low, height = _read_two(text, option, example)
     if height <= 0:
         raise UsageError(f"{option}: HEIGHT must be positive, got {height:g}; expected {example}")
     return low, height

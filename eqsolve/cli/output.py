@@ -67,22 +67,16 @@ def paint(text: str, style: str, stream: Any = None) -> str:
 
 
 def deliver(
-    options: Namespace,
-    found: Any,
-    text: Callable[[], str],
-    data: Path | None,
-    picture: Path | None,
-    *,
-    save: Mapping[str, Any] | None = None,
-    json_object: Mapping[str, Any] | None = None,
-) -> None:
+    options: Namespace, found: Any, text: Callable[[], str], data: Path | None, picture: Path | None,
+    *, save: Mapping[str, Any] = {}, json_object: Mapping[str, Any] = {},
+) -> None:  # fmt: skip
     """Write the files that were asked for and give the numbers; a file that cannot be written costs no numbers.
 
     ``save`` and ``json_object`` are arguments of the methods of these names.
     """
     try:
         if data is not None:
-            found.save(data, **(save or {}))
+            found.save(data, **save)
         if picture is not None:
             from eqsolve.cli.options import read_drawing
             from eqsolve.plotting.style import figure_of, save_figure
@@ -90,7 +84,7 @@ def deliver(
             save_figure(figure_of(found.plot(**read_drawing(options))), picture)
     finally:
         if options.json:
-            write_json(found.json_object(**(json_object or {})))
+            write_json(found.json_object(**json_object))
         elif told := text():
             write(told)
     say_wrote(options, data, picture)

@@ -125,7 +125,7 @@ def _settings_of(model: str | None) -> list[str]:
         found = load(model) if isinstance(model, str) else None
     except EqsolveError:
         found = None
-    return [] if found is None else [item.name for item in (*found.parameters, *found.randoms)]
+    return [] if found is None else list(found.settable)
 
 
 def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
@@ -143,11 +143,7 @@ def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
     made: dict[str, _Parser] = {}
     for name, verb in verbs.items():
         child = subparsers.add_parser(
-            name,
-            help=verb.summary,
-            description=verb.description,
-            formatter_class=_layout,
-            allow_abbrev=False,
+            name, help=verb.summary, description=verb.about, formatter_class=_layout, allow_abbrev=False
         )
         child.examples = (verb.example, *verb.more)
         verb.add_arguments(child)

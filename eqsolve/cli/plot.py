@@ -11,7 +11,10 @@ from eqsolve.cli.verb import Verb
 
 
 def run_plot(options: Namespace) -> int:
-    """Draw what a file holds: a solve, a sweep, a validation, a simulation or a fit; several files over each other."""
+    """Draw what `solve`, `sweep`, `validate` or `fit` wrote by --out, or Python by save(): curves with error bands, maps,
+    theory over finite sizes, data with their fit. Nothing is solved. Several files are drawn over each other,
+    labelled by what differs between them.
+    """
     files = [options.file, *(word for word in options.names if word.endswith(".nc"))]
     names = [word for word in options.names if word not in files]
     default = str(Path(options.file).with_suffix(".png").name)
@@ -48,14 +51,9 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 PLOT = Verb(
-    summary="draw a saved result again, without solving",
-    description=(
-        "Draw what `solve`, `sweep`, `validate` or `fit` wrote by --out, or Python by save(): curves with error bands, maps,\n"
-        "theory over finite sizes, data with their fit. Nothing is solved. Several files are drawn over each other,\n"
-        "labelled by what differs between them."
-    ),
-    example="plot result.nc  # what `solve {model} --out result.nc` wrote, as result.png",
-    add_arguments=_arguments,
-    run=run_plot,
-    more=("plot result.nc --logy --out curves.pdf", "plot sweep.nc E_test --no-logx", "plot one.nc other.nc E_test"),
+    "draw a saved result again, without solving",
+    _arguments,
+    run_plot,
+    "plot result.nc  # what `solve {model} --out result.nc` wrote, as result.png",
+    ("plot result.nc --logy --out curves.pdf", "plot sweep.nc E_test --no-logx", "plot one.nc other.nc E_test"),
 )

@@ -26,7 +26,10 @@ ROWS = 8  # of the table, where the user names no times
 
 
 def run_solve(options: Namespace) -> int:
-    """Solve a model; exit code 1 says that the tolerance was not met, with the result so far."""
+    """Solve a model to the tolerance asked for. Exit code 0: solved; 1: the tolerance was not met,
+    and the result so far and the reason are given; 2: bad input. A long run with --checkpoint F that was
+    interrupted or killed goes on, to the same numbers, when the same command is given with --resume.
+    """
     data, picture = destinations(options)
     settings = read_settings(options.settings)
     checkpoint = _checkpoint(options)
@@ -185,16 +188,11 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 SOLVE = Verb(
-    summary="solve a model and report values with their errors",
-    description=(
-        "Solve a model to the tolerance asked for. Exit code 0: solved; 1: the tolerance was not met,\n"
-        "and the result so far and the reason are given; 2: bad input. A long run with --checkpoint F that was\n"
-        "interrupted or killed goes on, to the same numbers, when the same command is given with --resume."
-    ),
-    example="solve {model} --at 0.1,1,10 --plot curves.png",
-    add_arguments=_arguments,
-    run=run_solve,
-    more=(
+    "solve a model and report values with their errors",
+    _arguments,
+    run_solve,
+    "solve {model} --at 0.1,1,10 --plot curves.png",
+    (
         "solve {model} --set {parameter}=0.5 --t-max 20 --out result.nc  # eqsolve plot result.nc draws it",
         "solve {model} --t-max 1000 --checkpoint run.ckpt  # after Ctrl-C: the same with --resume",
         "solve {model} --at 1 --json  # for other programs",

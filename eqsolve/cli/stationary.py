@@ -21,7 +21,10 @@ _OPTIONS = {
 
 
 def run_stationary(options: Namespace) -> int:
-    """Find a stationary state; exit code 1 says that none was found, or the tolerance not met."""
+    """Find the stationary state of a system whose paths are linear in Gaussian noise: correlations over the lag,
+    means, the largest Lyapunov exponent. The status says whether it is still or fluctuating. Exit code 1: none
+    was found, with the reason, or the tolerance was not met.
+    """
     data, picture = destinations(options)
     settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
     lags = given.pop("at", None)
@@ -73,14 +76,9 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 STATIONARY = Verb(
-    summary="find the state that a noisy or chaotic system ends in",
-    description=(
-        "Find the stationary state of a system whose paths are linear in Gaussian noise: correlations over the lag,\n"
-        "means, the largest Lyapunov exponent. The status says whether it is still or fluctuating. Exit code 1: none\n"
-        "was found, with the reason, or the tolerance was not met."
-    ),
-    example="stationary path/to/my_model.py --lyapunov",
-    add_arguments=_arguments,
-    run=run_stationary,
-    more=("stationary path/to/my_model.py --at 0,1,10 --plot C.png", "stationary path/to/my_model.py --json"),
+    "find the state that a noisy or chaotic system ends in",
+    _arguments,
+    run_stationary,
+    "stationary path/to/my_model.py --lyapunov",
+    ("stationary path/to/my_model.py --at 0,1,10 --plot C.png", "stationary path/to/my_model.py --json"),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+import functools
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def run_validate(options: Namespace) -> int:
-    """Validate a model; exit code 1 says that theory and finite sizes disagree, or that the data cannot tell."""
+    """Solve a model, run the microscopic model it describes at finite size, and compare, with the errors
+    of both sides. Exit code 0: they agree; 1: they disagree, or there is not enough data; 2: bad input.
+    """
     data, picture = destinations(options)
     settings = read_settings(options.settings)
     asked = read_options(options, _OPTIONS)
@@ -73,17 +76,14 @@ def _table(found: Validation, item: Comparison) -> str:
     from eqsolve.results.words import percent
 
     heads = ["theory", "finite size", "bias", "z", "could see"]
-    rows = []
-    for k in range(len(item.z)):
-        rows.append(
-            [
-                number_with_error(float(item.theory[k]), float(item.theory_error[k])),
-                number_with_error(float(item.simulation[k]), float(item.standard_error[k])),
-                f"{item.bias[k]:+.1e} ± {item.bias_error[k]:.1e}",
-                f"{item.z[k]:+.2f}",
-                percent(float(item.detectable[k])),
-            ]
-        )
+    columns = [
+        map(number_with_error, item.theory.tolist(), item.theory_error.tolist()),
+        map(number_with_error, item.simulation.tolist(), item.standard_error.tolist()),
+        map("{:+.1e} ± {:.1e}".format, item.bias.tolist(), item.bias_error.tolist()),
+        map("{:+.2f}".format, item.z.tolist()),
+        map(percent, item.detectable.tolist()),
+    ]
+    rows = [list(row) for row in zip(*columns, strict=True)]
     if found.t is not None:
         heads = ["t", *heads]
         rows = [[f"{t:g}", *row] for t, row in zip(found.t.tolist(), rows, strict=True)]
@@ -108,21 +108,16 @@ _OPTIONS = {
 }
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    both = "theory and finite sizes"
-    add_shared(parser, _OPTIONS, settings="values of parameters", out=f"write {both}", plot=f"draw {both}")
-
-
+_BOTH = "theory and finite sizes"
+_arguments = functools.partial(
+    add_shared, options=_OPTIONS, settings="values of parameters", out=f"write {_BOTH}", plot=f"draw {_BOTH}"
+)
 VALIDATE = Verb(
-    summary="hold a model's solution against finite-size runs",
-    description=(
-        "Solve a model, run the microscopic model it describes at finite size, and compare, with the errors\n"
-        "of both sides. Exit code 0: they agree; 1: they disagree, or there is not enough data; 2: bad input."
-    ),
-    example="validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
-    add_arguments=_arguments,
-    run=run_validate,
-    more=(
+    "hold a model's solution against finite-size runs",
+    _arguments,
+    run_validate,
+    "validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
+    (
         "validate {model} --data binary --d 500 --plot validation.png",
         "validate {model} --set {parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
     ),

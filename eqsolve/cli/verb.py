@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +13,12 @@ class Verb:
     """One command: its help, its arguments, and the function that runs it and returns the exit code."""
 
     summary: str
-    description: str
-    example: str  # after `eqsolve`; {model} stands for a model that exists, {parameter} for one of its parameters
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
+    example: str  # after `eqsolve`; {model} stands for a model that exists, {parameter} for one of its parameters
     more: tuple[str, ...] = ()  # further examples, in the order in which one would try them; what follows a # explains
+    description: str = ""  # the docstring of the function, unless given
+
+    @property
+    def about(self) -> str | None:
+        return self.description or inspect.getdoc(self.run)

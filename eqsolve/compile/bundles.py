@@ -61,7 +61,8 @@ class InverseFunction:
         return np.array(found, dtype=object)
 
 
-# --- Expressions with expectations made into functions: random parts that do not move are computed once per law.
+# --- Expressions with expectations made into functions: random parts that do not move are computed
+# once per law.
 class Bundle:
     """Several expressions in (R, p) with expectations, evaluated together with common parts shared."""
 

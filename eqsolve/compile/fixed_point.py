@@ -79,7 +79,8 @@ class FixedPointPlan:
         self.randoms = tuple(item.name for item in model.randoms)
         self.means = len(self._integrands)
         self.outputs = tuple(self._outputs)  # eliminated unknowns and observables
-        # of each equation: the unknown on its left if it is one, whether it contains an expectation, and
+        # of each equation: the unknown on its left if it is one, whether it contains an
+        # expectation, and
         # whether its left side is positive
         self.lefts = tuple(eq.lhs.name if isinstance(eq.lhs, Unknown) else None for eq in reduced.equations)
         self.averaged = tuple(bool(right.free_symbols & set(self._means)) for _, right in self._sides)
@@ -93,7 +94,8 @@ class FixedPointPlan:
         self.aligned, self._carriers = self._find_carriers()
         self.carriers = len(self._carriers)
         self.degree = max((_degree(expr, randoms) for expr in self._integrands), default=0)
-        used = frozenset[Basic]().union(*(f.free_symbols for f in self._integrands), *map(_reads, self._stages))
+        read = [stage.expression if isinstance(stage, Switch) else stage.argument for stage in self._stages]
+        used = frozenset[Basic]().union(*(expr.free_symbols for expr in (*self._integrands, *read)))
         self.spreads = tuple(name for name, (standard, _) in reduced.gaussians.items() if standard in used)
         self._pieces: dict[Any, Lowered] = {}
 
@@ -277,7 +279,7 @@ class FixedPointPlan:
         simple = True
         for stage in self._stages:
             forms += _linear_forms(stage.expression if isinstance(stage, Switch) else stage.argument, randoms)
-            if isinstance(stage, Root) and (stage.expression.free_symbols | _symbols(stage.domain)) & randoms:
+            if isinstance(stage, Root) and any(e.free_symbols & randoms for e in (stage.expression, *stage.domain)):
                 simple = False
         for expr in (*self._integrands, *self._variables.values()):
             for node in expr.atoms(SympyFunction, Pow):
@@ -290,10 +292,6 @@ class FixedPointPlan:
         if any(form.diff(item).free_symbols & roots for form in forms for item in randoms):
             simple = False
         return simple, forms
-
-
-def _reads(stage: Root | Switch) -> set[Basic]:
-    return set((stage.expression if isinstance(stage, Switch) else stage.argument).free_symbols)
 
 
 def _linear_forms(expr: Basic, randoms: set[Basic]) -> list[Expr]:
@@ -322,11 +320,8 @@ def _degree(expr: Basic, randoms: frozenset[Basic]) -> int:
     return 1 if expr in randoms else 0
 
 
-def _symbols(items: Sequence[Expr]) -> set[Basic]:
-    return set().union(*(item.free_symbols for item in items))
-
-
-# --- All plans of one fixed point: one per set of branches its numbers select, unknowns held, and expressions asked for.
+# --- All plans of one fixed point: one per set of branches its numbers select, unknowns held, and
+# expressions asked for.
 
 
 class FixedPointProgram:

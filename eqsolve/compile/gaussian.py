@@ -76,7 +76,8 @@ class JointPlan:
     factors: tuple[FactorPlan, ...]
     # of each mean, by its terms, the places of its two factors; of a response, by unknown
     pairs: tuple[tuple[tuple[int, int], ...], ...]
-    # by factor, if it is a polynomial in some of several arguments, its terms: what multiplies these, and these
+    # by factor, if it is a polynomial in some of several arguments, its terms: what multiplies
+    # these, and these
     parts: dict[int, tuple[tuple[int, tuple[int, ...]], ...]]
     moments: dict[tuple[int, int], tuple[ByParts, ...]]  # of pairs with such a factor
 
@@ -126,7 +127,8 @@ class _GaussianLaw:
         self.back = {placeholder: item for item, placeholder in self.plain.items()}
         # combinations of variables at one time, (variable, coefficient) pairs, and their symbols
         self.arguments: dict[tuple[tuple[Basic, Expr], ...], Dummy] = {}
-        # by functions of arguments that are averaged: their symbols, their degree, and where they bend
+        # by functions of arguments that are averaged: their symbols, their degree, and where they
+        # bend
         self.factors: dict[Expr, tuple[tuple[Dummy, ...], int | None, list[Expr]]] = {}
         self.parts: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] = {}
         self.moments: dict[tuple[int, int], tuple[ByParts, ...]] = {}

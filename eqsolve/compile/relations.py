@@ -32,7 +32,8 @@ class Relations:
         self._operators: dict[Expr, numeric.KernelOperator] = {}
         self._integrals: dict[Int, numeric.Integral] = {}
 
-    # --- values -----------------------------------------------------------------------------------------------------
+    # --- values
+    # -----------------------------------------------------------------------------------------------------
     def pointwise(self, expr: Expr) -> numeric.Pointwise:
         """Return a function of what stands at ROW and COLUMN."""
         if expr not in self._pointwise:
@@ -73,7 +74,8 @@ class Relations:
             self._integrals[node] = made
         return self._integrals[node]
 
-    # --- operators ---------------------------------------------------------------------------------------------------
+    # --- operators
+    # ---------------------------------------------------------------------------------------------------
     def kernel(self, expr: Expr) -> numeric.KernelOperator:
         """Return the operator of a kernel given in (ROW, MIDDLE) or (ROW, COLUMN)."""
         kernel = expr.xreplace({MIDDLE: COLUMN})
@@ -113,7 +115,8 @@ class Relations:
             return isinstance(factor.head, Response)
         return factor in self.responses if isinstance(factor, E) else isinstance(factor, Int)
 
-    # --- definitions --------------------------------------------------------------------------------------------------
+    # --- definitions
+    # --------------------------------------------------------------------------------------------------
     def definition(self, equation: Equation, start: Expr | None = None) -> numeric.Definition:
         """Return the equation of a kernel or function, solved for it where it enters linearly."""
         head = equation.head
@@ -189,7 +192,8 @@ def _factors(node: Int) -> tuple[Expr, Expr, Expr]:
     return parts.left, parts.right, parts.outer
 
 
-# --- A closed system of compositions as definitions between operators, in the order in which they are swept.
+# --- A closed system of compositions as definitions between operators, in the order in which they
+# are swept.
 @dataclass(frozen=True, eq=False)
 class OperatorsProgram:
     """Definitions of all unknowns, the observables, and the first time."""

@@ -17,7 +17,8 @@ from sympy import Abs, Add, Basic, Expr, Mul, Piecewise, Pow, S, exp, expand, lo
 
 from eqsolve.compile import safe_functions as to
 
-# --- Sums without cancellation: differences of functions and of powers by the identities that take the difference exactly.
+# --- Sums without cancellation: differences of functions and of powers by the identities that take
+# the difference exactly.
 _MULTIPLY_OUT = 60  # operations in an expression beyond which it is not multiplied out
 
 
@@ -213,7 +214,8 @@ def _conjugate(writer: Writer, root: Expr, others: list[Expr]) -> tuple[Expr, li
     return None
 
 
-# --- Write expressions so that they neither overflow, nor underflow, nor cancel on the way to a number of ordinary size.
+# --- Write expressions so that they neither overflow, nor underflow, nor cancel on the way to a
+# number of ordinary size.
 _SLOPE_ONE = (sp.sin, sp.sinh, sp.tan, sp.tanh, sp.asin, sp.atan, sp.asinh, sp.atanh, sp.LambertW, sp.polylog)  # f(x) ~ x at 0
 _GROWING = (
     exp, sp.erfc, sp.erfi, sp.cosh, sp.sinh, sp.sech, sp.csch, sp.besseli, sp.besselk, sp.gamma, sp.factorial,

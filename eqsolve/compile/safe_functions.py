@@ -380,7 +380,8 @@ def _incomplete_gamma(name: str) -> Callable[..., Array]:
     return lambda special, s, x: np.where(s > 0, special.gamma(s) * getattr(special, name)(s, x), np.nan)
 
 
-# sympy's name → scipy.special's and mpmath's function: a name where the arguments are the same, else a formula
+# sympy's name → scipy.special's and mpmath's function: a name where the arguments are the same,
+# else a formula
 _TABLE: dict[str, tuple[str | Callable[..., Any] | None, str | Callable[..., Any]]] = {
     "LambertW": (_lambert, lambda mp, x, branch=0: mp.lambertw(x, int(branch))),
     "besselj": ("jv", "besselj"), "bessely": ("yv", "bessely"), "besseli": ("iv", "besseli"), "besselk": ("kv", "besselk"),

@@ -22,7 +22,7 @@ from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Su
 from eqsolve.passes.forms import path_form as form
 from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import KINKS, jumps, switches
-from eqsolve.passes.forms.path_form import Mean, PathEnsemble, PathForm
+from eqsolve.passes.forms.path_form import Mean, PathEnsemble
 from eqsolve.passes.forms.sectors import ROW
 from eqsolve.passes.forms.structure import Derivation
 
@@ -99,7 +99,8 @@ class EnsemblePlan:
     means: tuple[MeanPlan, ...]
     processes: tuple[str, ...]
     process_values: Lowered
-    # how many things are averaged, respond, or are acted on by memory: their mean responses tell how
+    # how many things are averaged, respond, or are acted on by memory: their mean responses tell
+    # how
     # the means react to the kernels, and how much they vary which modes need points
     targets: int
     target_values: Lowered
@@ -110,7 +111,8 @@ class EnsemblePlan:
     signal_slopes: Lowered | None
     target_steady: Lowered
     sloped: tuple[bool, ...]  # of every constant, whether these are functions
-    # whether paths cross kinks, so that responses jump from path to path; or pairs of functions that
+    # whether paths cross kinks, so that responses jump from path to path; or pairs of functions
+    # that
     # jump are averaged, so that slopes do not tell how they respond
     bent: bool
     degree: int | None  # of what is averaged, when unknowns are affine in noises and constants
@@ -160,9 +162,20 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
     made = derivation.form
     assert made is not None
     every = [mean for ensemble in made.ensembles for mean in ensemble.means]
-    names = _name_means(every)
+    # names of expectations: their texts, so that systems that share one know it by the same name
+    texts = [str(mean.node) for mean in every]
+    names = {
+        mean.node: text if texts.count(text) == 1 else f"{text} ({place})"
+        for place, (mean, text) in enumerate(zip(every, texts, strict=True))
+    }
     relations = Relations(parameters, names, (mean.node for mean in every if mean.kind == "response"))
-    fed = _fed(made)
+    # the expectations that act back; the others are only reported
+    closed: list[Basic] = [equation.rhs for equation in (*made.kernels, *made.functions)]
+    for _, law in made.covariances:
+        closed += [law.covariance, law.mean]
+    closed += [strength for _, strength in made.whites]
+    closed += [link.signal for ensemble in made.ensembles for link in ensemble.links]
+    fed = frozenset(node for expr in closed for node in expr.atoms(E))
     return StochasticPlan(
         made.name,
         tuple(_ensemble(item, relations, names, fed) for item in made.ensembles),
@@ -178,25 +191,6 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
             for item, law in made.drawn
         ),
     )
-
-
-def _name_means(means: Sequence[Mean]) -> dict[E, str]:
-    """Return names of expectations: their texts, so that systems that share one know it by the same name."""
-    texts = [str(mean.node) for mean in means]
-    return {
-        mean.node: text if texts.count(text) == 1 else f"{text} ({place})"
-        for place, (mean, text) in enumerate(zip(means, texts, strict=True))
-    }
-
-
-def _fed(form: PathForm) -> frozenset[E]:
-    """Return the expectations that act back; the others are only reported."""
-    closed: list[Basic] = [equation.rhs for equation in (*form.kernels, *form.functions)]
-    for _, law in form.covariances:
-        closed += [law.covariance, law.mean]
-    closed += [strength for _, strength in form.whites]
-    closed += [link.signal for ensemble in form.ensembles for link in ensemble.links]
-    return frozenset(node for expr in closed for node in expr.atoms(E))
 
 
 def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Covariance:

@@ -32,7 +32,8 @@ from eqsolve.numerics.laws import NumericLaw
 from eqsolve.passes.forms.structure import Chosen, choosing_parameters, select_case
 from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found
 
-# --- Which branches numbers of the parameters select: compared as floats, and exactly where these are too close to tell.
+# --- Which branches numbers of the parameters select: compared as floats, and exactly where these
+# are too close to tell.
 
 
 def is_plain(value: Any) -> bool:
@@ -64,7 +65,8 @@ class Branches:
         return (tuple(numbers[name] for name in self._whole), tuple(signs))
 
 
-# --- Numbers for a plan: what the user sets, read without symbols where numbers are given, and the plan they belong to.
+# --- Numbers for a plan: what the user sets, read without symbols where numbers are given, and the
+# plan they belong to.
 @dataclass(frozen=True, eq=False)
 class Values:
     """Numbers of the parameters and laws of the random constants, by name.
@@ -105,10 +107,7 @@ class Binder:
     def read(self, settings: Mapping[str, Any]) -> Values:
         """Return the numbers for given settings; errors name the parameter, its domain and the nearest name."""
         quickly = self._quickly_routed if getattr(self.model, "law_of", ()) else self._quickly
-        return quickly(settings) or self._exactly(settings)
-
-    def _exactly(self, settings: Mapping[str, Any]) -> Values:
-        return self.take(bind_routed(self.model, settings))
+        return quickly(settings) or self.take(bind_routed(self.model, settings))
 
     def take(self, binding: Binding) -> Values:
         """Return the numbers of a binding."""

@@ -199,7 +199,8 @@ def _least_squares(t: Array, y: Array, relative: Array | None, power: float, ter
     weighted = table * weight[:, None]
     inverse = np.linalg.pinv(weighted.T @ weighted)
     noise = 1.0 if relative is not None else np.mean(gap**2) * len(t) / max(len(t) - len(x), 1)
-    # errors of neighbouring times of a solved curve are not independent: as if there were one per correction term
+    # errors of neighbouring times of a solved curve are not independent: as if there were one per
+    # correction term
     share = len(t) / (len(x) + 1) if relative is not None else 1.0
     return x, float(np.sqrt(inverse[1, 1] * noise * share)), misfit
 

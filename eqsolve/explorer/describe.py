@@ -20,7 +20,7 @@ from eqsolve.language.laws import Law, law_names
 from eqsolve.language.loading import list_models, load
 from eqsolve.language.model import Model
 from eqsolve.language.printing import decimal_text
-from eqsolve.language.symbols import Parameter, Random, meanings
+from eqsolve.language.symbols import Parameter, meanings
 from eqsolve.passes.explain.explain import describe_domain
 from eqsolve.passes.routing import is_found, models_behind, settable
 
@@ -66,7 +66,8 @@ def list_controls(model: Model) -> list[Control]:
         for item in part.randoms:
             law = getattr(part, "laws", {}).get(item, part.defaults.get(item, item.law))
             if item.name not in found and isinstance(law, Law) and not is_found(part, item) and law.dimension == 1:
-                found[item.name] = _law(part, item, law)
+                about = meanings(part.file).get(item, "")
+                found[item.name] = Control(item.name, to_mathml(item.latex_name), "law", decimal_text(law), about=about)
     return sorted(found.values(), key=lambda control: (control.kind == "law", control.name))
 
 
@@ -87,10 +88,6 @@ def _number(model: Model, item: Parameter) -> Control:
         item.name, to_mathml(item.latex_name), "number", text, low, high, scale, bool(item.is_integer),
         describe_domain(item).removeprefix("number").strip(), meanings(model.file).get(item, ""),
     )  # fmt: skip
-
-
-def _law(model: Model, item: Random, law: Law) -> Control:
-    return Control(item.name, to_mathml(item.latex_name), "law", decimal_text(law), about=meanings(model.file).get(item, ""))
 
 
 def slider_range(item: Parameter, default: float | None) -> tuple[float | None, float | None, str]:

@@ -34,11 +34,8 @@ def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
 
     What is positive runs from a quarter of its default to four times it; others as their sliders do.
     """
-    free = [
-        item
-        for item in list_controls(model)
-        if item.kind == "number" and not item.whole and item.low is not None and item.name not in settings
-    ]
+    numbers = [item for item in list_controls(model) if item.kind == "number" and not item.whole]
+    free = [item for item in numbers if item.low is not None and item.name not in settings]
     if not free:
         raise UsageError(
             f"model `{model.name}` has no parameter to move; name what the sliders run over: --grid NAME=FIRST:LAST:COUNT"

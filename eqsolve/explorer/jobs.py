@@ -25,7 +25,7 @@ from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
 from eqsolve.passes.routing import bind_routed, settable
 from eqsolve.plotting.curves import time_axis
-from eqsolve.results.result import Result
+from eqsolve.results.result import Result, values_and_errors
 from eqsolve.results.words import jsonable
 from eqsolve.solving import solve
 from eqsolve.sweeping.run import sweep
@@ -103,12 +103,7 @@ def _curves(result: Result, model: Model) -> Answer:
     times = sample_times(float(result.grid.edges[0]), float(result.grid.edges[-1]))
     sampled = result.at(times)
     log = time_axis(times, [sampled[name].values for name in names]).log
-    return {"x": "t", "t": times.tolist(), "log": log, **_values(sampled, names)}
-
-
-def _values(data: Any, names: Iterable[str]) -> Answer:
-    found = {key: {name: data[name + end] for name in names} for key, end in (("values", ""), ("errors", "_error"))}
-    return {key: {name: _plain(item.values) for name, item in part.items()} for key, part in found.items()}
+    return {"x": "t", "t": times.tolist(), "log": log, **values_and_errors(sampled, names)}
 
 
 def sample_times(first: float, last: float) -> Array:
@@ -126,12 +121,9 @@ def _ordered(names: Iterable[str], model: Model) -> list[str]:
 
 def _numbers(result: Result, model: Model) -> Answer:
     names = _ordered((name for name in result.names if not result.dataset[name].dims), model)
-    errors = {name: float(result.error[name]) if name in result.error else math.nan for name in names}
-    return {
-        "x": None,
-        "values": {name: _plain(result.dataset[name].values) for name in names},
-        "errors": {name: _plain(np.array(errors[name])) for name in names},
-    }
+    values = {name: _plain(result.dataset[name].values) for name in names}
+    errors = {name: _plain(result.error[name].values) if name in result.error else None for name in names}
+    return {"x": None, "values": values, "errors": errors}
 
 
 def _swept(result: Result, model: Model) -> Answer:
@@ -140,7 +132,7 @@ def _swept(result: Result, model: Model) -> Answer:
     return {
         "x": str(axis),
         "t": data[axis].values.tolist(),
-        **_values(data, names),
+        **values_and_errors(data, names),
         "points": [str(text) for text in data["message"].values.tolist()],
         "failed": int(result.stats["failed"]),
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import secrets
 import tempfile
-from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from eqsolve.errors import UsageError
 from eqsolve.explorer.html import render
-from eqsolve.explorer.sessions import Session, Sessions
+from eqsolve.explorer.sessions import Sessions
 
 ADDRESS = "127.0.0.1"
 KEYS = ("settings", "t_max", "rtol", "over", "d", "seeds")
@@ -41,7 +40,6 @@ class Explorer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, model: str, begin: dict[str, Any] | None = None, *, port: int = 0) -> None:
-        self.sessions: Sessions | None = None
         try:
             super().__init__((ADDRESS, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -60,16 +58,6 @@ class Explorer(ThreadingHTTPServer):
         """Where the page is."""
         return f"http://{ADDRESS}:{self.port}/"
 
-    def session(self, name: str) -> Session:
-        """Return the session of a page."""
-        assert self.sessions is not None
-        return self.sessions.get(name)
-
-    def end(self, name: str) -> None:
-        """End what works for a page that was closed."""
-        assert self.sessions is not None
-        self.sessions.close(name)
-
     def page(self) -> str:
         """Return the page; every page that is opened makes up a session of its own."""
         config = {"mode": "live", "word": self.word, "begin": self.begin}
@@ -77,7 +65,7 @@ class Explorer(ThreadingHTTPServer):
 
     def server_close(self) -> None:
         super().server_close()
-        if self.sessions is not None:
+        if hasattr(self, "sessions"):  # not where the port was taken
             self.sessions.close_all()
 
 
@@ -105,7 +93,8 @@ class _Handler(BaseHTTPRequestHandler):
             elif verb == "save":
                 self._save(kept, name)
             elif verb in ("cancel", "close"):
-                self.server.session(name).cancel() if verb == "cancel" else self.server.end(name)
+                sessions = self.server.sessions
+                sessions.get(name).cancel() if verb == "cancel" else sessions.close(name)
                 self._head(HTTPStatus.NO_CONTENT, "text/plain", 0)
             else:
                 self._refuse(HTTPStatus.NOT_FOUND, f"there is no question {verb!r}")
@@ -115,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, job: dict[str, Any], name: str) -> None:
         """Send what a job reports, a line of JSON each."""
         self._head(HTTPStatus.OK, "application/x-ndjson; charset=utf-8")
-        messages = self._messages(job, name)
+        messages = self.server.sessions.get(name).run(job)
         try:
             for message in messages:
                 self.wfile.write(json.dumps(message).encode() + b"\n")
@@ -123,14 +112,11 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             messages.close()  # type: ignore[attr-defined]  # so that the job ends with its page
 
-    def _messages(self, job: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
-        return self.server.session(name).run(job)
-
     def _save(self, kept: dict[str, Any], name: str) -> None:
         """Send a netCDF file."""
         with tempfile.TemporaryDirectory(prefix="eqsolve-explore-") as folder:
             path = Path(folder, "result.nc")
-            *_, last = self._messages({"verb": "save", **kept, "path": str(path)}, name)
+            *_, last = self.server.sessions.get(name).run({"verb": "save", **kept, "path": str(path)})
             if not path.is_file():
                 return self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, json.dumps(last))
             body = path.read_bytes()

@@ -8,8 +8,8 @@ An analysis file defines
 - ``PAPER = "Figure 3(b)"``, if it is a figure or table of a paper.
 
 `make` writes ``NAME.png``, ``NAME.pdf``, ``NAME.nc``, ``NAME.txt`` and ``NAME.tex`` (the caption). The dataset carries a
-key made of the analysis, its neighbours whose names start with ``_``, all models and the engine: what has not changed is not
-computed again, so a run that was stopped goes on where it was.
+key made of the analysis, its neighbours whose names start with ``_``, all models and the engine: what has not changed is
+not computed again.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import numpy as np
 
 from eqsolve.errors import EqsolveError, MissingExtraError, ModelError, UsageError, demand_known
 from eqsolve.figures.captions import latex_caption
+from eqsolve.language.loading import find_files, list_models
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -141,12 +142,8 @@ def folders() -> Iterator[Path]:
 
 def list_analyses() -> list[Analysis]:
     """Return every figure that can be named, in the order the files ask for (``ORDER = 3``), then by name."""
-    found: dict[str, tuple[float, Analysis]] = {}
-    for folder in folders():
-        for path in sorted(folder.glob("*.py")) if folder.is_dir() else ():
-            if path.stem.isidentifier() and not path.stem.startswith("_") and path.stem not in found:
-                found[path.stem] = _describe(path)
-    return [analysis for _, analysis in sorted(found.values(), key=lambda item: (item[0], item[1].name))]
+    found = map(_describe, find_files(folders()).values())
+    return [analysis for _, analysis in sorted(found, key=lambda item: (item[0], item[1].name))]
 
 
 def _describe(path: Path) -> tuple[float, Analysis]:
@@ -200,8 +197,6 @@ def load_module(analysis: Analysis) -> ModuleType:
 
 def content_key(analysis: Analysis, quick: bool, data: str | None) -> str:
     """Return a digest of everything the numbers of a figure depend on."""
-    from eqsolve.language.loading import list_models
-
     files = [analysis.path, *sorted(analysis.path.parent.glob("_*.py")), *(item.path for item in list_models())]
     files += [p for p in sorted(_PACKAGE.rglob("*.py")) if p.relative_to(_PACKAGE).parts[0] not in _OUTSIDE]
     digest = hashlib.sha256(f"{quick} {data}".encode())
@@ -232,7 +227,10 @@ def make(
 
 
 def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, progress: Any, started: float) -> Made:
+    import matplotlib as mpl
+
     from eqsolve.files.atomic import atomic_path
+    from eqsolve.plotting.paper import RC
     from eqsolve.plotting.style import save_figure
 
     module = load_module(analysis)
@@ -254,7 +252,10 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
         table.attrs = {**plain, "figure": json.dumps(about)}
         with atomic_path(out / f"{analysis.name}.nc") as temporary:
             table.to_netcdf(temporary, engine="h5netcdf")
-    _draw(module, table, out / analysis.name, save_figure)
+    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of the dates inside fonts
+    with mpl.rc_context(RC):
+        for suffix in (".pdf", ".png"):
+            save_figure(module.draw(table), out / f"{analysis.name}{suffix}", dpi=220)
     made = _made(analysis, json.loads(table.attrs["figure"]), cached)
     for suffix, text in ((".txt", f"{made.caption}\n"), (".tex", latex_caption(made.caption, analysis.name))):
         with atomic_path(out / f"{analysis.name}{suffix}") as temporary:
@@ -291,17 +292,6 @@ def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
             return stored.load() if key in (None, about["key"]) else None
     except Exception:  # no file, a damaged one, or one of something else
         return None
-
-
-def _draw(module: ModuleType, table: Any, path: Path, save_figure: Any) -> None:
-    import matplotlib as mpl
-
-    from eqsolve.plotting.paper import RC
-
-    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of the dates inside fonts
-    with mpl.rc_context(RC):
-        for suffix in (".pdf", ".png"):
-            save_figure(module.draw(table), f"{path}{suffix}", dpi=220)
 
 
 def _caption(analysis: Analysis, about: dict[str, Any], agreements: tuple[Agreement, ...]) -> str:

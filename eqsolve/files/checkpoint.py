@@ -25,12 +25,12 @@ import numpy as np
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.files.atomic import cannot_write, lock
 
-# Objects as bytes and back, bit by bit and without running code: a pickle of plain values and
-# arrays, of objects of the classes that a ``Codec`` knows, and of words, objects that the reader has
-# too (symbols, compiled functions), by their place in its vocabulary; of nothing else. An array keeps
+# --- Objects as bytes and back, bit by bit and without running code: a pickle of plain values and
+# arrays, of objects of the classes that a ``Codec`` knows, and of words, objects that the reader
+# has
+# too (symbols, compiled functions), by their place in its vocabulary; of nothing else. An array
+# keeps
 # the order of its axes in memory, on which the last bits of a matrix product may depend.
-
-
 Buffer = bytes | memoryview
 _SIZES = struct.Struct("<Q")
 _PLAIN = (bool, str, int, float, list, tuple, dict, set, frozenset, slice, type(None))
@@ -357,7 +357,8 @@ class Checkpoint:
         if self._stream is None:
             return
         try:
-            # kept if computing it took longer than writing 2e7 bytes a second, and 1e5 bytes in any case
+            # kept if computing it took longer than writing 2e7 bytes a second, and 1e5 bytes in any
+            # case
             body = codec.pack(result, 2e7 * seconds + 1e5)
         except TooLargeError:
             return

@@ -16,6 +16,7 @@ from eqsolve.language.fixed_point import Cases
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
 from eqsolve.numerics.arrays import Array
+from eqsolve.passes.routing import models_behind
 from eqsolve.progress import Report, watching
 from eqsolve.results.derivatives import derivative_keys
 from eqsolve.results.result import Result
@@ -34,11 +35,12 @@ class Evaluation:
     slope_errors: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Question:
     """What is asked of a model again and again: observables, at times if it has any, with some settings that stay.
 
-    ``names`` are the parameters that change; ``times`` is None for a fixed point or a rate.
+    ``names`` are the parameters that change; ``times`` is None for a fixed point or a rate. Every solve begins with the one
+    before, ``last``.
     """
 
     model: Model
@@ -49,16 +51,11 @@ class Question:
     rtol: float
     seed: int = 0
     budget: float | None = None  # CPU seconds: half of them are more than one solve should take
+    solves: int = 0
+    last: Result | None = None
 
-    def solve(
-        self,
-        point: Sequence[float] | Array,
-        *,
-        slopes: bool = True,
-        rtol: float | None = None,
-        near: Result | None = None,
-    ) -> Result:
-        """Solve at a point of the parameters; ``near`` is a solution at another, to begin with."""
+    def solve(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Result:
+        """Solve at a point of the parameters."""
         settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
         declared = getattr(self.model, "observables", {})
         options = Options.make(
@@ -69,8 +66,10 @@ class Question:
             at=None if self.times is None else tuple(self.times),
             observables=self.observables if self.observables and all(name in declared for name in self.observables) else None,
         )
-        begin = None if near is None or self.model.kind not in ("System", "Flow") else near.source
-        return solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
+        begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
+        self.solves += 1
+        self.last = solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
+        return self.last
 
     def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, **how: Any) -> Evaluation:
         """Return values, errors and derivatives at a point of the parameters; ``how`` as in ``solve``."""
@@ -161,13 +160,8 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
 
 def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
     """Return parameters of a model by name, those of the models it chooses among too; raise for what is none."""
-    every: dict[str, Parameter] = {item.name: item for item in model.parameters}
-    if isinstance(model, Cases):
-        from eqsolve.language.loading import load
-
-        for _, case in model.cases:
-            chosen = load(case)
-            every |= {item.name: item for item in chosen.parameters}
+    parts = (model, *(models_behind(model) if isinstance(model, Cases) else ()))
+    every: dict[str, Parameter] = {item.name: item for part in parts for item in part.parameters}
     demand_known(names, every, f"model `{model.name}` has no parameter `{{}}`")
     for name in names:
         if every[name].is_integer:

@@ -348,8 +348,6 @@ class _Set:
     sigmas: Array
     scaled: bool
     assumes: str
-    solves: int = 0
-    last: Result | None = None
     known: dict[tuple[str, ...], tuple[Evaluation, float]] = field(default_factory=dict)
 
     @classmethod
@@ -375,9 +373,7 @@ class _Set:
         """Return the model's values and derivatives, and how well these are known, relatively."""
         key = self.key(point)
         if key not in self.known:
-            found = self.question.evaluate(point[self.places], near=self.last)
-            self.solves += 1
-            self.last = found.result
+            found = self.question.evaluate(point[self.places])
             size = float(np.abs(found.slopes).max(initial=0.0))
             self.known[key] = (found, float(found.slope_errors.max(initial=0.0)) / size if size else 0.0)
         return self.known[key]
@@ -438,6 +434,10 @@ class _Problem:
                 "priors need data with error bars, NAME_error, or several draws: else what they are worth is not known"
             )
 
+    @property
+    def solves(self) -> int:
+        return sum(item.question.solves for item in self.sets)
+
     def at(self, point: Array) -> tuple[Array, Array]:
         """Return the residuals in units of the errors, priors among them, and their derivatives."""
         residuals, rows = [], []
@@ -455,8 +455,8 @@ class _Problem:
         if self.best is None or size < self.best[0]:
             self.best = (size, point.copy())
         if fresh:
-            told, solves = f"{'sum of squares' if self.scaled else 'chi2'} {size:.4g}", sum(item.solves for item in self.sets)
-            self.search.tell(solves, zip(self.keys, point, strict=True), told, found.result)
+            told = f"{'sum of squares' if self.scaled else 'chi2'} {size:.4g}"
+            self.search.tell(self.solves, zip(self.keys, point, strict=True), told, found.result)
         return off, np.vstack(rows)
 
     def descend(self, begin: Array, held: int | None = None) -> tuple[Array, Array]:
@@ -540,7 +540,7 @@ class _Problem:
             dict(zip(keys, map(tuple, np.clip([best - width, best + width], low, high).T.tolist()), strict=True)),
             {name: dict(zip(keys, row.tolist(), strict=True)) for name, row in zip(keys, unit, strict=True)},
             None if self.scaled else chi2, freedom, [key for key, edge in zip(keys, edges, strict=True) if edge],
-            "; ".join(dict.fromkeys(item.assumes for item in self.sets)), sum(item.solves for item in self.sets),
+            "; ".join(dict.fromkeys(item.assumes for item in self.sets)), self.solves,
             tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best)[0].result.latex, status,
             self,
         )  # fmt: skip
@@ -610,17 +610,13 @@ class Data:
             for moment in at:
                 place = int(np.argmin(np.abs(self.times - moment)))
                 if abs(self.times[place] - moment) > 1e-9 * max(1.0, abs(moment)):
-                    raise UsageError(f"the data have no time {moment:g}; they have {_listed(self.times)}")
+                    known = ", ".join([*(f"{time:g}" for time in self.times[:8]), *["..."] * (len(self.times) > 8)])
+                    raise UsageError(f"the data have no time {moment:g}; they have {known}")
                 places.append(place)
             keep = places  # type: ignore[assignment]
         times = None if self.times is None else self.times[keep]
         errors = {name: self.errors[name][keep] for name in chosen if name in self.errors}
         return Data(times, {name: self.values[name][:, keep] for name in chosen}, errors)
-
-
-def _listed(times: Array) -> str:
-    shown = ", ".join(f"{moment:g}" for moment in times[:8])
-    return f"{shown}, ..." if len(times) > 8 else shown
 
 
 def read_data(data: Any) -> Data:

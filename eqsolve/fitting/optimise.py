@@ -11,7 +11,6 @@ curve, and moves with the others without changing their derivatives (the envelop
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import math
 import time
@@ -187,7 +186,9 @@ def optimise(
     if timed is not None and not plain:
         raise UsageError("the best time is found for an observable by its name, and without constraints; give at= instead")
     if isinstance(observable, str) and at is not None and len(at) != 1:
-        raise UsageError(f"`{observable}` is best at one time, got {len(at)}; for the best time give the range of t")
+        raise UsageError(
+            f"`{observable}` is best at one time, got {len(at)}; for the best time give that of t in over= (--over)"
+        )
     times = None if timeless else np.array(at) if timed is None else np.linspace(timed.low, timed.high, _TIMES)
     settings = {**(params or {}), **parameters}
     names = (observable,) if isinstance(observable, str) else ()
@@ -208,8 +209,8 @@ def _read(name: str, timeless: bool) -> Function:
     return lambda res: res[name].item() if timeless else res[name].values[-1]
 
 
-def _beyond(read: Function, sign: float, end: float, res: Result) -> Any:
-    return sign * (read(res) - end)
+def _limit(read: Function, sign: float, end: float) -> Function:
+    return lambda res: sign * (read(res) - end)
 
 
 def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...]:
@@ -231,7 +232,7 @@ def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...
         for sign, end in ((1.0, low), (-1.0, high)):
             if end is not None:
                 text = f"{name} {'>=' if sign > 0 else '<='} {end:g}"
-                found.append((text, functools.partial(_beyond, read, sign, end)))
+                found.append((text, _limit(read, sign, end)))
     return tuple(found)
 
 
@@ -277,8 +278,6 @@ class _OptimumSearch:
     goal: Function | None  # None: the observable of the question
     limits: tuple[tuple[str, Function], ...]
     search: Search
-    solves: int = 0
-    last: Result | None = None
     _known: dict[tuple[float, ...], _Seen] = field(default_factory=dict)
 
     def run(self, maximise: bool) -> Optimum:
@@ -286,7 +285,7 @@ class _OptimumSearch:
         start = points[int(np.argmin(values))]
         status = "ok"
         try:
-            self.search.demand(self.solves)
+            self.search.demand(self.question.solves)
             best = self._descend(points, values, start) if self.ranges else np.empty(0)
             here = self.at(best)
         except SpentError as reason:
@@ -319,7 +318,7 @@ class _OptimumSearch:
         table = np.array([[item.value(place) for item, place in zip(self.ranges, point, strict=True)] for point in points])
         return Optimum(
             self.question.model.name, name, maximise, found, spread, self.sign * here.value, error, bool(where), edge,
-            (table, self.sign * values), self.ranges, self.solves, latex_names((self.question.model,)),
+            (table, self.sign * values), self.ranges, self.question.solves, latex_names((self.question.model,)),
             tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status,
         )  # fmt: skip
 
@@ -331,10 +330,9 @@ class _OptimumSearch:
             rough = None if slopes else max(_ROUGH, self.question.rtol)
             along = self.question.names if slopes else ()
             scale = np.array([item.slope(float(x)) for item, x in zip(self.ranges, place, strict=True)][: len(along)])
-            self.solves += 1
             if self.goal is None:
-                found = self.question.evaluate(point, slopes=bool(along), rtol=rough, near=self.last)
-                self.last, curve = found.result, self.sign * found.values[0]
+                found = self.question.evaluate(point, slopes=bool(along), rtol=rough)
+                result, curve = found.result, self.sign * found.values[0]
                 index = int(np.argmin(curve))
                 moment = math.nan if self.question.times is None else float(self.question.times[index])
                 ends = (found.slopes[:, 0, index], found.slope_errors[:, 0, index]) if along else (np.empty(0), np.empty(0))
@@ -346,7 +344,7 @@ class _OptimumSearch:
                 )
                 self._known[key] = _Seen(*seen, moment)
             else:
-                result = self.last = self.question.solve(point, slopes=bool(along), rtol=rough, near=self.last)
+                result = self.question.solve(point, slopes=bool(along), rtol=rough)
                 value, error, gradient, unsure = through(self.goal, result, along)
                 held = [through(function, result, along) for _, function in self.limits]
                 self._known[key] = _Seen(
@@ -355,7 +353,8 @@ class _OptimumSearch:
                     limit_slopes=np.array([item[2] * scale for item in held]).reshape(len(held), len(scale)),
                 )  # fmt: skip
             where = zip([item.name for item in self.ranges], point, strict=True)
-            self.search.tell(self.solves, where, f"{self.name} {self.sign * self._known[key].value:.4g}", self.last)
+            told = f"{self.name} {self.sign * self._known[key].value:.4g}"
+            self.search.tell(self.question.solves, where, told, result)
         return self._known[key]
 
     def _scan(self) -> tuple[list[Array], Array]:

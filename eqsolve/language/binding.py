@@ -16,7 +16,7 @@ from sympy import exp as sym_exp
 from sympy import log as sym_log
 from sympy import sqrt as sym_sqrt
 
-from eqsolve.errors import ParameterError, did_you_mean
+from eqsolve.errors import ParameterError, clip, did_you_mean, quote
 from eqsolve.language.laws import Empirical, Law, law_names
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E
@@ -160,9 +160,9 @@ def refuse_several(model: Model, name: str, given: Any) -> None:
     grid_text = f"{name}={grid.replace(' ', '')}"
     command = f"`eqsolve sweep {spoken_name(model)} --grid {shlex.quote(grid_text)} --out sweep.nc`"
     raise ParameterError(
-        f"`{name}` of model `{model.name}` takes one value, got {_clip(values)}; a sweep solves for several: "
-        f"eqsolve.sweep({'model' if model.file is None else repr(spoken_name(model))}, {{{name!r}: {_clip(values)}}})"
-        + (f", on the command line {_clip(command, 200)}" if model.file is not None else "")
+        f"`{name}` of model `{model.name}` takes one value, got {clip(values)}; a sweep solves for several: "
+        f"eqsolve.sweep({'model' if model.file is None else repr(spoken_name(model))}, {{{name!r}: {clip(values)}}})"
+        + (f", on the command line {clip(command, 200)}" if model.file is not None else "")
     )
 
 
@@ -276,7 +276,7 @@ def read_value(given: Any, *, what: str = "value") -> Any:
     try:
         number = float(given)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{what} takes a number, got {_clip(repr(given))}") from None
+        raise ParameterError(f"{what} takes a number, got {quote(given)}") from None
     if math.isnan(number):
         raise ParameterError(f"{what} takes a number, got nan")
     if math.isinf(number):
@@ -287,7 +287,7 @@ def read_value(given: Any, *, what: str = "value") -> Any:
 def _parse(text: str, what: str) -> Any:
     if len(text) > _LONGEST:
         raise ParameterError(f"{what}: the text is {len(text)} characters long, at most {_LONGEST} are read")
-    shown = _clip(repr(text))
+    shown = quote(text)
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -304,10 +304,6 @@ def _parse(text: str, what: str) -> Any:
     if not isinstance(value, Expr | Law):
         raise ParameterError(f"{what}: {shown} is not a number or a law")
     return value
-
-
-def _clip(text: str, longest: int = 80) -> str:
-    return text if len(text) <= longest else f"{text[: longest // 2]}...{text[-longest // 4 :]}"
 
 
 def _build(node: ast.expr, text: str) -> Any:
@@ -335,12 +331,12 @@ def _build(node: ast.expr, text: str) -> Any:
             known = [*_CONSTANTS, *_FUNCTIONS, *law_names()]
             if name in law_names():
                 raise ParameterError(f"the law {name} needs its parameters; usage: {law_names()[name].usage}")
-            raise ParameterError(f"{_clip(repr(text))} names `{name}`, which is not known{did_you_mean(name, known)}")
+            raise ParameterError(f"{quote(text)} names `{name}`, which is not known{did_you_mean(name, known)}")
     return _refuse(node, text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
 
 
 def _refuse(node: ast.expr, text: str, why: str) -> Any:
-    raise ParameterError(f"cannot read {_clip(repr(text))}: {why}")
+    raise ParameterError(f"cannot read {quote(text)}: {why}")
 
 
 def _decimal(source: str, number: float) -> Expr:
@@ -354,17 +350,17 @@ def _number(node: ast.expr, text: str) -> Expr:
     if not isinstance(value, Expr):
         _refuse(node, text, "arithmetic is between numbers")
     if not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
-        raise ParameterError(f"a part of {_clip(repr(text))} is not a real number")
+        raise ParameterError(f"a part of {quote(text)} is not a real number")
     return value
 
 
 def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:
     if isinstance(op, ast.Div) and right == 0:
-        raise ParameterError(f"{_clip(repr(text))} divides by zero")
+        raise ParameterError(f"{quote(text)} divides by zero")
     if isinstance(op, ast.Pow):
         return _power(left, right, text)
     if type(op) not in _ARITHMETIC:
-        raise ParameterError(f"cannot read {_clip(repr(text))}: only + - * / ** are allowed")
+        raise ParameterError(f"cannot read {quote(text)}: only + - * / ** are allowed")
     return _ARITHMETIC[type(op)](left, right)
 
 
@@ -377,11 +373,11 @@ def _power(base: Expr, exponent: Expr, text: str) -> Expr:
     try:
         return Float(float(base) ** float(exponent), 17)
     except (OverflowError, ZeroDivisionError, TypeError):
-        raise ParameterError(f"{_clip(repr(text))} is too large to compute") from None
+        raise ParameterError(f"{quote(text)} is too large to compute") from None
 
 
 def _call(name: str, arguments: list[ast.expr], text: str) -> Any:
-    shown = _clip(repr(text))
+    shown = quote(text)
     if name in _FUNCTIONS:
         if len(arguments) != 1:
             raise ParameterError(f"{shown}: `{name}` takes one number")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
@@ -116,7 +116,6 @@ class FixedPoint(Model):
         A ``Minimiser``: the estimator at finite size whose limit this is, so that it can be validated.
     """
 
-    kind: ClassVar[str] = "FixedPoint"
     variables: Table
     exact: Table
     flow: str | None
@@ -160,7 +159,6 @@ class Cases(Model):
         Values of parameters, handed on to the model that is chosen.
     """
 
-    kind: ClassVar[str] = "Cases"
     cases: tuple[tuple[Any, str], ...]
 
     def __init__(
@@ -197,7 +195,6 @@ class Singularity(Model):
         Named random quantities, as in ``FixedPoint``.
     """
 
-    kind: ClassVar[str] = "Singularity"
     variable: Unknown
     unknown: Unknown
     law_of: tuple[tuple[Any, str], ...]

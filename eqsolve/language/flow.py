@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 
@@ -47,7 +47,6 @@ class Flow(Model):
         mean-field system, and used by runs of the flow at finite size; gradient descent and momentum leave them out.
     """
 
-    kind: ClassVar[str] = "Flow"
     state: Table
     weights: tuple[Expr, ...]
     fields: tuple[Field, ...]
@@ -192,8 +191,8 @@ class Flow(Model):
             The ratio δ = n/d, whatever the flow calls it.
         seed, seeds
             Seed of everything random, and how many independent draws to run. Draw i is the same whatever ``seeds`` is.
-            Without a seed every setting of the parameters has draws of its own, the same in every session, so that what two
-            settings differ by is not hidden by a teacher they share; with one, all settings share its draws.
+            Without a seed every setting of the parameters has draws of its own, the same in every session; with one,
+            all settings share its draws.
         t_max, at
             Last time, and the times to report; 25 times up to ``t_max`` unless given.
         data
@@ -234,7 +233,8 @@ class Flow(Model):
         where = user_location()
         match field:
             case "state":
-                return Table({_member(key, State, where, field): _start(entry) for key, entry in value.items()})
+                starts = {key: item if isinstance(item, Law) else exact_value(item) for key, item in value.items()}
+                return Table({_member(key, State, where, field): start for key, start in starts.items()})
             case "drift":
                 return Table({_member(k, State, where, field): as_expression(v, "drift=") for k, v in value.items()})
             case "weights" | "loss_gradient":
@@ -259,7 +259,3 @@ def _member(item: Any, kind: type[Any], where: Location | None, field: str) -> A
     if not isinstance(item, kind):
         raise ModelError(f"{where}: {field}= takes symbols made by {kind.__name__.lower()}(), got `{item}`")
     return item
-
-
-def _start(value: Any) -> Any:
-    return value if isinstance(value, Law) else exact_value(value)

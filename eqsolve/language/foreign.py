@@ -182,24 +182,16 @@ def _unknown_name(name: str | None, frame: FrameType) -> str | None:
     if near := did_you_mean(name, declared):
         return said + near
     common = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sign", "Abs", "Max", "Min", "erf", "pi")
-    known = {word.lower(): word for word in (*_words(), *common)}
+    known = {word.lower(): word for word in (*_public("eqsolve.language"), *common)}
     if close := difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8):
         word = known[close[0]]
         return f"{said}; did you mean `{word}`? (`from {_home_of_name(word)} import {word}`)"
     return f"{said}; declare it, for example by param({name!r})"
 
 
-def _public() -> list[str]:
-    eqsolve = sys.modules["eqsolve"]  # whose public names a model file uses
-
-    return list(eqsolve.__all__)
-
-
-def _words() -> list[str]:
-    """Return the public names that models are written with."""
-    eqsolve = sys.modules["eqsolve"]  # whose public names a model file uses
-
-    return [name for name, module in eqsolve._WHERE.items() if module.startswith("eqsolve.language")]
+def _public(start: str = "") -> list[str]:
+    """Return the public names, those that models are written with alone where their modules start so."""
+    return [name for name, module in sorted(sys.modules["eqsolve"]._WHERE.items()) if module.startswith(start)]
 
 
 def _home_of_name(name: str) -> str | None:

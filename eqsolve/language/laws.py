@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,10 +21,17 @@ if TYPE_CHECKING:
     from eqsolve.numerics import laws as numeric
     from eqsolve.numerics.arrays import Array
 
+__all__ = [
+    "Bernoulli", "Discrete", "Empirical", "GaussBernoulli", "Laplace", "MarchenkoPastur", "Mixture", "Normal", "Point",
+    "Product", "Rademacher", "StudentT", "Uniform",
+]  # fmt: skip
 
-# --- What every law of a random constant offers: a declaration that is checked, and its numeric twin.
+
+# --- What every law of a random constant offers: a declaration that is checked, and its numeric
+# twin.
 #
-# A law is a sympy object: its parameters may be symbols, and are numbers once the model's parameters are bound. What is
+# A law is a sympy object: its parameters may be symbols, and are numbers once the model's
+# parameters are bound. What is
 # computed with it, atoms, Gauss rules, samples, is its twin's in `eqsolve.numerics.laws`.
 def exact_value(value: Any) -> Any:
     """Turn a decimal such as 0.1 into the rational the user means; leave everything else to sympy.
@@ -46,13 +53,16 @@ class Law(Basic):
     """Base of all laws.
 
     A subclass names its numbers with their defaults, ``class Normal(Law, mean=0, variance=1)``, or has
-    a ``__new__`` of its own. ``twin``, a name in `eqsolve.numerics.laws`, makes the numeric law of the
-    numbers and of the laws of the parts; the law's own name and `Law` unless given.
+    a ``__new__`` of its own. ``two_moments`` gives E[x] and E[x²] of the numbers, ``scores`` of x and the numbers
+    ∂log ρ(x)/∂a for every number a, where there are closed forms. ``twin``, a name in `eqsolve.numerics.laws`, makes the
+    numeric law of the numbers and of the laws of the parts; the law's own name and `Law` unless given.
     """
 
     dimension: int = 1
     usage: ClassVar[str] = ""
     twin: ClassVar[str] = ""
+    two_moments: ClassVar[Callable[..., tuple[Expr, Expr]] | None] = None
+    scores: ClassVar[Callable[..., tuple[Expr, ...]] | None] = None
     __signature__: ClassVar[Signature]
 
     def __init_subclass__(cls, **numbers: Any) -> None:
@@ -115,15 +125,11 @@ class Law(Basic):
 
     def moments(self) -> tuple[Expr, Expr] | None:
         """Return E[x] and E[x²] where there is a closed form."""
-        return None
-
-    def scores(self, x: Expr) -> tuple[Expr, ...]:
-        """Return ∂log ρ(x)/∂a for every number a of the law, where it is known."""
-        return ()
+        return self.two_moments(*self.args) if self.two_moments is not None else None
 
     def score(self, x: Expr, parameter: Symbol) -> Expr | None:
         """Return ∂log ρ(x)/∂parameter, or None where it is not known."""
-        scores = self.scores(x)
+        scores = self.scores(x, *self.args) if self.scores is not None else ()
         pairs = zip(scores, (number.diff(parameter) for number in self.args), strict=True) if scores else ()
         return Add(*(score * slope for score, slope in pairs if slope != 0)) if scores else None
 
@@ -278,9 +284,7 @@ class Point(Law, value=REQUIRED):
 
     usage = "Point(value)"
     twin = "point"
-
-    def moments(self) -> tuple[Expr, Expr]:
-        return self.args[0], self.args[0] ** 2
+    two_moments = staticmethod(lambda value: (value, value**2))
 
 
 class Bernoulli(Law, p=REQUIRED):
@@ -288,13 +292,8 @@ class Bernoulli(Law, p=REQUIRED):
 
     usage = "Bernoulli(p) with 0 <= p <= 1"
     twin = "bernoulli"
-
-    def moments(self) -> tuple[Expr, Expr]:
-        return self.args[0], self.args[0]
-
-    def scores(self, x: Expr) -> tuple[Expr, ...]:
-        (p,) = self.args
-        return (x / p - (1 - x) / (1 - p),)
+    two_moments = staticmethod(lambda p: (p, p))
+    scores = staticmethod(lambda x, p: (x / p - (1 - x) / (1 - p),))
 
 
 class Rademacher(Law, p=1):
@@ -302,13 +301,8 @@ class Rademacher(Law, p=1):
 
     usage = "Rademacher(p) with 0 <= p <= 1"
     twin = "rademacher"
-
-    def moments(self) -> tuple[Expr, Expr]:
-        return S.Zero, self.args[0]
-
-    def scores(self, x: Expr) -> tuple[Expr, ...]:
-        (p,) = self.args
-        return (x**2 / p - (1 - x**2) / (1 - p),)
+    two_moments = staticmethod(lambda p: (S.Zero, p))
+    scores = staticmethod(lambda x, p: (x**2 / p - (1 - x**2) / (1 - p),))
 
 
 class Discrete(Law):
@@ -349,37 +343,23 @@ class Normal(Law, mean=0, variance=1):
     """Gaussian with given mean and variance (not standard deviation)."""
 
     usage = "Normal(mean, variance) with variance >= 0"
-
-    def moments(self) -> tuple[Expr, Expr]:
-        mean, variance = self.args
-        return mean, variance + mean**2
-
-    def scores(self, x: Expr) -> tuple[Expr, ...]:
-        mean, variance = self.args
-        return (x - mean) / variance, ((x - mean) ** 2 / variance - 1) / (2 * variance)
+    two_moments = staticmethod(lambda mean, variance: (mean, variance + mean**2))
+    scores = staticmethod(lambda x, mean, v: ((x - mean) / v, ((x - mean) ** 2 / v - 1) / (2 * v)))
 
 
 class Uniform(Law, low=0, high=1):
     """Uniform on [a, b]."""
 
     usage = "Uniform(a, b) with a < b"
-
-    def moments(self) -> tuple[Expr, Expr]:
-        a, b = self.args
-        return (a + b) / 2, (a**2 + a * b + b**2) / 3
+    two_moments = staticmethod(lambda a, b: ((a + b) / 2, (a**2 + a * b + b**2) / 3))
 
 
 class Laplace(Law, scale=1):
     """Density exp(-|x|/scale)/(2 scale)."""
 
     usage = "Laplace(scale) with scale > 0"
-
-    def moments(self) -> tuple[Expr, Expr]:
-        return S.Zero, 2 * self.args[0] ** 2
-
-    def scores(self, x: Expr) -> tuple[Expr, ...]:
-        (scale,) = self.args
-        return ((Abs(x) / scale - 1) / scale,)
+    two_moments = staticmethod(lambda scale: (S.Zero, 2 * scale**2))
+    scores = staticmethod(lambda x, scale: ((Abs(x) / scale - 1) / scale,))
 
 
 class StudentT(Law, df=REQUIRED):
@@ -387,8 +367,8 @@ class StudentT(Law, df=REQUIRED):
 
     usage = "StudentT(df) with df > 0"
 
-    def scores(self, x: Expr) -> tuple[Expr, ...]:
-        (df,) = self.args
+    @staticmethod
+    def scores(x: Expr, df: Expr) -> tuple[Expr, ...]:
         of_norm = digamma((df + 1) / 2) - digamma(df / 2) - 1 / df
         return ((of_norm - log(1 + x**2 / df) + (df + 1) * x**2 / (df * (df + x**2))) / 2,)
 
@@ -398,12 +378,10 @@ class GaussBernoulli(Law, p=REQUIRED, variance=1):
 
     usage = "GaussBernoulli(p, variance) with 0 <= p <= 1, variance >= 0"
     twin = "gauss_bernoulli"
+    two_moments = staticmethod(lambda p, variance: (S.Zero, p * variance))
 
-    def moments(self) -> tuple[Expr, Expr]:
-        return S.Zero, self.args[0] * self.args[1]
-
-    def scores(self, x: Expr) -> tuple[Expr, ...]:
-        p, variance = self.args
+    @staticmethod
+    def scores(x: Expr, p: Expr, variance: Expr) -> tuple[Expr, ...]:
         beside = (x**2 / variance - 1) / (2 * variance)
         return Piecewise((-1 / (1 - p), Eq(x, 0)), (1 / p, True)), Piecewise((S.Zero, Eq(x, 0)), (beside, True))
 
@@ -437,9 +415,7 @@ class Mixture(Law):
 
 def law_names() -> dict[str, type[Law]]:
     """Return the laws a user can name in ``--set``."""
-    hidden = (Marginal, Law)
-    found = {name: value for name, value in globals().items() if isinstance(value, type) and issubclass(value, Law)}
-    return {name: value for name, value in found.items() if value not in hidden}
+    return {name: globals()[name] for name in __all__}
 
 
 # --- Laws of driving processes beside `GP` and `White`.

@@ -6,7 +6,7 @@ import ast
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -41,9 +41,10 @@ def folders() -> Iterator[Path]:
     yield _PACKAGE.parent / "models"  # a checkout or editable install
 
 
-def _files() -> dict[str, Path]:
+def find_files(places: Iterable[Path]) -> dict[str, Path]:
+    """Return the files in folders that can be named, by name; of the same one twice, the first."""
     found: dict[str, Path] = {}
-    for folder in folders():
+    for folder in places:
         if folder.is_dir():
             for path in sorted(folder.glob("*.py")):
                 if path.stem.isidentifier() and not path.stem.startswith("_"):
@@ -53,7 +54,7 @@ def _files() -> dict[str, Path]:
 
 def list_models() -> list[ModelFile]:
     """Return every model that can be named, with the first line of its docstring; no file is run."""
-    return [_describe(name, path) for name, path in sorted(_files().items())]
+    return [_describe(name, path) for name, path in sorted(find_files(folders()).items())]
 
 
 def _describe(name: str, path: Path) -> ModelFile:
@@ -81,7 +82,7 @@ def find(name: str) -> Path:
         if not path.is_file():
             raise UsageError(f"there is no model file {name!r}")
         return path.resolve()
-    files = _files()
+    files = find_files(folders())
     if name not in files and Path(name).is_file():
         raise UsageError(f"{name!r} is no model file; a model file is written in Python and ends in .py")
     if name not in files:
@@ -101,7 +102,9 @@ def load(name: str | os.PathLike[str]) -> Model:
 
     A model file is Python code and runs when it is loaded: load only files you trust.
     """
-    path = find(_as_text(name))
+    if not isinstance(name, str | os.PathLike):
+        raise UsageError(f"load takes a model's name or the path of its file, got {name!r}")
+    path = find(str(name))
     state = path.stat()
     key = (str(path), state.st_mtime_ns, state.st_size)
     if key not in LOADED:
@@ -135,12 +138,6 @@ def read_model(value: Any, what: str) -> Model:
     if not isinstance(value, Model):
         raise UsageError(f"{what}= takes a model, its name or the path of its file, got {got(value)}")
     return value
-
-
-def _as_text(name: Any) -> str:
-    if not isinstance(name, str | os.PathLike):
-        raise UsageError(f"load takes a model's name or the path of its file, got {name!r}")
-    return str(name)
 
 
 def _run(path: Path) -> Model:

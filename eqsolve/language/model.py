@@ -1,7 +1,6 @@
 """What all kinds of model share: immutable content, access by left-hand side, replacing, binding by name."""
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import methodcaller
 from typing import Any, ClassVar, Self
@@ -12,7 +11,7 @@ from sympy.core.relational import Relational
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, exact_value
-from eqsolve.language.source import Location, is_statement, user_location
+from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time
 from eqsolve.verbs import later
 
@@ -101,7 +100,7 @@ def through_laws(mapping: Mapping[Basic, Basic], randoms: Iterable[Random]) -> d
 class Model(Mapping[str, Equation]):
     """Base of the four kinds of model. A model is a value: equal by content, hashable, picklable, never changed."""
 
-    kind: ClassVar[str] = "model"
+    kind: ClassVar[str] = "model"  # the name of the class
     content: ClassVar[tuple[str, ...]] = ()
     # as declared
     name: str
@@ -120,7 +119,7 @@ class Model(Mapping[str, Equation]):
     def __init_subclass__(cls) -> None:
         """Take the arguments by name as a kind's parts; a transform is its equation."""
         parts = [item.name for item in inspect.signature(cls.__init__).parameters.values() if item.kind is item.KEYWORD_ONLY]
-        cls.content = ("name", "equations", *(part for part in parts if part != "transform"))
+        cls.kind, cls.content = cls.__name__, ("name", "equations", *(part for part in parts if part != "transform"))
 
     def _declare(self, name: Any, eqs: Any, given: Mapping[str, Any]) -> None:
         """Fill a new model: every part is brought to its stored form, then the names are collected."""
@@ -128,12 +127,8 @@ class Model(Mapping[str, Equation]):
         put(self, "location", user_location())
         put(self, "doc", None)
         put(self, "file", None)
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ModelError(f"{self.location}: a model's name must be a Python identifier, got {name!r}")
-        put(self, "name", name)
-        if not isinstance(eqs, Iterable):
-            raise ModelError(f"{self.location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
-        put(self, "equations", self._checked(tuple(eqs)))
+        put(self, "name", _identifier(name, self.location))
+        put(self, "equations", self._checked(eqs, self.location))
         put(self, "observable_latex", Table(_latex_of(given.get("observables"), self.location)))
         for field in sorted(self.content[2:], key=lambda part: part != "start"):  # which other parts are read by
             _shaped(field, given[field], self.location)
@@ -143,7 +138,10 @@ class Model(Mapping[str, Equation]):
             put(self, field, part)
         put(self, "_named", self._collect_names())
 
-    def _checked(self, equations: tuple[Any, ...]) -> tuple[Equation, ...]:
+    def _checked(self, equations: Any, location: Location | None) -> tuple[Equation, ...]:
+        if not isinstance(equations, Iterable):
+            raise ModelError(f"{location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {equations!r}")
+        equations = tuple(equations)
         seen: dict[str, Equation] = {}
         for equation in equations:
             if isinstance(equation, Relational):
@@ -258,6 +256,11 @@ class Model(Mapping[str, Equation]):
     def time_symbols(self) -> tuple[Time, ...]:
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Time))
 
+    @property
+    def label(self) -> str:
+        """``model `name` (file.py:12)``, as error messages name it."""
+        return f"{'flow' if self.kind == 'Flow' else 'model'} `{self.name}` ({self.location})"
+
     # --- derived models
     def place(self, part: str, name: str) -> Location | None:
         """Return where an entry of one of its tables, such as ``defaults``, was written."""
@@ -286,13 +289,10 @@ class Model(Mapping[str, Equation]):
             raise ModelError(
                 f"{location}: a {self.kind} has no part `{unknown[0]}`{did_you_mean(unknown[0], ['eqs', *self.content])}"
             )
-        if not isinstance(eqs, Iterable):
-            raise ModelError(f"{location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
-        if name is not None and not isinstance(name, str):
-            raise ModelError(f"{location}: a model's name must be a Python identifier, got {name!r}")
+        own = self.name if name is None else _identifier(name, location)
         for field, value in changes.items():
             _shaped(field, value, location)
-        fresh = self._checked(tuple(eqs))
+        fresh = self._checked(eqs, location)
         normal = {key: self._normalise(key, value) for key, value in changes.items()}
         mine, theirs = self._bind_by_name(fresh, normal)
         content = {field: transform(getattr(self, field), mapper(mine)) for field in self.content}
@@ -307,9 +307,7 @@ class Model(Mapping[str, Equation]):
                 merged = {**content[key], **value}
                 value = Table((k, v) for k, v in merged.items() if v is not None)
             content[key] = value
-        content["name"] = name or self.name
-        if not content["name"].isidentifier():
-            raise ModelError(f"{location}: a model's name must be a Python identifier, got {name!r}")
+        content["name"] = own
         latex = {**self.observable_latex, **_latex_of(changes.get("observables"), location)}
         return self._with(**content, location=location, observable_latex=Table(latex))
 
@@ -365,11 +363,8 @@ class Model(Mapping[str, Equation]):
 
     # --- display
     def show(self) -> Any:
-        """Return the equations for display: LaTeX in Jupyter, text elsewhere; as a statement of its own it prints them."""
-        shown = later("show")(self)
-        if is_statement(sys._getframe(1)):
-            print(shown)
-        return shown
+        """Return the equations for display: LaTeX in a notebook, text at a prompt; in a script, ``print(model.show())``."""
+        return later("show")(self)
 
     def _repr_latex_(self) -> str:
         return str(self.show()._repr_latex_())
@@ -398,6 +393,12 @@ def _shaped(field: str, value: Any, location: Location | None) -> None:
         raise ModelError(f"{location}: {field}= takes a list, [...]; got {value!r}")
     if field in ("flow", "cite") and not (isinstance(value, str | None) or (field == "flow" and isinstance(value, Model))):
         raise ModelError(f"{location}: {field}= takes a name, a text; got {value!r}")
+
+
+def _identifier(name: Any, location: Location | None) -> str:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ModelError(f"{location}: a model's name must be a Python identifier, got {name!r}")
+    return name
 
 
 def mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:

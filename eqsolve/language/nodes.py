@@ -291,7 +291,8 @@ class InverseValue(Node):
         )
 
 
-# --- Proximal operators derived from a convex penalty: in closed form where the equation is linear, else implicitly.
+# --- Proximal operators derived from a convex penalty: in closed form where the equation is linear,
+# else implicitly.
 def proximal(penalty: Any, variable: Any, observation: Any, threshold: Any) -> tuple[Expr, Expr]:
     """Return η(x; t) = argmin_y ½(y − x)² + t J(y), and its derivative η' along x.
 

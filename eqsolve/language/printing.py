@@ -22,8 +22,6 @@ from eqsolve.language.system import System
 # --- What is made once for a model and kept, by identity: comparing models is symbolic work.
 M = TypeVar("M")
 T = TypeVar("T")
-
-
 _KEPT: dict[str, dict[int, tuple[Any, Any]]] = {}
 
 
@@ -159,7 +157,8 @@ class TextPrinter(_Written, StrPrinter):
 
 
 class _Latex(_Written, LatexPrinter):
-    # A symbol needs no brackets. sympy goes by the class's name, and takes a flow's Gradient for its vector operator.
+    # A symbol needs no brackets. sympy goes by the class's name, and takes a flow's Gradient for
+    # its vector operator.
     def parenthesize(self, item: Any, level: int, is_neg: bool = False, strict: bool = False) -> str:
         if isinstance(item, Named):
             return str(self._print(item))
@@ -244,11 +243,11 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     equations = [equation.changed(shorten) for equation in model.equations]
     variables = getattr(model, "variables", {})
     said = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
+    drawn: list[Line] = [(item, "~", item.law) for item in model.randoms if item.law is not None]
     where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in said.items()]
     if isinstance(model, System):
-        drives = [(key, "~", law) for key, law in model.laws.items()]
-        constants = [(item, "~", item.law) for item in model.randoms if item.law is not None and item not in model.laws]
-        sections.append(("where", drives + constants))
+        drives: list[Line] = [(key, "~", law) for key, law in model.laws.items()]
+        sections.append(("where", drives + [line for line in drawn if line[0] not in model.laws]))
         begin = [
             (key(model.start) if not isinstance(key, Expr) else key, "~" if not isinstance(value, Expr) else "=", value)
             for key, value in model.init.items()
@@ -263,9 +262,7 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         sections.append(("exact change of variables", [(key, "=", value) for key, value in model.substitute.items()]))
         sections.append(("closed form", list(_closed(model))))
     elif isinstance(model, FixedPoint):
-        sections.append(("where", where))
-        sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
-        sections.append(("closed form", list(_closed(model))))
+        sections += [("where", where), ("law", drawn), ("closed form", list(_closed(model)))]
     elif isinstance(model, Cases):
         sections.append(("cases", [(name, "if", condition) for condition, name in model.cases]))
     elif isinstance(model, Singularity):
@@ -286,8 +283,7 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
             for item, value in model.state.items()
         ]
         sections.append(("start", begin))
-        noises = [(key, "~", law) for key, law in model.laws.items()]
-        sections.append(("law", noises + [(item, "~", item.law) for item in model.randoms if item.law is not None]))
+        sections.append(("law", [*((key, "~", law) for key, law in model.laws.items()), *drawn]))
     sections.append(("observables", [(name, "=", shorten(value)) for name, value in model.observables.items()]))
     sections.append(("conditions", [(item.lhs, item.rel_op, item.rhs) for item in model.conditions]))
     sections.append(("defaults", [(key, "=", value) for key, value in defaults.items()]))

@@ -1,7 +1,6 @@
 """Where a piece of a model was written, and in which order its terms stand there."""
 
 import ast
-import dis
 import functools
 import linecache
 import sys
@@ -53,12 +52,6 @@ def user_frame() -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
-
-
-def is_statement(frame: FrameType) -> bool:
-    """Whether the value of the call that a frame is in goes nowhere: a statement of its own."""
-    later = (item.opname for item in dis.get_instructions(frame.f_code) if item.offset > frame.f_lasti)
-    return next(later, "") == "POP_TOP"
 
 
 def user_location() -> Location | None:

@@ -82,6 +82,11 @@ class Named(Symbol):
     extra: tuple[Any, ...]
     latex_name: str
 
+    def __init_subclass__(cls, kind: str = "") -> None:
+        """Name a kind of symbol in messages: by its class unless given."""
+        super().__init_subclass__()
+        cls.kind_name = kind or cls.__name__.lower()
+
     def __new__(cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (), **assumptions: bool) -> Named:
         check_name(name, cls.kind_name)
         for word in assumptions:
@@ -110,7 +115,8 @@ class Named(Symbol):
         return self.latex_name
 
 
-# What symbols mean, by their file: no part of what they are, so that equal symbols may mean something else elsewhere.
+# What symbols mean, by their file: no part of what they are, so that equal symbols may mean
+# something else elsewhere.
 MEANINGS: dict[str, dict[Named, str]] = {}
 _INHERITED: set[tuple[str, str]] = set()
 
@@ -135,8 +141,6 @@ def meanings(file: str | None) -> Mapping[Named, str]:
 class Time(Named):
     """A time variable."""
 
-    kind_name = "time"
-
 
 class Bounded(Named):
     """A number in an interval (``extra`` holds its lower and its upper bound, if declared)."""
@@ -149,17 +153,13 @@ class Bounded(Named):
 class Parameter(Bounded):
     """A number the user sets when solving, with its domain (the third of ``extra`` is the default)."""
 
-    kind_name = "parameter"
-
     @property
     def default(self) -> Expr | None:
         return self.extra[2] if self.extra else None
 
 
-class Random(Named):
+class Random(Named, kind="random variable"):
     """A random constant; ``law`` is its declared law, or None when the model that uses it supplies one."""
-
-    kind_name = "random variable"
 
     @property
     def law(self) -> Basic | None:
@@ -173,31 +173,21 @@ class Random(Named):
 class Unknown(Bounded):
     """A scalar unknown of a fixed point or of a transform equation."""
 
-    kind_name = "unknown"
 
-
-class Plain(Named):
+class Plain(Named, kind="symbol"):
     """A bound variable, such as the ``y`` of ``Inverse(f(y), y)``."""
-
-    kind_name = "symbol"
 
 
 class State(Named):
     """One component of the microscopic state θ of a flow."""
 
-    kind_name = "state"
-
 
 class Field(Named):
     """One field f = X w(θ) of a flow."""
 
-    kind_name = "field"
-
 
 class Gradient(Named):
     """One gradient g = Xᵀℓ/δ of a flow."""
-
-    kind_name = "gradient"
 
 
 DRAWN = (Random, State, Field, Gradient)
@@ -214,6 +204,10 @@ class Head(Atom):
     kind_name: ClassVar[str] = "function"
     name: str
     latex_name: str
+
+    def __init_subclass__(cls, kind: str = "") -> None:
+        super().__init_subclass__()
+        cls.kind_name = kind or cls.__name__.lower()
 
     def __new__(cls, name: str, latex: str | None = None) -> Head:
         check_name(name, cls.kind_name)
@@ -269,27 +263,21 @@ class Head(Atom):
 class Process(Head):
     """A stochastic process x(t)."""
 
-    kind_name = "process"
 
-
-class Function(Head):
+class Function(Head, kind="one-time function"):
     """A deterministic function of one time."""
-
-    kind_name = "one-time function"
 
 
 class Correlation(Head):
     """A symmetric function of two times, C(t, t') = C(t', t)."""
 
     arity = 2
-    kind_name = "correlation"
 
 
 class Response(Head):
     """A causal function of two times, R(t, t') = 0 for t < t'."""
 
     arity = 2
-    kind_name = "response"
 
 
 def part(place: int, inner: int | None = None) -> Any:

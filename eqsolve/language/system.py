@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from sympy import Basic, Expr, Tuple
 
@@ -63,7 +63,6 @@ class System(Model):
         Citation key.
     """
 
-    kind: ClassVar[str] = "System"
     laws: Table
     init: Table
     constraints: Table

@@ -55,12 +55,6 @@ def _coefficients(polynomial: Any) -> list[int]:
     return [] if polynomial.is_zero else [int(value) for value in reversed(polynomial.all_coeffs())]
 
 
-def _as_integers(rows: Sequence[Sequence[Fraction]]) -> list[list[int]]:
-    """Return polynomials times one common number that makes all their coefficients whole."""
-    below = math.lcm(*(value.denominator for row in rows for value in row))
-    return [_coefficients(_poly([int(value * below) for value in row])) for row in rows]
-
-
 def _critical_polynomial(table: list[list[int]]) -> Any:
     """Return the resultant of P and dP/dR in p: it vanishes where two roots R(p) meet, and where one diverges."""
     if len(table) == 2:
@@ -130,7 +124,9 @@ class Sheets:
     """
 
     def __init__(self, rows: Sequence[Sequence[Fraction]]) -> None:
-        table = _as_integers(rows)
+        # polynomials times one common number that makes all their coefficients whole
+        below = math.lcm(*(value.denominator for row in rows for value in row))
+        table = [_coefficients(_poly([int(value * below) for value in row])) for row in rows]
         while table and not table[-1]:
             table.pop()
         while table and not table[0]:  # R = 0 is no transform
@@ -216,7 +212,8 @@ class Sheets:
         here = np.sort(near.real[np.abs(near.imag) <= 10 * CONTROLS.enough * np.abs(near)])
         if len(here) != len(made):
             raise Lost("sheets that are nearly real")
-        # no two sheets meet on the axis between the two points, so that the order of the real ones is the same
+        # no two sheets meet on the axis between the two points, so that the order of the real ones
+        # is the same
         meant = [(power, factor, complex(R)) for R, (_, power, factor) in zip(here, sorted(made), strict=True) if power <= 0]
         if start is not None:
             away = [abs((factor if power == 0 else 0.0) - start) for power, factor, _ in meant]

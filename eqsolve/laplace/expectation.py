@@ -51,20 +51,21 @@ def density_parts(law: NumericLaw, digits: int | None = None) -> list[DensityPar
     reach = 40 if digits is None else int(2.2 * digits**0.5 * 2) + 10
     match law:
         case NormalLaw():
-            return [_gaussian(law.mean, law.variance, reach)] if law.variance != 0 else []
+            mean, width = law.mean, law.variance**0.5
+            made = DensityPart(
+                1, lambda y, lib: mean + width * y, lambda y, lib: lib.exp(-(y**2) / 2) / lib.sqrt(2 * lib.pi), -reach, reach
+            )
+            return [made] if law.variance != 0 else []
         case UniformLaw():
-            width = law.high - law.low
-            return [DensityPart(1, lambda y, lib: y, lambda y, lib: 1 / width + 0 * y, law.low, law.high, (law.low, law.high))]
+            ends, span = (law.low, law.high), law.high - law.low
+            return [DensityPart(1, lambda y, lib: y, lambda y, lib: 1 / span + 0 * y, *ends, ends)]
         case LaplaceLaw():
             scale = law.scale
             wide = scale * (40 if digits is None else 3 * digits)
-            below = DensityPart(
-                0.5, lambda y, lib: y, lambda y, lib: lib.exp(y / scale) / scale, -wide, 0 * wide, (-np.inf, 0.0)
-            )
-            above = DensityPart(
-                0.5, lambda y, lib: y, lambda y, lib: lib.exp(-y / scale) / scale, 0 * wide, wide, (0.0, np.inf)
-            )
-            return [below, above]
+            sides = ((-wide, 0 * wide, (-np.inf, 0.0)), (0 * wide, wide, (0.0, np.inf)))
+            return [
+                DensityPart(0.5, lambda y, lib: y, lambda y, lib: lib.exp(-abs(y) / scale) / scale, *side) for side in sides
+            ]
         case StudentTLaw():
             return [_student(law.freedom, (40 if digits is None else 3 * digits) / law.freedom + 2)]
         case MarchenkoPasturLaw():
@@ -79,13 +80,6 @@ def density_parts(law: NumericLaw, digits: int | None = None) -> list[DensityPar
     if law.has_density:
         raise UsageError(f"the law {law} has a density that the singularity search does not know how to integrate")
     return []
-
-
-def _gaussian(mean: Any, variance: Any, reach: int) -> DensityPart:
-    width = variance**0.5
-    return DensityPart(
-        1, lambda y, lib: mean + width * y, lambda y, lib: lib.exp(-(y**2) / 2) / lib.sqrt(2 * lib.pi), -reach, reach
-    )
 
 
 def _student(freedom: Any, top: Any) -> DensityPart:
@@ -381,7 +375,12 @@ def _resolved(
 ) -> tuple[Array, Array, Array]:
     found, corners = [], []
     parts = density_parts(law.numeric(), digits)
-    precise: list[Any] = [None] * len(parts) if digits is None else _precise_parts(law, digits)
+    precise: list[Any] = [None] * len(parts)
+    if digits is not None:
+        import mpmath
+
+        with mpmath.workdps(digits + 15):
+            precise = density_parts(law.numeric(digits + 15), digits)
     for part, twin in zip(parts, precise, strict=True):
 
         def integrands(y: Array, part: DensityPart = part) -> Array:
@@ -400,13 +399,6 @@ def _resolved(
         else:
             found.append(precise_rule_of(twin, edges, digits))
     return (*functools.reduce(_join, found), np.concatenate(corners))
-
-
-def _precise_parts(law: HasLaw, digits: int) -> list[DensityPart]:
-    import mpmath
-
-    with mpmath.workdps(digits + 15):
-        return density_parts(law.numeric(digits + 15), digits)
 
 
 def as_source(laws: Any, names: tuple[str, ...] = ()) -> Source:

@@ -331,11 +331,16 @@ class _PlaneSearch:
             if self._take_poles(circles.modes[k], complex(centres[k]), float(radii[k])):
                 left.append(batch[k : k + 1])
             elif sides[k] <= self._smallest(centres[k]):
-                self._take_rest(complex(centres[k]), float(sides[k]))
+                centre, side = complex(centres[k]), float(sides[k])  # known by its place alone
+                if not any(abs(centre - at) <= 10 * side for at, *_ in self.branches):
+                    place = complex(centre.real) if abs(centre.imag) <= side else centre
+                    self.branches.append((place, side, 1e3 * side))
             else:
                 if sides[k] < 0.3 * self.scale:
                     self._take_branch(complex(centres[k]), float(sides[k]))
-                left.append(_quarters(batch[k]))
+                x, y, side = batch[k]
+                half = side / 2
+                left.append(np.array([(x + i * half, y + j * half, half) for i in (1, 0) for j in (0, 1)]))
         return np.concatenate(left) if left else batch[:0]
 
     def _take_poles(self, modes: Array, centre: complex, radius: float) -> bool:
@@ -385,12 +390,6 @@ class _PlaneSearch:
         others += [2 * at.imag] if at.imag > 0 else []
         return 1e-2 * min([side, *others])
 
-    def _take_rest(self, centre: complex, side: float) -> None:
-        """Take note of a singularity of which nothing is known but its place."""
-        if not any(abs(centre - at) <= 10 * side for at, *_ in self.branches):
-            at = complex(centre.real) if abs(centre.imag) <= side else centre
-            self.branches.append((at, side, 1e3 * side))
-
     def _candidates(self) -> list[Candidate]:
         made = []
         words = "{} around it shows it, and the squares to its right, each with a circle around it, hold none"
@@ -418,9 +417,3 @@ class _PlaneSearch:
                 factor.real if real and factor is not None else factor, error, words.format("a way"),
             ))  # fmt: skip
         return made
-
-
-def _quarters(cell: Array) -> Array:
-    x, y, side = cell
-    half = side / 2
-    return np.array([(x + i * half, y + j * half, half) for i in (1, 0) for j in (0, 1)])

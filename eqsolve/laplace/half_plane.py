@@ -224,29 +224,19 @@ def _examine(
     centre = (mesh.columns[j] + mesh.columns[j + 1]) / 2 + 0.5j * (mesh.rows[k] + mesh.rows[k + 1])
     for a, b in ((j, k), (j, k + 1), (j + 1, k), (j + 1, k + 1)):
         R, p = complex(mesh.R[a, b]), complex(mesh.columns[a] + 1j * mesh.rows[b])
-        for kind, answer in (("branch point", _branch(prepared, R, p)), ("pole", _pole(prepared, R, p))):
-            if answer is None:
-                continue
-            value, at = answer
+        answers, made, d = [], fold_newton(prepared, R, p), prepared(R, p)
+        if made is not None and abs(made[0]) <= abs(R) / CONTROLS.enough:  # else towards a pole
+            answers.append(("branch point", complex(made[0]), complex(made[1])))
+        limit = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None  # 1/R = 0
+        if limit is not None and limit[1] <= CONTROLS.close * abs(limit[0]):
+            answers.append(("pole", complex(np.inf), complex(limit[0])))
+        for kind, value, at in answers:
             near = abs(at.real - centre.real) <= 1.01 * width and abs(at.imag - centre.imag) <= 1.01 * height
             if not near or not 1e-9 * (abs(at) + height) < at.imag <= mesh.rows[-1] or at.real < left:
                 continue
             known = any(abs(at - item.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for item in found)
             if not known and _on_sheet(prepared, anchor, kind, value, at, width + height):
                 found.append(Complex(kind, value, at))
-
-
-def _branch(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex] | None:
-    made = fold_newton(prepared, R, p)
-    lost = made is None or abs(made[0]) > abs(R) / CONTROLS.enough  # on its way to a pole
-    return None if made is None or lost else (complex(made[0]), complex(made[1]))
-
-
-def _pole(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex] | None:
-    """Follow 1/R to zero."""
-    d = prepared(R, p)
-    at = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None
-    return None if at is None or at[1] > CONTROLS.close * abs(at[0]) else (complex(np.inf), complex(at[0]))
 
 
 def _on_sheet(prepared: Prepared, anchor: tuple[float, float], kind: str, R: complex, p: complex, size: float) -> bool:

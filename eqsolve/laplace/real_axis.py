@@ -187,7 +187,13 @@ def _land(
         return None if bracket is None else RealTrack(kind, R_c, p_c, scale, tuple(points), bracket)
     if kind == "zero":
         return _linear_pole(prepared, p, at, scale, points)
-    return _pole(prepared, R, p, at, scale, points)
+    # the point where 1/R vanishes, once the curve is on its way there
+    if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
+        return None
+    made = pole_limit(prepared, R, p, at)
+    if made is None or made[1] > 0.1 * CONTROLS.close * max(1e-2 * scale, abs(made[0])) or made[0] > p:
+        return None
+    return RealTrack("pole", np.inf, float(made[0]), scale, tuple(points), None)
 
 
 def _opening(prepared: Prepared, R: float, p: float, offset: float) -> float:
@@ -207,26 +213,11 @@ def _linear_pole(prepared: Prepared, p: float, at: float, scale: float, points: 
     if not np.isfinite(coefficient(left)) or np.sign(coefficient(left)) == np.sign(coefficient(p)):
         return None
     root = float(brentq(coefficient, left, p, xtol=1e-300, rtol=9e-16))
-    if abs(float(prepared(0.0, root).h)) <= 0.1 * CONTROLS.close * abs(float(prepared(0.0, p).h)) or _jumps(prepared, root, p):
+    if abs(float(prepared(0.0, root).h)) <= 0.1 * CONTROLS.close * abs(float(prepared(0.0, p).h)):
+        return None
+    if abs(coefficient(root + 1e-9 * (p - root))) > abs(coefficient(p)):  # a pole of a(p), no zero
         return None
     return RealTrack("pole", np.inf, root, scale, tuple(points), (coefficient(left), coefficient(p)))
-
-
-def _jumps(prepared: Prepared, root: float, p: float) -> bool:
-    """Whether a sign change is a pole of a(p) itself and no zero."""
-    return abs(float(prepared(0.0, root + 1e-9 * (p - root)).h_R)) > abs(float(prepared(0.0, p).h_R))
-
-
-def _pole(
-    prepared: Prepared, R: float, p: float, at: float, scale: float, points: list[tuple[float, float]]
-) -> RealTrack | None:
-    """Return the point where 1/R vanishes, once the curve is on its way there."""
-    if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
-        return None
-    made = pole_limit(prepared, R, p, at)
-    if made is None or made[1] > 0.1 * CONTROLS.close * max(1e-2 * scale, abs(made[0])) or made[0] > p:
-        return None
-    return RealTrack("pole", np.inf, float(made[0]), scale, tuple(points), None)
 
 
 def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float, float] | None) -> RealTrack:

@@ -194,7 +194,13 @@ def _find_explicit(prepared: Prepared, region: tuple[float, float] | None, start
 def _answer(prepared: Prepared, found: Found, precision: int | None, certify: bool) -> SingularPoint:
     """Return the rightmost of some candidates, with those of equal real part."""
     if not found.candidates:
-        raise SolverError(_nothing(found.region, certify))
+        box = found.region
+        where = f"Re p ≥ {box.low:.6g}" + (f", |Im p| ≤ {box.height:.6g}" if certify else " on the real axis")
+        raise SolverError(
+            f"the transform has no singularity in the searched region {where}: it may be entire (a decay faster than any "
+            "exponential), or its singularities lie further left or higher; look there by region=(LOW, HEIGHT), on the "
+            "command line --region LOW,HEIGHT: Re p ≥ LOW, |Im p| ≤ HEIGHT"
+        )
     best_real = max(complex(item.p).real for item in found.candidates)
     tolerance = 1e-9 * max(abs(best_real), 1e-3 * found.scale)
     candidates = sorted(
@@ -219,20 +225,16 @@ def _for_survey(prepared: Prepared, track: RealTrack) -> Prepared:
     return quick if made is not None and abs(made[1] - track.p) <= 1e-3 * abs(track.p) else prepared
 
 
-def _nothing(box: Region, certify: bool) -> str:
-    where = f"Re p ≥ {box.low:.6g}" + (f", |Im p| ≤ {box.height:.6g}" if certify else " on the real axis")
-    return (
-        f"the transform has no singularity in the searched region {where}: it may be entire (a decay faster than any "
-        "exponential), or its singularities lie further left or higher; look there by region=(LOW, HEIGHT), on the command "
-        "line --region LOW,HEIGHT: Re p ≥ LOW, |Im p| ≤ HEIGHT"
-    )
-
-
 # --- Candidates: where a singularity is, of which kind, the decay it means, and how it is known.
 def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     if track.kind == "branch point":
-        side = np.sign(track.points[-1][0] - track.R)
-        return branch_candidate(prepared, track.R, track.p, float(side), _bracket_words(track))
+        assert track.bracket is not None
+        side, (before, behind) = np.sign(track.points[-1][0] - track.R), track.bracket
+        words = (
+            f"followed along the real axis from p = {track.points[0][1]:.3g} in {len(track.points)} steps; "
+            f"dh/dR is {before:.2g} before it and {behind:.2g} behind it"
+        )
+        return branch_candidate(prepared, track.R, track.p, float(side), words)
     if track.kind == "pole":
         words = f"1/R vanishes there, followed from p = {track.points[0][1]:.3g} along the real axis"
         if track.bracket is not None:
@@ -244,15 +246,6 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
         track.p, track.R, "edge", None, None, error,
         "a random denominator of the transform vanishes at the end of the law's support",
     )  # fmt: skip
-
-
-def _bracket_words(track: RealTrack) -> str:
-    assert track.bracket is not None
-    before, behind = track.bracket
-    return (
-        f"followed along the real axis from p = {track.points[0][1]:.3g} in {len(track.points)} steps; "
-        f"dh/dR is {before:.2g} before it and {behind:.2g} behind it"
-    )
 
 
 def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> Candidate:

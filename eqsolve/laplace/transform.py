@@ -98,7 +98,12 @@ class Rules:
             start = known.get(inner.head, inner.xreplace({self.time: self.start}))
             return self.variable * self._value(inner) - start
         if isinstance(expr, Int):
-            return self._integral(expr)
+            if self.time not in expr.high.free_symbols | expr.low.free_symbols:  # over another time
+                return Int(self(expand(expr.integrand)), (expr.variable, expr.low, expr.high))
+            if expr.low != self.start or expr.high != self.time:
+                of = " of a stationary function" if self._is_stationary else ""
+                raise self.refuse(expr, f"an integral from {self.start} to {self.time} is expected{of}")
+            return Add(*(self._convolution(term, expr.variable) for term in _terms(expr.integrand)))
         if expr.is_Mul:
             return self._product(expr)
         if expr.is_Add or (expr.is_Pow and expand(expr) != expr):
@@ -163,14 +168,6 @@ class Rules:
             return self(opened)
         raise self.refuse(expr, "it is not linear in the unknown functions; linearise it first")
 
-    def _integral(self, node: Int) -> Expr:
-        if self.time not in node.high.free_symbols | node.low.free_symbols:  # over another time
-            return Int(self(expand(node.integrand)), (node.variable, node.low, node.high))
-        if node.low != self.start or node.high != self.time:
-            of = " of a stationary function" if self._is_stationary else ""
-            raise self.refuse(node, f"an integral from {self.start} to {self.time} is expected{of}")
-        return Add(*(self._convolution(term, node.variable) for term in _terms(node.integrand)))
-
     def _convolution(self, term: Expr, variable: Time) -> Expr:
         """Return the transform of ∫ term ds, where term is a kernel of (t, s) times a function of s."""
         rest, kernel = term.as_independent(self.time, as_Add=False)
@@ -199,7 +196,8 @@ class Rules:
         return made
 
 
-# --- A linearised stationary `System` turned into its transform equations, and those into one closed equation.
+# --- A linearised stationary `System` turned into its transform equations, and those into one
+# closed equation.
 @dataclass(frozen=True)
 class TransformedSystem:
     """The Laplace transforms of a system's equations."""

@@ -20,11 +20,15 @@ from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.growing import Factor
 from eqsolve.numerics.integrators import integrator
 
-# --- The noises of a flow at finite size: one value for every sample or coordinate, drawn as time goes on.
+# --- The noises of a flow at finite size: one value for every sample or coordinate, drawn as time
+# goes on.
 #
-# In discrete time with steps of length h, white noise of strength S is held during a step with the variance S/h, so that it
-# moves a coordinate by a normal of variance S h; what is resampled is drawn at every step; telegraph signals and Gaussian
-# processes have their exact laws at the times of the steps. A run can be begun again, with the same noise.
+# In discrete time with steps of length h, white noise of strength S is held during a step with the
+# variance S/h, so that it
+# moves a coordinate by a normal of variance S h; what is resampled is drawn at every step;
+# telegraph signals and Gaussian
+# processes have their exact laws at the times of the steps. A run can be begun again, with the same
+# noise.
 _LONGEST = 3000  # times at which a Gaussian process is drawn, at most: the factor of its covariance is held
 
 
@@ -138,7 +142,8 @@ class Noises:
         self.now[item] = float(mean(time)[0]) + row @ np.array(past.coordinates)
 
 
-# --- A flow with its parameters bound, as array functions: drift, observables, and products with its Jacobian.
+# --- A flow with its parameters bound, as array functions: drift, observables, and products with
+# its Jacobian.
 Function = Callable[..., list[Any]]
 
 
@@ -365,7 +370,8 @@ class FlowSample:
         return made | {item.name: get(array) for item, array in constants}
 
 
-# --- Running one sample through time: an adaptive Runge–Kutta pair, short steps where there is noise, or gradient descent.
+# --- Running one sample through time: an adaptive Runge–Kutta pair, short steps where there is
+# noise, or gradient descent.
 Report = Callable[[float], None]
 _SHARE = 0.05  # of the shortest time of relaxation, one step of a flow with noise
 

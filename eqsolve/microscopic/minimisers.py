@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Abs, Expr, S, sign
+from sympy import Abs, S, sign
 
 from eqsolve.arguments import checked, whole
 from eqsolve.compile.fixed_point import FixedPointPlan
@@ -188,7 +188,17 @@ def minimise(binding: Binding, X: Array, y: Array, *, tolerance: float = 1e-10) 
         return _elastic(X, y, float(kink) * strength / d, bend / d, tolerance)
     if J.has(Abs, sign):
         raise UsageError(f"no minimiser for the penalty {J}: expected a|w| + bw²/2, or a smooth convex function")
-    return _smooth(J, w, strength, ratio, X, y)
+    from scipy.optimize import minimize
+
+    value, slope = (lower([expr], [w]) for expr in (J, J.diff(w)))
+
+    def objective(weights: Array) -> tuple[float, Array]:
+        gap = X @ weights - y
+        total = gap @ gap / (2 * ratio) + strength * np.sum(value(weights)[0])
+        return float(total), X.T @ gap / ratio + strength * np.broadcast_to(slope(weights)[0], weights.shape)
+
+    how = {"maxiter": 20_000, "ftol": 1e-16, "gtol": 1e-10}
+    return np.asarray(minimize(objective, np.zeros(d), jac=True, method="L-BFGS-B", options=how).x)
 
 
 def least_squares(X: Array, y: Array) -> Array:
@@ -230,22 +240,6 @@ def _elastic(X: Array, y: Array, absolute: float, square: float, tolerance: floa
             return exact
         force = pull - hessian @ weights  # without what rounding has gathered
     raise SolverError(f"the lasso at n = {n}, d = {d} was not reached in {_ROUNDS * _SWEEPS} sweeps of coordinate descent")
-
-
-def _smooth(J: Expr, w: Any, strength: float, ratio: float, X: Array, y: Array) -> Array:
-    from scipy.optimize import minimize
-
-    value, slope = (lower([expr], [w]) for expr in (J, J.diff(w)))
-
-    def objective(weights: Array) -> tuple[float, Array]:
-        gap = X @ weights - y
-        total = gap @ gap / (2 * ratio) + strength * np.sum(value(weights)[0])
-        return float(total), X.T @ gap / ratio + strength * np.broadcast_to(slope(weights)[0], weights.shape)
-
-    found = minimize(
-        objective, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 20_000, "ftol": 1e-16, "gtol": 1e-10}
-    )
-    return np.asarray(found.x)
 
 
 def _dual(binding: Binding, spec: Minimiser) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:

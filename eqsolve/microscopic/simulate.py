@@ -18,7 +18,7 @@ from sympy import Expr
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, whole
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.language.binding import Binding, bind
+from eqsolve.language.binding import bind
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
@@ -125,25 +125,13 @@ logger = logging.getLogger("eqsolve")
     params=table,
 )  # fmt: skip
 def simulate(
-    flow: Flow,
-    *,
-    d: int | None = None,
-    t_max: float | None = None,
-    at: float | Iterable[float] | None = None,
-    seed: int | None = None,
-    seeds: int = 1,
-    data: Any = "gaussian",
-    constants: str = "sampled",
-    step: float | None = None,
-    rtol: float = 1e-6,
-    keep: bool = False,
-    device: str = "cpu",
-    workers: int | None = None,
-    executor: Executor | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Simulation:
+    flow: Flow, *, d: int | None = None, t_max: float | None = None,
+    at: float | Iterable[float] | None = None, seed: int | None = None, seeds: int = 1,
+    data: Any = "gaussian", constants: str = "sampled", step: float | None = None, rtol: float = 1e-6,
+    keep: bool = False, device: str = "cpu", workers: int | None = None,
+    executor: Executor | None = None, progress: Any = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Simulation:  # fmt: skip
     """Run a flow at finite size; ``Flow.simulate`` says what the parameters are."""
     from eqsolve.passes.check.check import check, refuse_words
     from eqsolve.passes.flow.substitution import change_states
@@ -167,8 +155,9 @@ def simulate(
         n = round(ideal)
         if n < 1:
             raise UsageError(f"n = {flow.ratio} d = {ideal:g} leaves no sample; take a larger d")
-    if seed is None:
-        seed = _own_seed(binding.settings())
+    if seed is None:  # one that belongs to these values
+        described = json.dumps(sorted((name, str(value)) for name, value in binding.settings().items()))
+        seed = int.from_bytes(hashlib.sha256(described.encode()).digest()[:4], "big")
     if not 1e-13 <= rtol < 1:
         raise UsageError(f"rtol= takes a number from 1e-13 to 1, got {rtol:g}")
     if constants == "balanced" and not isinstance(features.law, Normal):
@@ -210,12 +199,6 @@ def simulate(
         binding.settings(), features.label, step, seed, tuple(o.snapshots for o in outcomes) if keep else (), notes, stats,
         latex,
     )  # fmt: skip
-
-
-def _own_seed(settings: Mapping[str, Any]) -> int:
-    """Return the seed that belongs to values of parameters and laws."""
-    described = json.dumps(sorted((name, str(value)) for name, value in settings.items()))
-    return int.from_bytes(hashlib.sha256(described.encode()).digest()[:4], "big")
 
 
 def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, Any]) -> tuple[int | None, int, dict[str, Any]]:
@@ -362,7 +345,11 @@ class _Runner:
         self.__dict__.update({**content, "lowered": lower_flow(content["lowered"])})
 
     def __call__(self, index: int) -> _Outcome:
-        sample = self._balanced(index) if self.constants == "balanced" else self._drawn(index)
+        if self.constants == "balanced":
+            sample = self._balanced(index)
+        else:
+            given = self.n, self.d, self.seed, index, self.constants, self.backend, self.threads
+            sample = draw_sample(self.lowered, self.features, *given)
         speed = 0.0 if self.step is None else fastest(sample, 0.0, sample.start.ravel())
         states = self._follow(sample, self.times, self.rtol, functools.partial(self.progress.report, index))
         diverged, values, snapshots = np.inf, [], []
@@ -382,11 +369,6 @@ class _Runner:
         if sample.noises is not None:
             return wander(sample, times, fastest(sample, 0.0, sample.start.ravel()), report)
         return flow_through(sample, times, rtol, report)
-
-    def _drawn(self, index: int) -> FlowSample:
-        return draw_sample(
-            self.lowered, self.features, self.n, self.d, self.seed, index, self.constants, self.backend, self.threads
-        )
 
     def _balanced(self, index: int) -> FlowSample:
         last = float(self.times[-1])
@@ -449,18 +431,14 @@ def _constants(
         if isinstance(given, Law):
             start[place] = draw_law(lowered.binding.apply(given).numeric(), d, for_start, how, on_coordinates)
         else:
-            start[place] = _start(lowered.binding, given, values, item.name)
+            start[place] = lower([lowered.binding.apply(given)], list(values))(*values.values())[0]
+            if not np.isfinite(start[place]).all():
+                raise SolverError(f"the start of `{item.name}` is not finite for these parameters")
     return values, start
 
 
-def _start(binding: Binding, given: Any, values: Mapping[Any, Array], name: str) -> Any:
-    made = lower([binding.apply(given)], list(values))(*values.values())[0]
-    if not np.isfinite(made).all():
-        raise SolverError(f"the start of `{name}` is not finite for these parameters")
-    return made
-
-
-# --- Where a finite-size flow comes to rest, and how fast: long runs, and the linearised flow at their end.
+# --- Where a finite-size flow comes to rest, and how fast: long runs, and the linearised flow at
+# their end.
 _MOST = 4000.0
 """Longest run, in units of the flow's time."""
 _REST = 1e-6

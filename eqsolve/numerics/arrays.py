@@ -12,7 +12,7 @@ ROUNDING = 500 * EPSILON  # relative, of sums of hundreds of terms and of linear
 
 
 def over_neighbours(values: Array, reach: int, combine: Any) -> Array:
-    """Return a mean, or another function, of each value and so many neighbours in every direction."""
+    """Return the mean, or another function, over a window around every value."""
     for axis in range(values.ndim):
         last = values.shape[axis] - 1
         places = [np.clip(np.arange(last + 1) + k, 0, last) for k in range(-reach, reach + 1)]

@@ -6,6 +6,7 @@ asked here: making arrays, moving them, and how much memory there is. Nothing of
 """
 
 import collections
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,8 @@ from eqsolve.arguments import one_of
 from eqsolve.errors import MemoryLimitError, MissingExtraError, UsageError
 from eqsolve.numerics.arrays import Array
 
-# What the machine has.
 
-
-def memory() -> float:
+def _installed() -> float:
     """Return the machine's memory in bytes; infinity where the system does not tell."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
@@ -34,19 +34,46 @@ def memory() -> float:
         return float("inf")
 
 
+def memory() -> float:
+    """Return the bytes that are free: of the machine, and of a batch job or container (control groups)."""
+    found, nothing = [_installed()], contextlib.suppress(OSError, ValueError, StopIteration)
+    kinds = {"": ("max", "anon"), "memory": ("limit_in_bytes", "total_rss")}
+    with nothing:
+        found.append(1024 * _entry("/proc/meminfo", "MemAvailable:"))
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, kind, place = line.split(":", 2)
+            for folder in Path("/sys/fs/cgroup", kind, place[1:], "x").parents if kind in kinds else ():
+                with nothing:
+                    limit, used = kinds[kind]
+                    found.append(_entry(f"{folder}/memory.{limit}", "") - _entry(f"{folder}/memory.stat", used))
+    return min(found)
+
+
+def _entry(path: str, name: str) -> float:
+    """Return the number after a name in a file of the system."""
+    with open(path) as file:
+        return next(float(line.removeprefix(name).split()[0]) for line in file if line.startswith(name))
+
+
 def demand_memory(needed: float, what: str) -> None:
-    """Refuse what would not fit into the machine's memory, before it is asked for."""
-    if needed > 0.5 * (there := memory()):
-        told = f"about {needed / 1e9:.1f} GB of the machine's {there / 1e9:.1f} GB"
+    """Refuse what would not fit into the memory; say what needs much of it."""
+    if needed < 0.01 * _installed():
+        return
+    told, there = f"about {needed / 1e9:.1f} GB", memory()
+    if needed > 0.5 * there:
+        told += f" of the {there / 1e9:.1f} GB that are free"
         raise MemoryLimitError(f"{what} would need {told}; ask for a larger rtol or a shorter time")
+    logger.info("%s need %s", what, told)
 
 
 logger = logging.getLogger("eqsolve")
 
 DEVICES = ("cpu", "gpu", "auto")
 
-# floating-point operations above which `auto` opens the card: loading its libraries takes 0.5 to 1 s,
-# in which one core does 2e9 to 1e10 of them; and where it is open, moving arrays a tenth of a second
+# floating-point operations above which `auto` opens the card: loading its libraries takes 0.5 to 1
+# s,
+# in which one core does 2e9 to 1e10 of them; and where it is open, moving arrays a tenth of a
+# second
 _WORTH = 1e10
 _WORTH_AGAIN = _WORTH / 10
 

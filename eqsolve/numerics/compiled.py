@@ -382,31 +382,23 @@ def newton_block(
 
 
 @njit(nogil=True, cache=True)
-def _act(left, by_term, right, right_by_term, terms, target, by_target, rows, columns):
-    """target += leftᵀ right by tiles, the left factor shared by all lanes; everything is an address or a stride."""
-    i, high = 0, (rows + 5) // 6
+def _by_tiles(shared, left, by_row, by_term, right, right_by_term, terms, target, by_target, rows, columns):
+    """Add leftᵀ right, the left factor ``shared`` by all lanes; or set left right, lane by lane.
+
+    Everything is an address or a stride.
+    """
+    tallest, unit = (6, 8) if shared else (3, 64)
+    i, high = 0, (rows + tallest - 1) // tallest
     for part in range(high):
         tall = (rows - i + high - part - 1) // (high - part)
         j, many = 0, (columns + 3) // 4
         for piece in range(many):
             wide = (columns - j + many - piece - 1) // (many - piece)
-            _tile_shared(tall, wide, left + 8 * i, 1, by_term, right + 64 * j, right_by_term, terms,
-                         target + 64 * (i * by_target + j), by_target, True)  # fmt: skip
-            j += wide
-        i += tall
-
-
-@njit(nogil=True, cache=True)
-def _apply(left, by_row, right, right_by_term, terms, target, by_target, rows, columns):
-    """target = left right by tiles, lane by lane."""
-    i, high = 0, (rows + 2) // 3
-    for part in range(high):
-        tall = (rows - i + high - part - 1) // (high - part)
-        j, many = 0, (columns + 3) // 4
-        for piece in range(many):
-            wide = (columns - j + many - piece - 1) // (many - piece)
-            _tile_own(tall, wide, left + 64 * i * by_row, by_row, 1, right + 64 * j, right_by_term, terms,
-                      target + 64 * (i * by_target + j), by_target, False)  # fmt: skip
+            first, to = left + unit * i * by_row, target + 64 * (i * by_target + j)
+            if shared:
+                _tile_shared(tall, wide, first, 1, by_term, right + 64 * j, right_by_term, terms, to, by_target, True)
+            else:
+                _tile_own(tall, wide, first, by_row, 1, right + 64 * j, right_by_term, terms, to, by_target, False)
             j += wide
         i += tall
 
@@ -493,9 +485,9 @@ def mean_tangents(operators, starts, unknowns, signals, slopes, source, direct, 
                         for lane in range(8):
                             sums[i, j, lane] = value
                 if p > q:
-                    _act(operators.ctypes.data + 8 * (signals * low * stride + unknowns * top), stride,
-                         effects.ctypes.data + 64 * signals * low * widest, widest, signals * (top - low),
-                         sums.ctypes.data, widest, rows, wide)  # fmt: skip
+                    _by_tiles(True, operators.ctypes.data + 8 * (signals * low * stride + unknowns * top), 1, stride,
+                              effects.ctypes.data + 64 * signals * low * widest, widest, signals * (top - low),
+                              sums.ctypes.data, widest, rows, wide)  # fmt: skip
                 elif direct.size:
                     for i in range(rows):
                         for j in range(wide):
@@ -504,8 +496,8 @@ def mean_tangents(operators, starts, unknowns, signals, slopes, source, direct, 
                                 if weight != 0.0:
                                     for lane in range(8):
                                         sums[i, j, lane] += weight * entering[low + j, k, lane]
-                _apply(inverses.ctypes.data + 64 * p * high * high, high, sums.ctypes.data, widest, rows,
-                       tangent.ctypes.data, widest, rows, wide)  # fmt: skip
+                _by_tiles(False, inverses.ctypes.data + 64 * p * high * high, high, 1, sums.ctypes.data, widest, rows,
+                          tangent.ctypes.data, widest, rows, wide)  # fmt: skip
                 for i in range(size):
                     for k in range(signals):
                         to = effects.ctypes.data + 64 * (signals * top + k * size + i) * widest

@@ -20,7 +20,7 @@ import numpy as np
 from eqsolve.numerics.arrays import Array, tensor_rule
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.draws import draw_constants
-from eqsolve.numerics.laws import STRATA, Component, NormalLaw, NumericLaw, SplitNormalLaw
+from eqsolve.numerics.laws import STRATA, Component, NormalLaw, NumericLaw, SplitNormalLaw, hermite
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
@@ -179,14 +179,11 @@ def twist_modes(strengths: Array, seed: int) -> tuple[Array, Array]:
 @functools.lru_cache(maxsize=128)
 def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
     """Return a rule for a standard normal: Gauss–Hermite, or evenly spaced points, better where integrands bend."""
-    from scipy.special import roots_hermitenorm
-
-    if order >= _EVEN:
-        reach = np.sqrt(-2 * np.log(1e-3 * accuracy))
-        nodes = np.linspace(-reach, reach, order)
-        weights = np.exp(-(nodes**2) / 2)
-        return nodes, weights / weights.sum()
-    nodes, weights = roots_hermitenorm(order)
+    if order < _EVEN:
+        return hermite(order)
+    reach = np.sqrt(-2 * np.log(1e-3 * accuracy))
+    nodes = np.linspace(-reach, reach, order)
+    weights = np.exp(-(nodes**2) / 2)
     return nodes, weights / weights.sum()
 
 
@@ -262,7 +259,8 @@ def make_points(modes: int, layout: Layout, laws: dict[str, NumericLaw], level: 
             weights = np.full(normals.shape[1], 1 / normals.shape[1])
         case _:
             normals, weights = _sparse(modes, layout, level)
-    # a Gaussian constant with a rule of its own is one in which something jumps, as a rule at its mean
+    # a Gaussian constant with a rule of its own is one in which something jumps, as a rule at its
+    # mean
     laws = {item: SplitNormalLaw(law.mean, law.variance) if is_gaussian(law) else law for item, law in laws.items()}
     order = 2 if layout.kind == "cubic" else level.constants + (1 + level.twist % 2 if level.twist else 0)
     constants = make_paths(laws, [dict.fromkeys(laws, order)])
@@ -284,7 +282,8 @@ def is_gaussian(law: NumericLaw) -> TypeGuard[NormalLaw]:
 def _draw(modes: int, laws: dict[str, NumericLaw], level: Level) -> Points:
     """Return as many points as the level has at most, modes and constants drawn together; few atoms are all there."""
     few = {item: law for item, law in laws.items() if not law.has_density}
-    combined = make_paths(few, [{}]) if math.prod(_atoms(law) for law in few.values()) <= STRATA else None
+    counts = [len(law.table) if isinstance(law, Component) else len(law.atoms_of()) for law in few.values()]
+    combined = make_paths(few, [{}]) if math.prod(counts) <= STRATA else None
     values, mass = (combined.values, combined.weights.ravel()) if combined else ({}, np.ones(1))
     normals, _ = _sample(modes, replace(level, most=max(2, level.most // len(mass))), both=False)
     count = normals.shape[1] * len(mass)
@@ -292,10 +291,6 @@ def _draw(modes: int, laws: dict[str, NumericLaw], level: Level) -> Points:
     rng = np.random.default_rng((level.seed, 2))
     constants |= draw_constants({item: law for item, law in laws.items() if item not in constants}, count, rng)
     return Points(np.tile(normals, len(mass)), constants, np.repeat(mass, normals.shape[1]) / normals.shape[1])
-
-
-def _atoms(law: NumericLaw) -> int:
-    return len(law.table) if isinstance(law, Component) else len(law.atoms_of())
 
 
 def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:

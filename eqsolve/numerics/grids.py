@@ -103,7 +103,7 @@ class PanelGrid:
         return PanelGrid(np.interp(position, wanted, self.edges), self.order)
 
     def of_another_order(self, highest: int, more: float) -> PanelGrid:
-        """Return panels of the next order, or of the last one from the highest on, with so many times as many nodes."""
+        """Return panels of the next order, of the previous one from the highest on, with a multiple of the nodes."""
         order = self.order + 1 if self.order < highest else self.order - 1
         position = np.linspace(0, self.panels, math.ceil(more * self.size / order) + 1)
         return PanelGrid(np.interp(position, np.arange(self.panels + 1), self.edges), order)

@@ -46,7 +46,10 @@ def increasing_roots(
             far = np.flatnonzero(size > 0.5)
             over = far[:0]
             if far.size:
-                over = _beyond(far, value, wanted, y, slope)
+                # those of some places where f is many times the target and grows faster than y²
+                ratio = value[far] / wanted[far]
+                fast = np.abs(y[far] * slope[far]) > 2 * np.abs(value[far])
+                over = far[(ratio > 4.0) & fast & np.isfinite(ratio)]
                 if over.size:  # far beyond the root of something that grows fast: Newton's step for its logarithm
                     step[over] = value[over] * np.log(value[over] / wanted[over]) / slope[over]
                     size = np.abs(step)
@@ -75,13 +78,6 @@ def increasing_roots(
         else:
             out[active] = y  # the last bit flickers: the bracket is as small as rounding allows
     return out
-
-
-def _beyond(places: Array, value: Array, wanted: Array, y: Array, slope: Array) -> Array:
-    """Return those of some places where f is many times the target and grows faster than y²."""
-    ratio = value[places] / wanted[places]
-    fast = np.abs(y[places] * slope[places]) > 2 * np.abs(value[places])
-    return places[(ratio > 4.0) & fast & np.isfinite(ratio)]
 
 
 def _between(left: Array, right: Array) -> Array:

@@ -128,7 +128,7 @@ class NormalLaw(NumericLaw):
     variance: float
 
     def problem(self) -> str | None:
-        return _variance(self.variance)
+        return None if self.variance >= 0 else f"the variance must be >= 0, got {_word(self.variance)}"
 
     def atoms_of(self) -> list[tuple[float, float]]:
         return [(self.mean, 1.0)] if self.variance == 0 else []
@@ -196,7 +196,8 @@ class StudentTLaw(NumericLaw):
         return None if self.freedom > 0 else f"the degrees of freedom must be > 0, got {_word(self.freedom)}"
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        # x = sqrt(df) u / sqrt(1 - u^2) has density proportional to (1 - u^2)^(df/2 - 1) in u: a Gauss-Jacobi weight
+        # x = sqrt(df) u / sqrt(1 - u^2) has density proportional to (1 - u^2)^(df/2 - 1) in u: a
+        # Gauss-Jacobi weight
         from scipy.special import roots_jacobi
 
         freedom = float(self.freedom)
@@ -391,10 +392,6 @@ class SplitNormalLaw(NormalLaw):
 
 def _word(value: float) -> str:
     return f"{float(value):.12g}"
-
-
-def _variance(value: float) -> str | None:
-    return None if value >= 0 else f"the variance must be >= 0, got {_word(value)}"
 
 
 def _shares(probabilities: Sequence[float]) -> str | None:

@@ -46,7 +46,8 @@ def _distinct(points: Array, end: float) -> Array:
     return kept
 
 
-# --- Functions on panels that grow with time: a polynomial on each, and integrals of what joins s and t − s.
+# --- Functions on panels that grow with time: a polynomial on each, and integrals of what joins s
+# and t − s.
 @dataclass(frozen=True, eq=False)
 class Basis:
     """Polynomials of degree m on [0, 1] by their values at the left end and m Radau nodes.

@@ -243,7 +243,8 @@ def precise_legendre(order: int, digits: int) -> tuple[tuple[Any, Any], ...]:
     return tuple(made)
 
 
-# --- The joint law of random constants as a mixture of Gaussians and points; other densities by their own Gauss rules.
+# --- The joint law of random constants as a mixture of Gaussians and points; other densities by
+# their own Gauss rules.
 @dataclass(frozen=True)
 class LawBranch:
     """One part of the joint law of the random constants: each is mean + √variance × a standard normal variable.
@@ -299,9 +300,11 @@ def demand_second_moment(name: str, law: NumericLaw) -> None:
         )
 
 
-# --- Lines through the space of random variables, along which expectations are integrals over one Gaussian.
+# --- Lines through the space of random variables, along which expectations are integrals over one
+# Gaussian.
 #
-# With several Gaussians the lines run in the direction in which what is integrated is not a polynomial; across it few
+# With several Gaussians the lines run in the direction in which what is integrated is not a
+# polynomial; across it few
 # Gauss–Hermite nodes are exact. Where there is no such direction, many are taken.
 _DRAWS = 48  # points at which the gradient of a variable is looked at
 
@@ -393,7 +396,10 @@ def _rows(
             direction[:, :, active] = 1.0
         else:
             first, order, aligned = turned(mean, scale, active)
-            base, direction, weights = _across(first, width, active, order)
+            grid, weights = product_rule(len(active) - 1, order)  # in the other directions
+            base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
+            base[:, :, active] = grid @ np.linalg.svd(first[:, None, :])[2][:, 1:]
+            direction[:, :, active] = first[:, None, :]
             exact = exact and aligned
         lines = base.shape[1]
         table.append((
@@ -445,17 +451,6 @@ def _gradient_direction(
     return unit[:1] if same.all() else None
 
 
-def _across(first: Array, width: int, active: Array, order: int) -> tuple[Array, Array, Array]:
-    """Return bases, directions and weights of lines along ``first``, on Gauss–Hermite nodes in the other directions."""
-    count, dims = first.shape
-    grid, shares = product_rule(dims - 1, order)
-    base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
-    turned = np.linalg.svd(first[:, None, :])[2]
-    base[:, :, active] = grid @ turned[:, 1:]
-    direction[:, :, active] = first[:, None, :]
-    return base, direction, shares
-
-
 def node_arguments(parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:
     """Return the arguments of the plan's functions at points x of the rows ``at``, stages left out."""
     owned: list[Any] = list(unknowns[:, 0]) if unknowns.shape[1] == 1 else list(unknowns[:, rows.owner[at]])
@@ -472,7 +467,8 @@ def stacked(entries: Sequence[Any], size: int) -> Array:
     return made
 
 
-# --- Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks, refined where needed.
+# --- Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks,
+# refined where needed.
 _REACH = math.sqrt(-2 * math.log(np.finfo(float).tiny))  # where the normal density underflows: 37.6
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
@@ -568,16 +564,8 @@ class PanelMesh:
     def halved(self) -> PanelMesh:
         """Return the mesh with every panel cut in two."""
         middle, none = (self.left + self.right) / 2, np.full(len(self.row), -1)
-        panels, points = self.signs[: len(self.row)], self.signs[len(self.row) :]
-        return replace(
-            self,
-            row=np.concatenate([self.row, self.row]),
-            left=np.concatenate([self.left, middle]),
-            right=np.concatenate([middle, self.right]),
-            left_kink=np.concatenate([self.left_kink, none]),
-            right_kink=np.concatenate([none, self.right_kink]),
-            signs=np.concatenate([panels, panels, points]),
-        )
+        first = replace(self, right=middle, right_kink=none, signs=self.signs[: len(self.row)])
+        return replace(self, left=middle, left_kink=none).joined([first])
 
 
 class Lines:
@@ -730,16 +718,12 @@ def expectations(lines: Lines, mesh: PanelMesh) -> Array:
     """Return the means of the integrands, one row per integrand, one column per set of unknowns."""
     at, x, share, signs = mesh.nodes()
     with np.errstate(all="ignore"):
-        values = lines.values(mesh.rows, at, x, signs)
-        return _sums(values * share, mesh.rows.owner[at], lines.unknowns.shape[1])
-
-
-def _sums(values: Array, owner: Array, count: int) -> Array:
+        weighted = lines.values(mesh.rows, at, x, signs) * share
+    owner, count = mesh.rows.owner[at], lines.unknowns.shape[1]
     if count == 1:
-        return values.sum(axis=1)[:, None]
-    if not len(values):
-        return np.zeros((0, count))
-    return np.stack([np.bincount(owner, weights=row, minlength=count) for row in values])
+        return weighted.sum(axis=1)[:, None]
+    sums = [np.bincount(owner, weights=row, minlength=count) for row in weighted]
+    return np.array(sums).reshape(len(weighted), count)
 
 
 def gradients(lines: Lines, mesh: PanelMesh, along: tuple[str, ...]) -> tuple[Array, Array, Array]:

@@ -193,13 +193,12 @@ class Kernels:
             return self.scaled(self.grid.integration, item.values)
         total: Any = 0.0
         for carrier, factor in item.terms:
-            total = total + self.scaled(self._carrier(carrier), factor)
+            if isinstance(carrier, Composition):
+                matrix = self.operator(carrier.left) @ self.operator(carrier.right)
+            else:
+                matrix = self.operators[carrier.name] if carrier.kind == "response" else self.means[carrier.name]
+            total = total + self.scaled(matrix, factor)
         return total if isinstance(total, np.ndarray) else np.zeros((self.grid.size, self.grid.size))
-
-    def _carrier(self, carrier: Leaf | Composition) -> Array:
-        if isinstance(carrier, Composition):
-            return self.operator(carrier.left) @ self.operator(carrier.right)
-        return self.operators[carrier.name] if carrier.kind == "response" else self.means[carrier.name]
 
     def _integral(self, item: Integral) -> Any:
         operator = self.operator(item.operator)
@@ -215,11 +214,7 @@ class Kernels:
     # --- definitions
     def define(self, item: Definition) -> None:
         """Evaluate one kernel or function and keep it; what is known of it from before is replaced."""
-        size = self.grid.size
-        left = self._left(item.own) if item.own else None
-        if item.differential:
-            self._integrate(item, np.zeros((size, size)) if left is None else left)
-            return
+        left = self._left(item.own) if item.own or item.differential else None
         if item.kind == "function":
             assert isinstance(item.rest, Pointwise)
             right = self.vector(item.rest)
@@ -227,6 +222,15 @@ class Kernels:
             right = self._operator(item.rest)
         else:
             right = self.table(item.rest)
+        if item.differential:  # dX/dt = L X + B in the first time: (I − J L) X = start + J B
+            assert left is not None
+            assert item.start is not None
+            start, left = self.vector(item.start), self.grid.integration @ left
+            right = self.grid.integration @ (np.diag(start) + right if item.kind == "response" else right)
+            if item.kind == "function":
+                right = start[0] + right
+            elif item.kind == "correlation":
+                right = solve_causal(left, start[0] + right[:, 0], self.grid.blocks)[None, :] + right
         self._keep(item, right if left is None else solve_causal(left, right, self.grid.blocks))
 
     def _keep(self, item: Definition, value: Array) -> None:
@@ -249,24 +253,6 @@ class Kernels:
             else:
                 total += self.scaled(self.operator(part.operator), part.scale)
         return total
-
-    def _integrate(self, item: Definition, left: Array) -> None:
-        """Solve dX/dt = L X + B in the first time: (I − J L) X = start + J B."""
-        assert item.start is not None
-        integration, blocks = self.grid.integration, self.grid.blocks
-        left = integration @ left
-        start = self.vector(item.start)
-        if item.kind == "function":
-            assert isinstance(item.rest, Pointwise)
-            self._keep(item, solve_causal(left, start[0] + integration @ self.vector(item.rest), blocks))
-        elif item.kind == "response":
-            assert isinstance(item.rest, OperatorSum)
-            self._keep(item, solve_causal(left, integration @ (np.diag(start) + self._operator(item.rest)), blocks))
-        else:
-            assert isinstance(item.rest, Pointwise)
-            source = self.table(item.rest)
-            first = solve_causal(left, start[0] + integration @ source[:, 0], blocks)
-            self._keep(item, solve_causal(left, first[None, :] + integration @ source, blocks))
 
 
 def _spread(values: Array, time: str) -> Any:

@@ -55,7 +55,9 @@ def sobol_normals(count: int, dimension: int, seed: int) -> Array:
     directions = np.empty((dimension, bits), dtype=np.int64)
     for axis in range(dimension):
         made[axis, 0] = rng.integers(1 << _BITS)
-        directions[axis] = _scramble(_digits(axis)[:, :bits], rng)
+        # a random lower triangular matrix over the digits, its diagonal ones
+        matrix = np.where(_BELOW, rng.integers(2, size=(_BITS, _BITS)), _DIAGONAL).astype(float)
+        directions[axis] = np.asarray(_PLACES @ ((matrix @ _digits(axis)[:, :bits]) % 2).astype(np.int64))
     for bit in range(bits):
         half = 1 << bit
         made[:, half : 2 * half] = made[:, half - 1 :: -1] ^ directions[:, bit : bit + 1]
@@ -81,9 +83,3 @@ def _directions(axis: int) -> list[int]:
                 value ^= made[bit - place]
         made.append(value)
     return made
-
-
-def _scramble(digits: Array, rng: np.random.Generator) -> Array:
-    """Apply a random lower triangular matrix over the digits, its diagonal ones, to direction numbers."""
-    matrix = np.where(_BELOW, rng.integers(2, size=(_BITS, _BITS)), _DIAGONAL).astype(float)
-    return np.asarray(_PLACES @ ((matrix @ digits) % 2).astype(np.int64))

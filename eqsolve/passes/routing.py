@@ -120,4 +120,4 @@ def _load(model: Singularity, name: str) -> Model:
     try:
         return load(str(beside) if beside is not None and beside.is_file() else name)
     except UsageError as error:
-        raise ModelError(f"model `{model.name}` ({model.location}) takes its law from `{name}`: {error}") from None
+        raise ModelError(f"{model.label} takes its law from `{name}`: {error}") from None

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 
-# Drawings of laws: density or histogram, atoms as stems.
-
-
+# --- Drawings of laws: density or histogram, atoms as stems.
 def plot_law(
     law: Distribution, name: str | None, *, ax: Any, bins: Any, label: str | None, logy: bool = False, **style: Any
 ) -> Any:

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 
-# Functions of two times as heat maps.
-
-
+# --- Functions of two times as heat maps.
 def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     """Draw a function of t and t' in colours, the diagonal dashed; where a response vanishes by causality, nothing."""
     axes = new_axes(ways.ax)
@@ -43,9 +41,7 @@ def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     return axes
 
 
-# Numbers with their errors, as a fixed point has them.
-
-
+# --- Numbers with their errors, as a fixed point has them.
 def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     """Draw numbers as points with error bars, one row each."""
     axes = new_axes(ways.ax)

@@ -14,7 +14,7 @@ from eqsolve.plotting.labels import TITLE_SIZE, written
 from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, new_axes
 
 if TYPE_CHECKING:
-    from eqsolve.fitting.fit import Fit, FitSet
+    from eqsolve.fitting.fit import Fit
 
 
 def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | None = None, logy: bool | None = None) -> Any:
@@ -34,7 +34,8 @@ def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | N
         values, sigmas = item.data.values[name].mean(axis=0), item.sigmas[name]
         where = np.arange(len(values)) if item.data.times is None else item.data.times
         colour = COLOURS[place % len(COLOURS)]
-        label = ", ".join(filter(None, (written(name, found.latex), _own(item, found.latex) or number)))
+        own = ", ".join(f"{written(key, found.latex)} = {value}" for key, value in item.settings.items())
+        label = ", ".join(filter(None, (written(name, found.latex), own or number)))
         bars = None if found.chi2 is None else np.where(np.isfinite(sigmas), sigmas, 0.0)
         above.errorbar(where, values, yerr=bars, fmt="o", ms=4, mfc="white", color=colour, label=label)
         if item.lines:
@@ -53,19 +54,9 @@ def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | N
     for axes in (above, below):
         set_scales(axes, log_x=None if axis is None else axis.log, log_y=logy if axes is above else None)
         axes.spines[["top", "right"]].set_visible(False)
-    above.set_title(_title(found), fontsize=TITLE_SIZE)
+    best = [f"{written(n, found.latex)} = {x:.4g} ± {found.errors[n]:.1g}" for n, x in found.parameters.items()]
+    above.set_title(f"{found.model}: {', '.join(best)}", fontsize=TITLE_SIZE)
     return np.array([above, below], dtype=object)
-
-
-def _own(item: FitSet, latex: dict[str, str]) -> str:
-    return ", ".join(f"{written(name, latex)} = {value}" for name, value in item.settings.items())
-
-
-def _title(found: Fit) -> str:
-    values = ", ".join(
-        f"{written(name, found.latex)} = {value:.4g} ± {found.errors[name]:.1g}" for name, value in found.parameters.items()
-    )
-    return f"{found.model}: {values}"
 
 
 # --- The landscape of an observable over one or two parameters, with its optimum.

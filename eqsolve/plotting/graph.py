@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqsolve.errors import UsageError
 from eqsolve.language.model import Model
-from eqsolve.language.symbols import Correlation, Function, Head, Process, Response
+from eqsolve.language.symbols import Head
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.plotting.labels import written
@@ -71,12 +71,7 @@ def draw_dependencies(model: Model) -> Figure:
 
 
 def _kind(system: System, head: Head) -> str:
-    if head in system.noises:
-        return "driving process"
-    for cls in (Process, Correlation, Response, Function):
-        if isinstance(head, cls):
-            return cls.kind_name
-    return head.kind_name
+    return "driving process" if head in system.noises else head.kind_name
 
 
 def _arrows(causality: Causality) -> list[tuple[int, int, str]]:

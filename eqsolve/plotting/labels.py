@@ -68,9 +68,13 @@ def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> bool
         for line, name in those:
             line.set_label(text if len(shown) == 1 else f"{written(name, item.latex)}, {text}")
     axes.set_title(shared_title(axes, [item for item, _ in held]), fontsize=TITLE_SIZE)
-    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if sum(len(those) for _, those in held) > 3 else {}
-    axes.legend(frameon=False, **beside)
+    add_legend(axes, beside=sum(len(those) for _, those in held) > 3)
     return True
+
+
+def add_legend(axes: Any, *, beside: bool) -> None:
+    """Add a legend without a frame: where there is room, or beside the axes."""
+    axes.legend(frameon=False, **({"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if beside else {}))
 
 
 def shared_title(axes: Any, results: Sequence[Any]) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.plotting.style import BAND, COLOURS
+from eqsolve.plotting.curves import draw_line
+from eqsolve.plotting.style import shades
 
 COLUMN = 3.4  # inches
 RC: dict[Any, Any] = {
@@ -16,8 +17,6 @@ RC: dict[Any, Any] = {
     "legend.frameon": False, "legend.handlelength": 1.6, "legend.borderaxespad": 0.3, "pdf.fonttype": 42,
     "svg.fonttype": "none", "axes.linewidth": 0.7, "xtick.major.width": 0.7, "ytick.major.width": 0.7,
 }  # fmt: skip
-
-
 _BARS = {"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "capsize": 1.5, "zorder": 4}
 
 
@@ -31,23 +30,15 @@ def panels(rows: int = 1, columns: int = 1, *, height: float = 2.5, width: float
 
 
 def colours(count: int) -> list[Any]:
-    """Return colours for an ordered family, dark to light, that colour-blind readers and grey print keep in order."""
-    if count <= 3:
-        return list(COLOURS[:count])
-    from matplotlib import colormaps
-
-    return [colormaps["viridis"](0.88 * place / (count - 1)) for place in range(count)]
+    """Return colours for an ordered family; of more than three, dark to light, so that grey print keeps them in order."""
+    return shades(count, few=3)
 
 
 def curve(axes: Any, x: Any, y: Any, error: Any = None, **style: Any) -> Any:
     """Draw theory: a line, with a band of its error."""
-    (line,) = axes.plot(x, y, **{"zorder": 3, **style})
-    if error is not None:
-        low, high = np.asarray(y) - np.asarray(error), np.asarray(y) + np.asarray(error)
-        if axes.get_yscale() == "log":
-            low = np.maximum(low, np.nanmin(np.where(np.asarray(y) > 0, y, np.inf)) * 1e-3)
-        axes.fill_between(x, low, high, color=line.get_color(), alpha=BAND, linewidth=0, zorder=2)
-    return line
+    width = {} if "linewidth" in style else {"lw": RC["lines.linewidth"]}
+    band = None if error is None else np.asarray(error)
+    return draw_line(axes, x, np.asarray(y), band, {"zorder": 3, **width, **style})
 
 
 def points(axes: Any, x: Any, runs: Any, **style: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.plotting.labels import TITLE_SIZE, settings_title
+from eqsolve.plotting.labels import TITLE_SIZE, add_legend, settings_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,13 +19,9 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 
-# Writing figures: whole or not at all.
-
-
+# --- Writing figures: whole or not at all.
 def figure_of(drawn: Any) -> Figure:
     """Return the figure of what a drawing returned: axes, several of them, or the figure itself."""
-    import numpy as np
-
     return drawn if hasattr(drawn, "savefig") else np.ravel(np.asarray(drawn, dtype=object))[0].figure
 
 
@@ -78,17 +74,19 @@ def new_axes(axes: Any = None) -> Any:
 def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
     """Finish a drawing: no frame, a legend beside more than three lines, the settings as the title."""
     if legend:
-        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if legend > 3 else {}
-        axes.legend(frameon=False, **beside)
+        add_legend(axes, beside=legend > 3)
     axes.spines[["top", "right"]].set_visible(False)
     inches = axes.get_position().width * axes.figure.get_figwidth()
     missed = "" if result.status == "ok" else f"\n({result.status})"
     axes.set_title(settings_title(result.model, result.params, result.latex, inches) + missed, fontsize=TITLE_SIZE)
 
 
-def shades(count: int) -> list[Any]:
-    """Return colours for an ordered family of lines; the set of unordered ones for a few."""
-    if count <= len(COLOURS):
+def shades(count: int, few: int = len(COLOURS)) -> list[Any]:
+    """Return colours for an ordered family, dark to light, that colour-blind readers and grey print keep in order.
+
+    A few have the colours of unordered ones.
+    """
+    if count <= few:
         return list(COLOURS[:count])
     from matplotlib import colormaps
 

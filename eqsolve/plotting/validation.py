@@ -12,7 +12,7 @@ import numpy as np
 from eqsolve.errors import demand_known
 from eqsolve.plotting.choose import read_ways
 from eqsolve.plotting.curves import TimeAxis, draw_line, set_scales, spread_times, time_axis
-from eqsolve.plotting.labels import TITLE_SIZE, settings_title, written
+from eqsolve.plotting.labels import TITLE_SIZE, add_legend, settings_title, written
 from eqsolve.plotting.style import COLOURS, LINE, Ways, new_axes
 from eqsolve.results.words import percent
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from eqsolve.validation.comparison import Validation
 
 
-# Finite-size runs: means over the draws as points with bars of one standard error.
-
-
+# --- Finite-size runs: means over the draws as points with bars of one standard error.
 POINTS = {"fmt": "o", "ms": 4, "mfc": "white", "mew": 1.1, "elinewidth": 1.1, "capsize": 2, "zorder": 4}
 
 
@@ -59,8 +57,7 @@ def plot_simulation(found: Simulation, names: tuple[str, ...], **given: Any) -> 
         head = f"{found.model}: d = {found.d}, n = {found.n}, {found.seeds} draw{'s' if found.seeds > 1 else ''}"
         axes.set_title(settings_title(head, found.params, found.latex, inches), fontsize=TITLE_SIZE)
     axes.spines[["top", "right"]].set_visible(False)
-    count = len(axes.get_legend_handles_labels()[1])
-    axes.legend(frameon=False, **({"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if count > 4 else {}))
+    add_legend(axes, beside=len(axes.get_legend_handles_labels()[1]) > 4)
     return axes
 
 
@@ -77,14 +74,8 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
     panels = len(shown) + (found.law_picture is not None and not names)
     columns = min(panels, 3 if panels != 4 else 2)
     rows = -(-panels // columns)
-    figure, axes = plt.subplots(
-        2 * rows,
-        columns,
-        figsize=(3.7 * columns, 3.7 * rows),
-        layout="constrained",
-        squeeze=False,
-        height_ratios=[3.2, 1] * rows,
-    )
+    size, heights = (3.7 * columns, 3.7 * rows), [3.2, 1] * rows
+    figure, axes = plt.subplots(2 * rows, columns, figsize=size, layout="constrained", squeeze=False, height_ratios=heights)
     for place in range(rows * columns):
         above, below = (axes[2 * (place // columns) + k, place % columns] for k in (0, 1))
         if place < len(shown):

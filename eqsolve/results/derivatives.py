@@ -86,8 +86,7 @@ def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray |
                 f"solve with derivatives=[..., {parameter!r}] (it has those along: {', '.join(along)})"
             )
         has = [name for name, other in keys if other == parameter]
-        near = did_you_mean(what, has)
-        raise UsageError(f"the result has no derivative of `{what}`{near} (it has those of: {', '.join(has)})")
+        demand_known([what], has, "the result has no derivative of `{}`", "it has those of")
     key = keys[what, parameter]
     values, errors = result.dataset[key], result.dataset.get(key + _ERROR)
     made = values.rename(what)

@@ -112,7 +112,7 @@ def _settings(params: Mapping[str, object], latex: Mapping[str, str], meanings: 
         relation = "=" if isinstance(value, int | float) else "∼"
         shown = f"${html.escape(latex[name])}$" if name in latex else _text(name)
         told = f" <span style='opacity:0.6'>({_text(meanings[name])})</span>" if meanings and name in meanings else ""
-        made.append(f"{shown} {relation} {_value(value)}{told}")
+        made.append(f"{shown} {relation} {f'{value:g}' if isinstance(value, float) else _text(str(value))}{told}")
     return ", ".join(made)
 
 
@@ -134,10 +134,6 @@ def _largest_error(result: Result, name: str) -> str:
         return ""
     errors = result.error[name].values
     return f"{np.nanmax(errors):.2g}" if np.isfinite(errors).any() else "unknown"
-
-
-def _value(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else _text(str(value))
 
 
 def _text(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -17,7 +16,7 @@ from eqsolve.arguments import checked, numbers, text, whole
 from eqsolve.arguments import pairs as read_pairs
 from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
-from eqsolve.errors import ParameterError, UsageError, did_you_mean
+from eqsolve.errors import ParameterError, UsageError, demand_known, did_you_mean
 from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
@@ -25,6 +24,7 @@ from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unk
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
+from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
 from eqsolve.verbs import later
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from eqsolve.results.distribution import Distribution
 
 
-# --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error it inherits.
+# --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
+# it inherits.
 _ON_GRIDS = ("sweep", "diagram")
 BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
@@ -65,7 +66,10 @@ def observe(result: Result, expr: Any) -> xr.DataArray:
         whole = None
     if not isinstance(whole, Expr):
         raise UsageError(f"observe takes an expression in the model's symbols, got {type(expr).__name__}")
-    bound = whole.xreplace({item: _parameter(result, item) for item in whole.atoms(Parameter)})
+    known = {name: Float(value, 17) for name, value in result.params.items() if isinstance(value, int | float)}
+    used = sorted(whole.atoms(Parameter), key=str)
+    demand_known([item.name for item in used], known, f"the result of `{result.model}` has no parameter `{{}}`")
+    bound = whole.xreplace({item: known[item.name] for item in used})
     free = [item for item in bound.free_symbols if isinstance(item, Time)]
     moments = sorted(free, key=lambda item: (item.name.count("'"), item.name))
     if len(moments) > 2:
@@ -77,15 +81,6 @@ def observe(result: Result, expr: Any) -> xr.DataArray:
     dims = ("t", "t'")[: len(moments)]
     coordinates: dict[str, Any] = {} if grid is None else {dim: grid.nodes for dim in dims}
     return xr.DataArray(value, dims=dims, coords={**coordinates, "error": (dims, error)})
-
-
-def _parameter(result: Result, item: Parameter) -> Expr:
-    value = result.params.get(item.name)
-    if not isinstance(value, int | float):
-        raise UsageError(
-            f"the result of `{result.model}` has no parameter `{item.name}`{did_you_mean(item.name, result.params)}"
-        )
-    return Float(value, 17)
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ class _Evaluation:
         for item in expr.free_symbols - set(self.moments):
             if type(item) is Symbol:
                 raise UsageError(f"`{item}` is a plain sympy symbol that nothing defines; take it from model.symbols(...)")
-        nodes = list(_outermost(expr, (E, Int, Value, Unknown, Random, Time)))
+        nodes = outermost(expr, E, Int, Value, Unknown, Random, Time)
         function = lower([expr], nodes)
         return combine(lambda *values: function(*values)[0], [self.node(item) for item in nodes])
 
@@ -157,12 +152,8 @@ class _Evaluation:
 
     def _named(self, name: str, dims: tuple[str, ...]) -> ObservedPart:
         data = self.result.dataset
-        if name not in self.result.names or data[name].dims != dims:
-            known = [item for item in self.result.names if data[item].dims == dims]
-            raise UsageError(
-                f"the result of `{self.result.model}` has no `{name}`{did_you_mean(name, known)} "
-                f"(it has: {', '.join(self.result.names)})"
-            )
+        known = [item for item in self.result.names if data[item].dims == dims]
+        demand_known([name], known, f"the result of `{self.result.model}` has no `{{}}`")
         error = data[name + _ERROR].values if name + _ERROR in data else np.full(data[name].shape, np.nan)
         return ObservedPart(data[name].values, error)
 
@@ -195,7 +186,7 @@ class _Evaluation:
                     f"the result of `{self.result.model}` keeps no paths of `{node.head.name}`; declare "
                     f"`{item}` in observables= and solve again"
                 )
-        nodes = list(_outermost(body, (E, Int, Value, Unknown, Random, Time)))
+        nodes = outermost(body, E, Int, Value, Unknown, Random, Time)
         function = lower([body], nodes)
         weights = data["weight"].values
         rows = self.grid.size if len(self.moments) == 2 and self.grid is not None else 1
@@ -285,13 +276,6 @@ def _law(text: Any) -> Law:
     law = read_value(text, what="the law of a saved result")
     assert isinstance(law, Law)
     return law
-
-
-def _outermost(expr: Basic, kinds: tuple[type, ...]) -> dict[Basic, None]:
-    """Return the outermost nodes of given kinds, in order, once each."""
-    if isinstance(expr, kinds):
-        return {expr: None}
-    return dict(itertools.chain.from_iterable(_outermost(arg, kinds).items() for arg in expr.args))
 
 
 def _row(part: ObservedPart, row: int) -> ObservedPart:
@@ -583,25 +567,13 @@ class Result:
             inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
             sampled = self._at(inside if inside is not None else self.grid.edges, ("t",))
             made["t"] = sampled["t"].values.tolist()
-            names = self._of_dims("t")
-            made["values"] = {name: _plain(sampled[name].values) for name in names}
-            made["errors"] = {name: _plain(sampled[name + _ERROR].values) for name in names}
-            made |= self._derivative_object(sampled)
+            made |= values_and_errors(sampled, self._of_dims("t")) | self._derivative_object(sampled)
             if at2 is not None and self._of_dims("row", "column"):
                 pairs = [pair for pair in at2 if max(pair) <= self.grid.edges[-1] * (1 + 1e-12)]
-                kernels = self.at2(pairs)
-                names = self._of_dims("row", "column")
-                made["two_time"] = {
-                    "at": [list(pair) for pair in pairs],
-                    "values": {name: _plain(kernels[name].values) for name in names},
-                    "errors": {name: _plain(kernels[name + _ERROR].values) for name in names},
-                }
+                found = values_and_errors(self.at2(pairs), self._of_dims("row", "column"))
+                made["two_time"] = {"at": [list(pair) for pair in pairs], **found}
         else:
-            names = list(self._of_dims())
-            every = self.variables
-            made["values"] = {name: _plain(every[name].values) for name in names}
-            made["errors"] = {name: _plain(every[name + _ERROR].values) for name in names if name + _ERROR in every}
-            made |= self._derivative_object(every)
+            made |= values_and_errors(self.variables, self._of_dims()) | self._derivative_object(self.variables)
         made["stats"] = self.stats
         made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
         return made
@@ -617,15 +589,13 @@ class Result:
         made: dict[str, Any] = {"axes": {str(dim): self.dataset[dim].values.tolist() for dim in dims}}
         if "t" in self.dataset.coords:
             made["t"] = _plain(self.dataset["t"].values)
-        made["values"] = {name: _plain(self.dataset[name].values) for name in self.names}
-        made["errors"] = {name: _plain(self.error[name].values) for name in self.names}
+        made |= values_and_errors(self.dataset, self.names)
         if keys := derivative_keys(self.variables):
             made |= derivative_table(self.dataset, keys)
         return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
 
     def observe(self, expr: Any) -> xr.DataArray:
         """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``."""
-
         return observe(self, expr)
 
     @checked(path=read_path)
@@ -742,6 +712,12 @@ class PhaseDiagram(Result):
 def _with_times(array: xr.DataArray) -> xr.DataArray:
     """Name the axes of a kernel t and t'; inside the dataset they are apart from the curves' time."""
     return array.rename(row="t", column="t'") if "row" in array.dims else array
+
+
+def values_and_errors(data: Mapping[Any, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return values and errors by name, as lists."""
+    both = {"values": {name: name for name in names}, "errors": {name: name + _ERROR for name in names}}
+    return {part: {name: _plain(data[key].values) for name, key in keys.items() if key in data} for part, keys in both.items()}
 
 
 def _plain(values: Array) -> Any:

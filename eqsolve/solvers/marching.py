@@ -26,10 +26,13 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 
-# --- Whether time still goes on: what every solver that steps through time asks, so that each of them ends.
+# --- Whether time still goes on: what every solver that steps through time asks, so that each of
+# them ends.
 #
-# At a pole or a jump that attracts from both sides a step-size control goes on for ever: it accepts steps that get nowhere.
-# Such a stall is a pace far below what it has been, at which the time that is left would take too much work.
+# At a pole or a jump that attracts from both sides a step-size control goes on for ever: it accepts
+# steps that get nowhere.
+# Such a stall is a pace far below what it has been, at which the time that is left would take too
+# much work.
 
 
 @dataclass

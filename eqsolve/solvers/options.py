@@ -141,8 +141,7 @@ class Options:
 
     def foresee(self, seconds: float, text: str) -> None:
         """Tell the progress callback how many seconds are predicted to be left."""
-        expect = getattr(self.progress, "expect", None)
-        if expect is not None:
+        if (expect := getattr(self.progress, "expect", None)) is not None:
             expect(seconds)
         elif seconds > 60:
             text = f"{text}, about {roughly(seconds)} left"

@@ -50,18 +50,14 @@ def check_times(name: str, value: object) -> Floats:
 
 def real_array(name: str, value: object) -> Floats:
     """Return `value` as a float array, or raise when it is complex or not numeric."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "iuf":
-        raise SpectrumError(f"`{name}` is not usable: got dtype {array.dtype}, expected real numbers")
-    return array.astype(np.float64)
+    return _array(name, value, "iuf", "real numbers").astype(np.float64)
 
 
-def complex_array(name: str, value: object) -> Complexes:
-    """Return `value` as a complex array, or raise when it is not numeric."""
+def _array(name: str, value: object, kinds: str, expected: str) -> NDArray[Any]:
     array = np.asarray(value)
-    if array.dtype.kind not in "iufc":
-        raise SpectrumError(f"`{name}` is not usable: got dtype {array.dtype}, expected numbers")
-    return array.astype(np.complex128)
+    if array.dtype.kind not in kinds:
+        raise SpectrumError(f"`{name}` is not usable: got dtype {array.dtype}, expected {expected}")
+    return array
 
 
 def shaped_like(result: Floats, argument: RealLike) -> RealLike:
@@ -90,7 +86,8 @@ def gauss_bulk(n: int, rho: float, one_minus_rho: float) -> tuple[Floats, Floats
     """
     count_low = (n + 1) // 2
     half_low, weights_low = _half_rule(np.arange(1, count_low + 1), n, rho, one_minus_rho)
-    # the upper half is the lower half of the reflected law: angles near pi keep their relative accuracy
+    # the upper half is the lower half of the reflected law: angles near pi keep their relative
+    # accuracy
     half_high, weights_high = _half_rule(np.arange(n - count_low, 0, -1), n, -rho, 1.0 + rho)
     from_lower = np.concatenate([np.sin(half_low), np.cos(half_high)]) ** 2
     from_upper = np.concatenate([np.cos(half_low), np.sin(half_high)]) ** 2
@@ -298,7 +295,7 @@ class MarchenkoPastur:
         order = check_integer("derivative", derivative, 0)
         if order > 2:
             raise SpectrumError(f"`derivative` is not usable: got {order}, expected 0, 1 or 2")
-        values = stieltjes(complex_array("z", z), order, self.delta, self.edges)
+        values = stieltjes(_array("z", z, "iufc", "numbers").astype(np.complex128), order, self.delta, self.edges)
         return values.item() if np.ndim(z) == 0 else values
 
     def laplace(self, t: RealLike, k: int = 0, *, scaled: bool = False) -> RealLike:
@@ -328,17 +325,12 @@ class MarchenkoPastur:
         delta times the law of 1/delta stretched by 1/delta, and the node 0 of weight `atom` comes first,
         which makes n + 1 nodes.
         """
-        nodes, weights = self._bulk_rule(check_integer("n", n, 1))
-        if self.delta >= 1.0:
-            return nodes, weights
-        return np.concatenate([[0.0], nodes]), np.concatenate([[self.atom], weights])
-
-    def _bulk_rule(self, n: int) -> tuple[Floats, Floats]:
-        """Return the n-point Gauss rule of the continuous part."""
-        from_lower, from_upper, weights = gauss_bulk(n, *self._fold())
+        from_lower, from_upper, weights = gauss_bulk(check_integer("n", n, 1), *self._fold())
         width = 4.0 / math.sqrt(self.delta)
         nodes = np.where(from_lower <= 0.5, self.lambda_minus + width * from_lower, self.lambda_plus - width * from_upper)
-        return nodes, min(self.delta, 1.0) * weights
+        if self.delta >= 1.0:
+            return nodes, weights
+        return np.concatenate([[0.0], nodes]), np.concatenate([[self.atom], self.delta * weights])
 
     def sample(self, size: int | tuple[int, ...], rng: np.random.Generator | int | None = None) -> Floats:
         """Return independent draws of the given shape, exactly distributed.

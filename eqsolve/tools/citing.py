@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +51,10 @@ def find_entry(model: Model) -> str:
         raise UsageError(f'model `{model.name}` names no paper; give it one by cite="key"')
     searched: list[str] = []
     known: list[str] = []
-    for path in _files(model):
+    beside = [Path(model.file).parent] if model.file else []
+    for path in (folder / FILE for folder in dict.fromkeys([*beside, *folders()])):
+        if not path.is_file():
+            continue
         try:
             entries = read_entries(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
@@ -65,13 +67,6 @@ def find_entry(model: Model) -> str:
     raise UsageError(
         f"model `{model.name}` cites `{key}`, to be found in {FILE} beside its file, but {where}{did_you_mean(key, known)}"
     )
-
-
-def _files(model: Model) -> Iterator[Path]:
-    beside = [Path(model.file).parent] if model.file else []
-    for folder in dict.fromkeys([*beside, *folders()]):
-        if (folder / FILE).is_file():
-            yield folder / FILE
 
 
 def software_entry() -> str:

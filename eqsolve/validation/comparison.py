@@ -26,12 +26,11 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.results.archive import save
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
-from eqsolve.results.words import percent
+from eqsolve.results.words import jsonable, percent
 from eqsolve.verbs import later
 
 if TYPE_CHECKING:
     import xarray as xr
-
 
 _ARRAYS = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
@@ -166,7 +165,7 @@ class Validation:
             key: {"verdict": item.verdict, **{name: self._plain(getattr(item, name)) for name in _ARRAYS}}
             for key, item in self.observables.items()
         }
-        made["power"] = {name: value if np.isfinite(value) else None for name, value in self.power.items()}
+        made["power"] = jsonable(self.power)
         if self.wasserstein is not None:
             made["wasserstein"] = self.wasserstein
         made |= {"warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats}
@@ -175,8 +174,7 @@ class Validation:
         return made
 
     def _plain(self, values: Array) -> Any:
-        plain = [value if np.isfinite(value) else None for value in values.tolist()]
-        return plain if self.t is not None else plain[0]
+        return jsonable(values if self.t is not None else values[0])
 
     def to_dataframe(self) -> Any:
         """Return both sides as a pandas table, one row per observable and time."""

@@ -102,14 +102,8 @@ def validate(
     if region is not None and not isinstance(model, Singularity):
         refuse_idle(model.name, model.kind, ["region"])
     wanted = None if observables is None else tuple(observables)
-    estimator = (
-        isinstance(model, FixedPoint)
-        and model.minimises is not None
-        and flow is None
-        and t_max is None
-        and data == "gaussian"
-        and set(settings) <= settable(model)
-    )
+    declared = isinstance(model, FixedPoint) and model.minimises is not None and set(settings) <= settable(model)
+    estimator = declared and flow is None and t_max is None and isinstance(data, str) and data == "gaussian"
     if constants is None:
         from eqsolve.microscopic.data import read_data
 

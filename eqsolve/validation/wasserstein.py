@@ -15,7 +15,6 @@ from eqsolve.results.result import Result
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.law import FixedPointLaw
 
-
 _LEVELS = 4000
 
 

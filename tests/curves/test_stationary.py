@@ -169,7 +169,7 @@ def test_soft_spins_at_equilibrium(coupling):
         return (x**2 * weights).sum() / weights.sum()
 
     truth = brentq(lambda q: spread(q) - q, 0.1, 1.0)
-    res = eqsolve.stationary("soft_spin", T=temperature, J=coupling, kappa=1, rtol=0.3)
+    res = eqsolve.stationary("soft_spin", T=temperature, J=coupling, kappa=1, rtol=0.1)
     assert res.status == "fluctuating"
     assert float(res.error["q"]) < 0.01 * truth
     assert abs(float(res["q"]) - truth) < 3 * float(res.error["q"])
@@ -233,7 +233,7 @@ def test_command(capsys, tmp_path):
 def test_the_command_says_what_its_numbers_are(capsys):
     assert main(["stationary", "rnn", "--set", "gain=2", "--rtol", "1e-4", "--at", "0,1"]) == 0
     out = capsys.readouterr().out
-    assert "gain=2\n" in out  # as `solve` writes it
+    assert "gain=2, x0=Normal(0, 1)\n" in out  # as `solve` writes them
     assert "tau: the lag" in out
     assert "tau_C: the correlation time: the area under C(tau) - C(inf), over its height" in out
     assert main(["longtime", "lotka_volterra"]) == 0

@@ -148,7 +148,7 @@ model = System(
         ("GP(C(t, tp))", "GP(C(t, t))", r"the law of `z` \(m.py:8\)"),
         ("{k: 1}", "{k: -1}", r"the default of `k` in model `m` \(m.py:10\)"),
         ("C(t, t),\n    }", "w(t),\n    }", r"observable `q` \(m.py:12\)"),
-        ("Eq(w(t).diff(t)", "Eq(w(t).diff(tp)", r"\(m.py:7\) has 0 on its left.*did you mean `a\(t\).diff\(t\)`"),
+        ("Eq(w(t).diff(t)", "Eq(w(t).diff(tp)", r"\(m.py:7\) names no unknown.*did you mean `w\(t\).diff\(t\)`"),
     ],
 )
 def test_a_wrong_entry_is_told_with_its_own_line(folder, old, new, said):

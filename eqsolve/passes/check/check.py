@@ -84,13 +84,8 @@ def _unused(model: Model) -> list[str]:
     """Return the parameters that stand in defaults= only."""
     if isinstance(model, Cases | Singularity):  # the models behind them use them
         return []
-    used = {
-        item
-        for part in model.content
-        if part != "defaults"
-        for leaf in leaves(getattr(model, part))
-        for item in symbols_in(leaf)
-    }
+    parts = tuple(getattr(model, part) for part in model.content if part != "defaults")
+    used = {item for leaf in leaves(parts) for item in symbols_in(leaf)}
     laws = {item for law in model.defaults.values() if isinstance(law, Law) for item in symbols_in(law)}
     return sorted(item.name for item in model.defaults if isinstance(item, Parameter) and item not in used | laws)
 
@@ -103,7 +98,7 @@ def _laws(model: Model) -> Iterator[str]:
         law = getattr(model, "laws", {}).get(item) or model.defaults.get(item, item.law)
         if law is None and not elsewhere:
             yield (
-                f"random variable `{item}` of model `{model.name}` ({model.location}) has no law; "
+                f"random variable `{item}` of {model.label} has no law; "
                 f"declare it as random('{item}', Normal(0, 1)) or another law"
             )
         if law is not None:
@@ -125,18 +120,17 @@ def _law_symbols(model: Model, label: str, law: Basic, allowed: tuple[type[Named
 
 
 def _names(model: Model) -> Iterator[str]:
-    here = f"model `{model.name}` ({model.location})"
     for item in (*model.parameters, *model.randoms):
         if item.name in RESERVED and item != getattr(model, "step", None):
-            yield f"{here} has a {item.kind_name} named `{item.name}`, which is an option of solve; rename it"
+            yield f"{model.label} has a {item.kind_name} named `{item.name}`, which is an option of solve; rename it"
     for part in ("observables", "variables"):
         for name in getattr(model, part, {}):
             other = model.names.get(name)
             if part == "observables" and name in getattr(model, "variables", {}):
-                yield f"{here} has an observable and a variable named `{name}`; give them different names"
+                yield f"{model.label} has an observable and a variable named `{name}`; give them different names"
             clash = (Parameter, Unknown) if part == "variables" else (Named, Head)
             if isinstance(other, clash) and not isinstance(other, Plain):
-                yield f"{here} has {part[:-1]} `{name}`, named like the {other.kind_name} `{name}`; rename it"
+                yield f"{model.label} has {part[:-1]} `{name}`, named like the {other.kind_name} `{name}`; rename it"
 
 
 def _defaults(model: Model) -> Iterator[str]:
@@ -162,10 +156,7 @@ def _conditions(model: Model) -> Iterator[str]:
         odd = [item for item in sorted(condition.free_symbols, key=str) if not isinstance(item, Parameter)]
         if odd or condition.has(Value):
             item = odd[0] if odd else next(iter(condition.atoms(Value)))
-            yield (
-                f"the condition `{condition}` of model `{model.name}` ({model.location}) uses `{item}`; "
-                "expected parameters only"
-            )
+            yield f"the condition `{condition}` of {model.label} uses `{item}`; expected parameters only"
 
 
 def _closed_forms(model: Model) -> Iterator[str]:
@@ -182,10 +173,9 @@ def _closed_forms(model: Model) -> Iterator[str]:
                 yield f"{label} uses `{item}`, a plain sympy symbol that nothing defines{near}"
 
 
-# What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns, randomness
+# --- What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns,
+# randomness
 # under E.
-
-
 def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
     from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 
@@ -202,71 +192,56 @@ def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
 
 def _count(model: FixedPoint) -> Iterator[str]:
     """Compare equations with unknowns, and say which unknowns no equation mentions."""
-    here = f"model `{model.name}` ({model.location})"
-    used = set().union(*(_symbols(side) for equation in model.equations for side in (equation.lhs, equation.rhs)))
+    used = {item for side in leaves(model.equations) for item in symbols_in(side)}
     idle = [item for item in model.unknowns if item not in used]
     for item in idle:
-        yield f"{here} has the unknown `{item}`, which appears in no equation; add one, or use param()"
+        yield f"{model.label} has the unknown `{item}`, which appears in no equation; add one, or use param()"
     equations, unknowns = len(model.equations), len(model.unknowns) - len(idle)  # those are said already
     if equations != unknowns:
         names = quoted(item for item in model.unknowns if item not in idle) or "none"
         lines = ", ".join(str(equation.location) for equation in model.equations if equation.location)
         yield (
-            f"{here} has {equations} equation{'s' if equations != 1 else ''} ({lines}) for {unknowns} "
+            f"{model.label} has {equations} equation{'s' if equations != 1 else ''} ({lines}) for {unknowns} "
             f"unknown{'s' if unknowns != 1 else ''} ({names}); expected as many equations as unknowns"
         )
 
 
-def _symbols(expr: Basic) -> set[Basic]:
-    """Return the symbols an expression depends on, also through the laws of its random variables."""
-    found: set[Basic] = set(expr.free_symbols)
-    for item in expr.free_symbols:
-        if isinstance(item, Random) and item.law is not None:
-            found |= _symbols(item.law)
-    return found
-
-
 def singularity_problems(model: Singularity) -> list[str]:
     """Return everything that is wrong with a transform equation and its observables."""
-    here = f"model `{model.name}` ({model.location})"
     problems = []
     if len(model.equations) != 1:
-        problems.append(f"{here} has {len(model.equations)} transform equations; expected one")
+        problems.append(f"{model.label} has {len(model.equations)} transform equations; expected one")
     for equation in model.equations:
         symbols = equation.lhs.free_symbols | equation.rhs.free_symbols
         for role, item in (("transform", model.unknown), ("variable", model.variable)):
             if item not in symbols:
                 problems.append(f"{equation.label} does not contain the {role} `{item}`, which it should define")
     if model.variable == model.unknown:
-        problems.append(f"{here} has `{model.variable}` as its variable and as its unknown; expected two symbols")
+        problems.append(f"{model.label} has `{model.variable}` as its variable and as its unknown; expected two symbols")
     for item in (item for _, item in sorted(model.names.items()) if isinstance(item, Unknown)):
         if item not in (model.variable, model.unknown):
             problems.append(
-                f"{here} uses the unknown `{item}`, which is neither its variable `{model.variable}` nor its "
+                f"{model.label} uses the unknown `{item}`, which is neither its variable `{model.variable}` nor its "
                 f"transform `{model.unknown}`; declare it with param()"
             )
-    return [*_expression_problems(model), *problems, *_sources(model, here)]
+    problems += _chosen(model, model.law_of, "law_of=")
+    if model.law_of and not model.randoms:
+        problems.append(f"{model.label}: law_of= gives a law, but no random variable appears; declare one with random()")
+    return [*_expression_problems(model), *problems]
 
 
 def cases_problems(model: Cases) -> list[str]:
     """Return what is wrong with a choice of models; the models themselves are looked at when one is chosen."""
-    here = f"model `{model.name}` ({model.location})"
     if not model.cases:
-        return [f"{here} has no cases; expected pairs (condition, model's name)"]
-    return list(_chosen(model.cases, here, "cases="))
+        return [f"{model.label} has no cases; expected pairs (condition, model's name)"]
+    return list(_chosen(model, model.cases, "cases="))
 
 
-def _chosen(pairs: Iterable[tuple[Any, str]], here: str, where: str) -> Iterator[str]:
+def _chosen(model: Model, pairs: Iterable[tuple[Any, str]], where: str) -> Iterator[str]:
     """Yield what is wrong with conditions and the models' names that go with them."""
     for condition, name in pairs:
         if not name.isidentifier():
-            yield f"{here}: {where} names the model {name!r}; expected a model's name, such as `fixed_point`"
+            yield f"{model.label}: {where} names the model {name!r}; expected a model's name, such as `fixed_point`"
         odd = sorted(str(item) for item in condition.free_symbols if not isinstance(item, Parameter))
         if odd:
-            yield f"{here}: the condition `{condition}` in {where} uses `{odd[0]}`; expected parameters only"
-
-
-def _sources(model: Singularity, here: str) -> Iterator[str]:
-    yield from _chosen(model.law_of, here, "law_of=")
-    if model.law_of and not model.randoms:
-        yield f"{here}: law_of= gives a law, but no random variable appears; declare one with random()"
+            yield f"{model.label}: the condition `{condition}` in {where} uses `{odd[0]}`; expected parameters only"

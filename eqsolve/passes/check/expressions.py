@@ -360,9 +360,8 @@ def _several(places: list[str], most: int = 3) -> str:
     return f" (so do {listed})" if len(named) > 1 else f" (so does {listed})"
 
 
-# Which shifted times may be read: t − s under an integral over s, and t − τ with a constant delay.
-
-
+# --- Which shifted times may be read: t − s under an integral over s, and t − τ with a constant
+# delay.
 def shift_problem(value: Value, model: Model, times: Iterable[Expr], integrals: tuple[Int, ...]) -> str | None:
     """Return what is wrong with a function at a shifted time; nothing if it is right, None if it is no such function.
 

@@ -46,14 +46,12 @@ def flow_problems(model: Flow) -> list[str]:
         _observable(check, model, name, expr, times)
     problems = [*_undeclared(model), *_unused(model), *_two_sided(model)]
     if len(times) > 1:
-        problems.append(
-            f"flow `{model.name}` ({model.location}) uses {len(times)} times, {quoted(times)}; expected one, the running time"
-        )
+        problems.append(f"{model.label} uses {len(times)} times, {quoted(times)}; expected one, the running time")
     if not isinstance(model.ratio, Parameter):
-        problems.append(f"flow `{model.name}` ({model.location}): ratio= takes a parameter, got `{model.ratio}`")
+        problems.append(f"{model.label}: ratio= takes a parameter, got `{model.ratio}`")
     for item in model.substitute:
         if item not in model.state:
-            problems.append(f"flow `{model.name}` ({model.location}): substitute= names `{item}`, which is no state of it")
+            problems.append(f"{model.label}: substitute= names `{item}`, which is no state of it")
     if not check.problems and not problems:
         try:
             change_states(model)
@@ -137,7 +135,6 @@ def _noises(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> Non
 
 def _undeclared(model: Flow) -> Iterator[str]:
     """Find components used but not listed, and components listed twice."""
-    here = f"flow `{model.name}` ({model.location})"
     listed: dict[type[Named], tuple[str, list[Named]]] = {
         State: ("state", list(model.state)),
         Field: ("fields", list(model.fields)),
@@ -149,26 +146,25 @@ def _undeclared(model: Flow) -> Iterator[str]:
         for name, item in sorted(model.names.items()):
             if type(item) is kind and item not in members and item not in fresh:
                 near = did_you_mean(name, names) or f"; add it to {part}="
-                yield f"{here} uses the {item.kind_name} `{name}`, which {part}= does not list{near}"
+                yield f"{model.label} uses the {item.kind_name} `{name}`, which {part}= does not list{near}"
         for name in sorted({name for name in names if names.count(name) > 1}):
-            yield f"{here} lists `{name}` twice in {part}="
+            yield f"{model.label} lists `{name}` twice in {part}="
 
 
 def _unused(model: Flow) -> Iterator[str]:
-    here = f"flow `{model.name}` ({model.location})"
     losses: set[Basic] = set().union(*(loss.free_symbols for loss in model.loss_gradient))
     seen: set[Basic] = losses.union(*(expr.free_symbols for expr in model.observables.values()))
     for field in model.fields:
         if field not in seen:
             yield (
-                f"{here} has the field `{field}`, which no loss gradient and no observable uses; "
+                f"{model.label} has the field `{field}`, which no loss gradient and no observable uses; "
                 "use it, or remove it with its weight"
             )
     drifts: set[Basic] = set().union(*(drift.free_symbols for drift in model.drift.values()))
     for gradient, loss in zip(model.gradients, model.loss_gradient, strict=True):
         if gradient in drifts and loss == 0:
             yield (
-                f"{here} has the gradient `{gradient}` in a drift, but its loss gradient is 0; "
+                f"{model.label} has the gradient `{gradient}` in a drift, but its loss gradient is 0; "
                 "give it one, or leave it out of the drift"
             )
 
@@ -189,7 +185,7 @@ def _two_sided(model: Flow) -> Iterator[str]:
     coordinates, samples = _sides(model)
     for item in sorted(coordinates & samples, key=str):
         yield (
-            f"flow `{model.name}` ({model.location}) uses `{item}` per coordinate (weights, drift or start) "
+            f"{model.label} uses `{item}` per coordinate (weights, drift or start) "
             "and per sample (loss gradient); a teacher enters the loss through its field, noise through a "
             "random variable of its own"
         )

@@ -24,15 +24,21 @@ from eqsolve.passes.forms.sectors import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
-# Where white noise may stand: in the equation of a derivative, added, with a coefficient that is
+
+# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient that
+# is
 # the same for all paths. White noise has no values, only integrals over time. A product of it with
 # a process, and a change of variable, depend on the sense in which they are integrated.
-
-
 def white_problems(system: System) -> list[str]:
     """Return what is wrong with the use of white noise, the equations first."""
     found = [problem for equation in system.equations for problem in _equation(equation, system)]
-    found += [problem for label, expr in _elsewhere(system) for problem in _read(label, expr, system)]
+    found += [
+        f"{label} reads the white noise `{item.value}`, which has no values; it may stand in the equation of a derivative, "
+        "added to the rest"
+        for label, expr in _elsewhere(system)
+        for item in reads(expr)
+        if item.value.head in system.whites and item.response != "noise"
+    ]
     found += [*_law_words(system), *_changes(system)]
     return list(dict.fromkeys(found))
 
@@ -91,15 +97,6 @@ def _elsewhere(system: System) -> Iterator[tuple[str, Basic]]:
             yield f"the initial value of `{key}` ({system.location})", value
 
 
-def _read(label: str, expr: Basic, system: System) -> Iterator[str]:
-    for item in reads(expr):
-        if item.value.head in system.whites and item.response != "noise":
-            yield (
-                f"{label} reads the white noise `{item.value}`, which has no values; it may stand in the equation of a "
-                "derivative, added to the rest"
-            )
-
-
 def _law_words(system: System) -> Iterator[str]:
     for key, law in system.laws.items():
         label = system.law_label(key)
@@ -131,9 +128,7 @@ def _changes(system: System) -> Iterator[str]:
         yield f"{where} stands beside white noise, which is not solved yet"
 
 
-# Whether an expression changes when its two times are exchanged, decided by numbers put in.
-
-
+# --- Whether an expression changes when its two times are exchanged, decided by numbers put in.
 _SAMPLES = 3
 _DIGITS = 30
 
@@ -158,14 +153,11 @@ def is_asymmetric(expr: Expr, first: Expr, second: Expr, other: Expr | None = No
 
 def _evaluate(expr: Expr, sample: int = 0) -> Expr:
     """Return the value of an expression, processes and random constants taken from one of the samples."""
-    expr = expr.xreplace({node: _mean_at(node) for node in expr.atoms(E)})
+    draws = {node: [_evaluate(node.argument, draw) for draw in range(_SAMPLES)] for node in expr.atoms(E)}
+    expr = expr.xreplace({node: sum(values, Float(0, _DIGITS)) / _SAMPLES for node, values in draws.items()})
     for kind in (Resp, Value, Symbol):
         expr = expr.xreplace({item: _number(item, sample) for item in expr.atoms(kind)})
     return expr.evalf(_DIGITS)
-
-
-def _mean_at(node: E) -> Expr:
-    return sum((_evaluate(node.argument, sample) for sample in range(_SAMPLES)), Float(0, _DIGITS)) / _SAMPLES
 
 
 def _number(item: Expr, sample: int) -> Expr:
@@ -214,15 +206,11 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
                 f"{equation.label} defines the {lhs.kind_name} `{lhs}`, which is not an unknown function; "
                 "the left-hand side must be a function at its times, such as `w(t)`"
             )
-        elif lhs == 0:
-            yield (
-                f"{equation.label} has 0 on its left, as sympy makes of derivatives along other times, "
-                "`a(t).diff(t')`; did you mean `a(t).diff(t)`?"
-            )
         else:
+            zero = "; sympy makes 0 of a derivative along another time, `w(t).diff(t')`: did you mean `w(t).diff(t)`?"
             yield (
-                f"{equation.label} names no unknown: the left-hand side must be a function at its times, "
-                f"such as `w(t)`, or its derivative, such as `w(t).diff(t)`; got `{lhs}`{_solved_for(equation, system)}"
+                f"{equation.label} names no unknown: the left-hand side must be a function at its times, such as `w(t)`, "
+                f"or its derivative, such as `w(t).diff(t)`; got `{lhs}`{zero if lhs == 0 else _solved_for(equation, system)}"
             )
         return
     odd = [moment for moment in target.moments if not isinstance(moment, Time)]
@@ -401,8 +389,7 @@ def _running_times(system: System) -> Iterator[str]:
 def _start_time(system: System) -> Iterator[str]:
     odd = sorted(str(item) for item in system.start.atoms(Named, Value) if not isinstance(item, Parameter))
     if odd:
-        here = f"the start of model `{system.name}` ({system.location})"
-        yield f"{here} uses `{odd[0]}`; expected a number, or an expression in parameters"
+        yield f"the start of {system.label} uses `{odd[0]}`; expected a number, or an expression in parameters"
 
 
 # --- laws
@@ -410,8 +397,9 @@ def _laws(check: ExpressionCheck, system: System) -> None:
     for key, law in system.laws.items():
         if isinstance(law, White):
             check.visit(law.strength, Scope(system.law_label(key), tuple(sorted(free_times(law.strength), key=str))))
-        if isinstance(law, IN_STEPS):
-            _drawn(check, system, key, law)
+        for item in sorted(law.free_symbols | law.atoms(Value), key=str) if isinstance(law, IN_STEPS) else ():
+            if not isinstance(item, Parameter):
+                check.report(Scope(system.law_label(key)), f"uses `{item}`; expected parameters only")
         if not isinstance(law, GP):
             continue
         names = tuple(member.name for member in members(key))
@@ -430,14 +418,6 @@ def _laws(check: ExpressionCheck, system: System) -> None:
             if not check.problems:
                 _positive(check, system, entries, (times[0], times[1]), names, inner)
         _mean(check, law.mean, len(names), scope)
-
-
-def _drawn(check: ExpressionCheck, system: System, noise: Process, law: Basic) -> None:
-    """Check that the law of a draw is written in parameters."""
-    scope = Scope(system.law_label(noise))
-    for item in sorted(law.free_symbols | law.atoms(Value), key=str):
-        if not isinstance(item, Parameter):
-            check.report(scope, f"uses `{item}`; expected parameters only")
 
 
 def _entries(check: ExpressionCheck, covariance: Basic, size: int, scope: Scope) -> list[Expr] | None:

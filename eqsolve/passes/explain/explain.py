@@ -34,7 +34,8 @@ from eqsolve.passes.routing import models_behind
 from eqsolve.verbs import later
 
 
-# --- What is left of a fixed point to solve: unknowns given by others, and the kinks at which expectations are split.
+# --- What is left of a fixed point to solve: unknowns given by others, and the kinks at which
+# expectations are split.
 def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return titles and lines: what is eliminated, what is solved for, where expectations are split; at the defaults."""
     given = {item: model.defaults.get(item, item.default) for item in model.parameters}
@@ -62,7 +63,8 @@ def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], 
     return tuple((title, lines) for title, lines in made if lines)
 
 
-# --- Shifted times in words: which integrals join s and t − s, which delays there are, and where break points lie.
+# --- Shifted times in words: which integrals join s and t − s, which delays there are, and where
+# break points lie.
 def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return titles and lines about the shifted times of a system; nothing where there are none."""
     if not has_shifts(system):
@@ -143,7 +145,8 @@ def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
     return made
 
 
-# --- What the engine makes of a model: equations, who reads whom, the order of a slice, derived equations.
+# --- What the engine makes of a model: equations, who reads whom, the order of a slice, derived
+# equations.
 @dataclass(frozen=True)
 class Statement:
     """One equation as text, and where it was written."""
@@ -268,11 +271,12 @@ class Explanation:
 
     def sections(self) -> list[tuple[str, list[str]]]:
         """Return titles and lines, in the order in which they are read."""
+        order = [block[0] if len(block) == 1 else f"[{', '.join(block)} together]" for block in self.blocks]
         made = [
-            ("equations", [f"{item.location:<{self._margin}}  {item.text}" for item in self.equations]),
+            ("equations", _columns((item.location, item.text) for item in self.equations)),
             ("unknowns", _columns((kind, ", ".join(names)) for kind, names in self.unknowns)),
             ("who reads whom", _columns((item.unknown, _reading(item)) for item in self.reads)),
-            ("order within a time slice", [_order(self.blocks)] if self.blocks else []),
+            ("order within a time slice", [" → ".join(order)] if order else []),
             ("multipliers (derived from the constraints)", list(self.multipliers)),
             ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", _operators(self.operators)),
             ("exact change of variables (derived)", [line for item in self.substitutions for line in _changed(item)]),
@@ -281,15 +285,14 @@ class Explanation:
             *((title, list(lines)) for title, lines in self.statements),
             ("parameters", _columns((item.name, _setting(item)) for item in self.settings)),
             ("signature", [self.signature]),
-            ("mean-field equations (derived; these are solved)", _lines(self.mean_field)),
+            (
+                "mean-field equations (derived; these are solved)",
+                self.mean_field.text().split("\n") if self.mean_field else [],
+            ),
             ("solver", [f"{self.solver.name}: {self.solver.reason}".removeprefix(": ")] if self.solver else []),
             ("other solvers", _columns(self.solver.others) if self.solver else []),
         ]
         return [(title, lines) for title, lines in made if lines]
-
-    @property
-    def _margin(self) -> int:
-        return max((len(item.location) for item in self.equations), default=0)
 
     def text(self) -> str:
         """Return the explanation for a terminal."""
@@ -396,10 +399,8 @@ def _tangents(form: PathForm) -> tuple[Derived, ...]:
     made = []
     for item in write_tangents(form):
         left, right = item.equation.lhs, expression_text(item.equation.rhs)
-        if isinstance(left, Derivative):
-            named = f"∂/∂{left.variables[0]} {expression_text(left.expr)}"
-        else:
-            named = expression_text(left)
+        partly = isinstance(left, Derivative)
+        named = f"∂/∂{left.variables[0]} {expression_text(left.expr)}" if partly else expression_text(left)
         initial = None if item.initial is None else expression_text(item.initial)
         made.append(Derived(f"{named} = {right}", expression_text(item.instantaneous), initial))
     return tuple(made)
@@ -410,14 +411,9 @@ def _substitutions(derivation: Derivation) -> tuple[Changed, ...]:
     for change in derivation.changes:
         now = change.equation.time
         left, right = equation_text(change.equation)
-        made.append(
-            Changed(
-                f"{expression_text(change.old(now))} = {expression_text(change.map)}",
-                f"{left} = {right}",
-                f"{expression_text(change.new(derivation.system.start))} = {expression_text(change.initial)}",
-                derivation.changed,
-            )
-        )
+        old, new = expression_text(change.old(now)), expression_text(change.new(derivation.system.start))
+        begin = f"{new} = {expression_text(change.initial)}"
+        made.append(Changed(f"{old} = {expression_text(change.map)}", f"{left} = {right}", begin, derivation.changed))
     return tuple(made)
 
 
@@ -460,10 +456,6 @@ def describe_domain(item: Parameter) -> str:
     return " ".join(words)
 
 
-def _lines(inner: Explanation | None) -> list[str]:
-    return [] if inner is None else inner.text().split("\n")
-
-
 def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:
     pairs = list(rows)
     width = max((len(left) for left, _ in pairs), default=0)
@@ -476,10 +468,6 @@ def _reading(item: Reads) -> str:
         f"{how}: {', '.join('itself' if name == item.unknown else name for name in names)}" for how, names in parts if names
     ]
     return "; ".join(said) or "nothing"
-
-
-def _order(blocks: tuple[tuple[str, ...], ...]) -> str:
-    return " → ".join(block[0] if len(block) == 1 else f"[{', '.join(block)} together]" for block in blocks)
 
 
 def _tangent(item: Derived) -> list[str]:

@@ -30,11 +30,12 @@ from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, State, Value, as_scalar, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.flow.linear import eliminate_fields, observable, why_not
-from eqsolve.passes.flow.parts import FlowParts, is_sloped, mean_of, slope, take_apart
+from eqsolve.passes.flow.parts import FlowParts, is_sloped, mean_of, take_apart
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
 
 
-# --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its own.
+# --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its
+# own.
 def add_momentum(flow: Flow, friction: Any) -> Flow:
     """Return θ' = v, v' = −friction v + p_t(g, θ), starting at rest."""
     rate = as_scalar(friction, "friction")
@@ -48,7 +49,8 @@ def add_momentum(flow: Flow, friction: Any) -> Flow:
     return plain.replace(f"{flow.name}_momentum", state={speed: 0 for speed in velocities.values()}, drift=drift)
 
 
-# --- Training with noise: batches, temperature and label noise as flows of their own, which combine in any order.
+# --- Training with noise: batches, temperature and label noise as flows of their own, which combine
+# in any order.
 def add_batches(flow: Flow, batch: Any) -> Flow:
     """Return ℓ → s ℓ/b, with s = 1 for the samples in the batch, drawn afresh at every step with probability b."""
     takes = "the share of the samples in a batch, 0 < batch <= 1;"
@@ -78,7 +80,7 @@ def add_label_noise(flow: Flow, variance: Any) -> Flow:
     teachers = [field for field, weight in pairs if not weight.free_symbols & set(flow.state)]
     if not teachers:
         raise ModelError(
-            f"flow `{flow.name}` ({flow.location}): label_noise adds to the fields of weights that do not move, teachers', "
+            f"{flow.label}: label_noise adds to the fields of weights that do not move, teachers', "
             "and all weights of this flow move"
         )
     t = flow.running_time
@@ -129,10 +131,10 @@ def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
     """Return the mean-field system of a flow; fields are eliminated where the loss gradient is linear in them."""
     parts = take_apart(settle_noises(flow))
     if not parts.active:
-        raise ModelError(f"flow `{flow.name}` ({flow.location}): no gradient acts on the state, so there is nothing to learn")
+        raise ModelError(f"{flow.label}: no gradient acts on the state, so there is nothing to learn")
     reason = why_not(parts)
     if eliminate and reason is not None:
-        raise ModelError(f"flow `{flow.name}` ({flow.location}): the fields cannot be eliminated: {reason}")
+        raise ModelError(f"{flow.label}: the fields cannot be eliminated: {reason}")
     if reason is None and eliminate is not False:
         return eliminate_fields(parts)
     return _General(parts, _rough_teachers(parts)).system()
@@ -162,7 +164,7 @@ def _rough_teachers(parts: FlowParts) -> tuple[int, ...]:
         common = mean_of((flow.weights[first] * flow.weights[second]).expand(), flow)
         if common != 0:
             raise ModelError(
-                f"flow `{flow.name}` ({flow.location}): the loss gradients jump in `{flow.fields[first]}` and in "
+                f"{flow.label}: the loss gradients jump in `{flow.fields[first]}` and in "
                 f"`{flow.fields[second]}`, whose weights `{flow.weights[first]}` and `{flow.weights[second]}` are correlated "
                 f"(E = {common}); expected uncorrelated ones: combine independent weights of mean 0 into other fields"
             )
@@ -185,11 +187,7 @@ class _General:
             own = Process(fields[i].name, fields[i].latex_name)
             self.noise_f[i] = own if whole else parts.head(Process, f"z_{fields[i].name}")
         self.losses = {a: parts.process(self.flow.loss_gradient[a]) for a in parts.active}
-        self.slopes = {
-            (a, i): slope(self.flow, self.flow.loss_gradient[a], fields[i], f"the loss gradient of `{gradients[a]}`")
-            for a in parts.active
-            for i in self.others
-        }
+        self.slopes = parts.slopes(self.others)
         read = {i for (_, i), value in self.slopes.items() if value != 0}
         with_memory = {a for a in parts.active if any(self.slopes[a, i] != 0 for i in self.students)}
         self.response_w = {
@@ -342,17 +340,12 @@ def derive_infinite_data(flow: Flow) -> System:
     """Return the δ → ∞ system of a flow."""
     if flow.laws:
         raise ModelError(
-            f"flow `{flow.name}` ({flow.location}): the limit of infinitely many samples is derived for flows without noise "
+            f"{flow.label}: the limit of infinitely many samples is derived for flows without noise "
             f"so far, and this one has {quoted(flow.laws)}"
         )
     parts = take_apart(flow)
-    fields = flow.fields
-    slopes = {
-        (a, i): slope(flow, flow.loss_gradient[a], fields[i], f"the loss gradient of `{flow.gradients[a]}`")
-        for a in parts.active
-        for i in parts.needed
-    }
-    gaussian = set(fields) | parts.sample_randoms
+    slopes = parts.slopes(parts.needed)
+    gaussian = set(flow.fields) | parts.sample_randoms
     constant = not any(value.free_symbols & gaussian for value in slopes.values())
     sampled = [node for expr in flow.observables.values() for node in expr.atoms(E) if parts.on_samples(node)]
     simple = constant and why_not(parts) is None

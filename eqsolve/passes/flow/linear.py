@@ -194,14 +194,10 @@ def _covariance(parts: FlowParts, rest: Expr, steady: tuple[Value, ...]) -> Expr
     total = mean_of((still * parts.at(still, tp)).expand(), flow)
     for item in steady:
         law, weight = flow.laws[item.head], rest.diff(item)
-        first, second = _two_times(law, t)
+        found = sorted(law.covariance.atoms(Time), key=lambda time: (time != t, str(time)))
+        first, second = found if len(found) == 2 else (t, t)
         total += weight * parts.at(weight, tp) * law.covariance.xreplace({first: t, second: tp})
     return total
-
-
-def _two_times(law: GP, running: Any) -> tuple[Any, Any]:
-    found = sorted(law.covariance.atoms(Time), key=lambda item: (item != running, str(item)))
-    return (found[0], found[1]) if len(found) == 2 else (running, running)
 
 
 def observable(parts: FlowParts, expr: Expr, square: Expr) -> Expr:

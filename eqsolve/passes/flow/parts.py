@@ -1,6 +1,6 @@
 """A flow taken apart for its limit: which weights move, which gradients act, and everything as processes in time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,8 @@ def mean_of(expr: Expr, model: Model) -> Expr:
     return total
 
 
-# --- A flow taken apart for its limit: which weights move, which gradients act, and everything as processes in time.
+# --- A flow taken apart for its limit: which weights move, which gradients act, and everything as
+# processes in time.
 @dataclass(frozen=True)
 class FlowParts:
     """What the derivations share."""
@@ -85,6 +86,12 @@ class FlowParts:
         """Return the function Γ_ai, the mean slope of a loss gradient in a field."""
         field, gradient = self.flow.fields[i].name, self.flow.gradients[a].name
         return self.head(Function, f"Gamma_{field}" if len(self.active) == 1 else f"Gamma_{gradient}_{field}")
+
+    def slopes(self, fields: Iterable[int]) -> dict[tuple[int, int], Expr]:
+        """Return the slopes of the active loss gradients in fields, by their places."""
+        losses, names = self.flow.loss_gradient, self.flow.gradients
+        words = {a: f"the loss gradient of `{names[a]}`" for a in self.active}
+        return {(a, i): slope(self.flow, losses[a], self.flow.fields[i], words[a]) for a in self.active for i in fields}
 
     def on_samples(self, node: E) -> bool:
         """Whether an expectation is over the samples, not the coordinates."""
@@ -165,7 +172,7 @@ def slope(flow: Flow, expr: Expr, variable: Basic, what: str) -> Expr:
     """Return ∂expr/∂variable by regions; raise when it is no ordinary function."""
     if not is_sloped(expr, variable):
         raise ModelError(
-            f"flow `{flow.name}` ({flow.location}): {what}, `{expr}`, has no derivative in `{variable}` that is a function "
+            f"{flow.label}: {what}, `{expr}`, has no derivative in `{variable}` that is a function "
             f"(it is `{expr.diff(variable)}`), but the mean-field equations need one; {SMOOTH}"
         )
     return regional(expr, variable)

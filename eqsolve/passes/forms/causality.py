@@ -66,7 +66,8 @@ def analyse_causality(system: System) -> Causality:
     now = [edge for edge in edges if edge.kind == "slice"]
     outside = [edge for edge in now if not (edge.under_integral and edge.reader == edge.source)]
     plain = [edge for edge in now if not edge.under_integral and not edge.expected]
-    rank = {name: _rank(system, name, position) for position, name in enumerate(names)}
+    moving = {equation.key for equation in system.equations if equation.is_differential}
+    rank = {name: (name not in moving, place) for place, name in enumerate(names)}  # those are known before the slice is
     blocks = blocks_in_order(make_graph(names, ((edge.source, edge.reader) for edge in outside)), rank.__getitem__)
     pointwise = make_graph((), ((edge.source, edge.reader) for edge in plain))
     return Causality(tuple(edges), tuple(map(tuple, blocks)), tuple(_shortest_cycles(pointwise, names)))
@@ -88,12 +89,6 @@ def _shortest_cycles(graph: Graph[str], names: list[str]) -> Iterator[tuple[str,
         if closed:
             shortest = min(closed, key=len)
             yield tuple(shortest)
-
-
-def _rank(system: System, name: str, position: int) -> tuple[int, int]:
-    """Differential unknowns first (they are known before the slice is computed), then the order declared."""
-    equation = system[name] if name in list(system) else None
-    return (0 if equation is not None and equation.is_differential else 1, position)
 
 
 def _dependency(equation: Equation, read: Read) -> Dependency:

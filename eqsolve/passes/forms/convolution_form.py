@@ -18,7 +18,8 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.expressions import free_times, rebuilt
 
 
-# --- One-time functions at shifted times: φ(t − s) under an integral over s, and y(t − τ) at a constant delay.
+# --- One-time functions at shifted times: φ(t − s) under an integral over s, and y(t − τ) at a
+# constant delay.
 def has_shifts(system: System) -> bool:
     """Whether a function stands at a shifted time, or its derivative on a right-hand side: only convolutions know these."""
     return any(side.has(Derivative) for side in _sides(system)) or bool(shifted_values(system))

@@ -20,7 +20,8 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.sectors import as_written, sort_factors
 
 
-# --- Systems in which kernels enter through compositions only, so that they can be matrices on few nodes.
+# --- Systems in which kernels enter through compositions only, so that they can be matrices on few
+# nodes.
 def is_composition(system: System) -> bool:
     """Whether every kernel enters linearly or through integrals of at most one other kernel."""
     marker = Time("i")
@@ -52,7 +53,8 @@ def _on_diagonal(key: Any, head: Head) -> bool:
     return isinstance(key, Value) and key.head == head and isinstance(key.moments[0], Time) and len({*key.moments}) == 1
 
 
-# --- Closed equations written as compositions of operators, for reading: ∫ A(t, s) B(s, t') ds is A∘B.
+# --- Closed equations written as compositions of operators, for reading: ∫ A(t, s) B(s, t') ds is
+# A∘B.
 @dataclass(frozen=True)
 class OperatorForm:
     """One equation in operators, and the solve it leads to if its unknown enters linearly."""

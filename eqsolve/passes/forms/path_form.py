@@ -213,7 +213,8 @@ class _Builder:
     def at_row(self, expr: Expr, time: Basic, label: str) -> Expr:
         return self.local(self.inline(self.freshen(expr).xreplace({time: ROW})), label)
 
-    # --- expectations, brought to separated form ---------------------------------------------------------------------
+    # --- expectations, brought to separated form
+    # ---------------------------------------------------------------------
     def collect(self, expr: Expr, label: str) -> Expr:
         for node in expr.atoms(E):
             if node not in self.means:

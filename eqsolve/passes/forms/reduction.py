@@ -36,16 +36,13 @@ class Reduced:
 def conditions_of(model: FixedPoint) -> list[Basic]:
     """Return the conditions of branches that involve parameters only, in a fixed order."""
     found: set[Basic] = set()
+    laws = [item.law for item in model.randoms if item.law is not None]
     sides = [side for equation in model.equations for side in (equation.lhs, equation.rhs)]
-    for expr in (*sides, *model.observables.values(), *model.variables.values(), *_laws(model)):
+    for expr in (*sides, *model.observables.values(), *model.variables.values(), *laws):
         for node in expr.atoms(Piecewise):
             symbols = {c: c.free_symbols for _, c in node.args}
             found |= {c for c, free in symbols.items() if free and all(isinstance(item, Parameter) for item in free)}
     return sorted(found, key=str)
-
-
-def _laws(model: FixedPoint) -> list[Basic]:
-    return [item.law for item in model.randoms if item.law is not None]
 
 
 def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:

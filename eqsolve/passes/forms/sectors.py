@@ -102,17 +102,9 @@ def _equation(system: System, equation: Equation) -> SectorEquation:
     splitter = _Splitter(system, equation.label, isinstance(target.head, Function))
     body = splitter.body(equation.rhs.xreplace(places))
     start, diagonal = initial_values(system, equation)
-    return SectorEquation(
-        equation,
-        equation.key,
-        equation.head,
-        body,
-        tuple(splitter.contractions),
-        equation.is_differential,
-        start,
-        diagonal,
-        hidden=isinstance(equation.head, AuxiliaryResponse),
-    )
+    hidden, differential = isinstance(equation.head, AuxiliaryResponse), equation.is_differential
+    unknown = (equation, equation.key, equation.head)
+    return SectorEquation(*unknown, body, tuple(splitter.contractions), differential, start, diagonal, hidden)
 
 
 def _diagonal_equation(system: System, equation: Equation, start: Expr | None) -> SectorEquation:

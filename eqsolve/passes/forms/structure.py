@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from eqsolve.passes.rewrite.constraints import Reduction
     from eqsolve.passes.rewrite.substitution import Substitution
 
-# What a plan is compiled from: the system as its solver takes it, step by step, for reading.
 
-
+# --- What a plan is compiled from: the system as its solver takes it, step by step, for reading.
 @dataclass(frozen=True)
 class Derivation:
     """A system as a solver takes it."""
@@ -116,7 +115,7 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
             return Chosen(chosen, kept, f"{_said(condition)}: solved as {name}")
     tried = "; ".join(f"{name} needs {_said(condition)}" for condition, name in model.cases)
     got = ", ".join(f"{item.name}={float(value):.12g}" for item, value in values.items() if value is not None)
-    raise ParameterError(f"model `{model.name}` ({model.location}) has no case for {got}: {tried}")
+    raise ParameterError(f"{model.label} has no case for {got}: {tried}")
 
 
 def _value(model: Cases, item: Parameter, settings: Mapping[str, Any]) -> Any:
@@ -129,7 +128,8 @@ def _said(condition: Any) -> str:
     return "otherwise" if condition == True else str(condition).replace("&", "and").replace("|", "or")  # noqa: E712
 
 
-# --- Which values of parameters change a model's structure: those are put in before it is compiled, the others stay arguments.
+# --- Which values of parameters change a model's structure: those are put in before it is compiled,
+# the others stay arguments.
 def choosing_parameters(model: Model) -> frozenset[Parameter]:
     """Return the parameters whose every value may make another system.
 

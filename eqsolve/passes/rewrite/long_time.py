@@ -25,6 +25,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
 from eqsolve.language.symbols import Correlation, Function, Plain, Process, Random, Response, Time, Unknown, Value, fresh_name
 from eqsolve.language.system import System, members
+from eqsolve.passes.forms.expressions import free_times, rebuilt
 from eqsolve.verbs import later
 
 
@@ -36,7 +37,7 @@ def derive_long_time(model: System | Flow, name: str | None = None) -> FixedPoin
 
 
 def _refuse(system: System, why: str) -> ModelError:
-    return ModelError(f"model `{system.name}` ({system.location}): its limit of long times is not derived, since {why}")
+    return ModelError(f"{system.label}: its limit of long times is not derived, since {why}")
 
 
 class _Limit:
@@ -136,17 +137,15 @@ class _Limit:
             return self.marks[expr.head] if isinstance(expr.head, Process) else self.numbers[expr.head]
         if isinstance(expr, E):
             return self._mean(expr)
-        if isinstance(expr, exp) and _clocks(expr.xreplace({value: Dummy("value") for value in expr.atoms(Value)})):
+        if isinstance(expr, exp) and free_times(expr.xreplace({value: Dummy("value") for value in expr.atoms(Value)})):
             return self._faded(expr)
         if isinstance(expr, Time):
             raise _refuse(self.system, f"the time `{expr}` itself enters")
-        if not expr.args:
-            return expr
-        return expr.func(*(self.still(part) for part in expr.args))
+        return rebuilt(expr, self.still)
 
     def _faded(self, expr: Expr) -> Expr:
         """Return the limit of e^{−kt}: zero for positive k, which becomes a condition."""
-        (clock,) = _clocks(expr)
+        (clock,) = free_times(expr)
         rate = -expr.args[0].diff(clock)
         if clock in rate.free_symbols or rate.free_symbols & set(self.marks.values()):
             raise _refuse(self.system, f"`{expr}` has no limit that is known")
@@ -389,12 +388,12 @@ class _Limit:
 
     def _pair(self, node: E, noise: Process) -> Expr:
         """Return E[f_z g_z'] of E[f(t) g(t')]: the square of the slope where both are the same."""
-        clocks = sorted(_clocks(node.argument), key=str)
+        clocks = sorted(free_times(node.argument), key=str)
         total = S.Zero
         if len(clocks) == 2:
             values = [value for value in node.argument.atoms(Value) if isinstance(value.head, Process)]
-            apart = {value: self._apart(value, clocks[0]) for value in values}
-            body = node.argument.xreplace(apart)
+            apart = {value: self._early if value.moments[0] == clocks[0] else self._late for value in values}
+            body = node.argument.xreplace({value: marks[value.head] for value, marks in apart.items()})
             for (one, left), (two, right) in itertools.product(self._early.items(), self._late.items()):
                 slopes = [self.slopes.get((item, noise), S.Zero) for item in (one, two)]
                 product = _squared(slopes[0]) if one == two else slopes[0] * slopes[1]
@@ -402,13 +401,6 @@ class _Limit:
             back = {mark: self.marks[head] for table in (self._early, self._late) for head, mark in table.items()}
             total = total.xreplace(back)
         return _expected(self.put(total)) if total != 0 else S.Zero
-
-    def _apart(self, value: Value, first: Basic) -> Dummy:
-        return (self._early if value.moments[0] == first else self._late)[value.head]
-
-
-def _clocks(expr: Any) -> set[Time]:
-    return {item for item in expr.free_symbols if isinstance(item, Time)}
 
 
 def _power(term: Expr, size: Dummy) -> Expr:
@@ -419,9 +411,7 @@ def _power(term: Expr, size: Dummy) -> Expr:
 def _without_memory(expr: Any) -> Any:
     if isinstance(expr, Int):
         return S.Zero
-    if not expr.args or isinstance(expr, Value | E):
-        return expr
-    return expr.func(*(_without_memory(part) for part in expr.args))
+    return expr if isinstance(expr, Value | E) else rebuilt(expr, _without_memory)
 
 
 def _squared(slope: Expr) -> Expr:

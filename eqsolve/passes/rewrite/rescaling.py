@@ -21,9 +21,11 @@ from eqsolve.language.symbols import Head, Parameter, Random, Time, Value, as_sc
 from eqsolve.language.system import System
 from eqsolve.passes.forms.expressions import rebuilt
 
-# --- Limits of expressions of the language: inside expectations and integrals, term by term, factor by factor.
+# --- Limits of expressions of the language: inside expectations and integrals, term by term, factor
+# by factor.
 #
-# Functions, random variables and times stand still. Where sympy finds no limit, or an infinite one, an error says which term.
+# Functions, random variables and times stand still. Where sympy finds no limit, or an infinite one,
+# an error says which term.
 _ODD = (oo, -oo, zoo, nan, Limit, AccumBounds)
 
 
@@ -116,7 +118,8 @@ def _pull_out(expr: Expr, large: Dummy, to: Expr) -> Expr:
     return large ** (power * made.exp) * rest**made.exp
 
 
-# --- Other units for a system: rescaled or shifted time, rescaled unknowns, and the leading order in a parameter.
+# --- Other units for a system: rescaled or shifted time, rescaled unknowns, and the leading order
+# in a parameter.
 logger = logging.getLogger("eqsolve")
 
 

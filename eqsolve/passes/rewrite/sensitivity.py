@@ -99,10 +99,13 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
     return type(law)(*parts), values
 
 
-# --- How the laws of random constants move with a parameter: a score under the expectation, or a constant in another form.
+# --- How the laws of random constants move with a parameter: a score under the expectation, or a
+# constant in another form.
 #
-# Of a law with density (or probabilities) ρ(x; p), d/dp E[f] = E[f ∂log ρ/∂p]: the score ∂log ρ/∂p is one more factor under
-# the expectation, and the values x stay where they are. Where the support moves with p, the constant is written as a
+# Of a law with density (or probabilities) ρ(x; p), d/dp E[f] = E[f ∂log ρ/∂p]: the score ∂log ρ/∂p
+# is one more factor under
+# the expectation, and the values x stay where they are. Where the support moves with p, the
+# constant is written as a
 # function of one whose law does not.
 def law_of(model: Model, item: Random) -> Basic | None:
     """Return the law of a random constant of a model."""
@@ -145,7 +148,8 @@ def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
     return found
 
 
-# --- A system beside its own derivatives along parameters: the linearised equations of every unknown, exactly.
+# --- A system beside its own derivatives along parameters: the linearised equations of every
+# unknown, exactly.
 @dataclass(frozen=True)
 class NamedDerivative:
     """What a name in the enlarged system is: the derivative of something along a parameter.
@@ -275,9 +279,8 @@ class _Derivative:
         self.system, self.parameter = system, parameter
         taken = {*system.names, *system.observables}
         self.heads: dict[Head, Head] = {}
-        whites = {noise for noise, law in system.laws.items() if isinstance(law, White)}
         for head in system.unknowns:
-            if head in whites:  # of a given strength: they do not move
+            if head in system.whites:  # of a given strength: they do not move
                 continue
             name = fresh_name(f"{head.name.rstrip(chr(39))}_d_{parameter.name}", taken)
             latex = rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"

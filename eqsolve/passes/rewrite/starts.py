@@ -14,9 +14,11 @@ from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.symbols import Parameter, Process, Time, Value
 from eqsolve.language.system import System, start_constant
 
-# --- A system in discrete time: noises without memory become Gaussian processes that are uncorrelated from step to step.
+# --- A system in discrete time: noises without memory become Gaussian processes that are
+# uncorrelated from step to step.
 #
-# With steps of length h, white noise of strength S moves a path by a normal of variance S h in each step: as a process that is
+# With steps of length h, white noise of strength S moves a path by a normal of variance S h in each
+# step: as a process that is
 # held during a step it has the variance S/h. A normal that is drawn afresh has its own.
 STEP = Parameter("step", positive=True)
 """The length of a step, which the option of the same name sets."""
@@ -45,7 +47,8 @@ def put_in_steps(system: System) -> System:
     return system._with(laws=Table(laws), step=length)
 
 
-# --- Processes at the start of time, ``x(0)`` under an expectation, replaced by what they start from.
+# --- Processes at the start of time, ``x(0)`` under an expectation, replaced by what they start
+# from.
 def start_of(system: System, head: Process) -> Expr | None:
     """Return what a process starts from; None where that is a noise's own value, or not known."""
     if head in system.init:

@@ -28,7 +28,8 @@ from eqsolve.passes.forms.expressions import outermost, reads, rebuilt
 from eqsolve.passes.forms.kinks import KINKS
 
 
-# --- Cancelling in expressions made of exponentials and hyperbolic functions, without the slow ``simplify``.
+# --- Cancelling in expressions made of exponentials and hyperbolic functions, without the slow
+# ``simplify``.
 def cancel_exponentials(expr: Expr) -> Expr:
     """Return an equal expression in which common factors have cancelled; zero when it is seen to vanish.
 
@@ -100,7 +101,8 @@ def _fold(expr: Expr, symbol: Dummy, exponent: Expr) -> Expr:
     return expr if powers else total
 
 
-# --- Declared changes of variable: the new variable's equation, derived and proved before anything uses it.
+# --- Declared changes of variable: the new variable's equation, derived and proved before anything
+# uses it.
 @dataclass(frozen=True)
 class Substitution:
     """One exact change of variable."""

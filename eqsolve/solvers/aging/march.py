@@ -85,7 +85,8 @@ class Panel:
             worst = max(worst, float(np.abs(step).max() / max(np.abs(values).max(), 1e-300)))
         return worst
 
-    # --- the equations ------------------------------------------------------------------------------------------------
+    # --- the equations
+    # ------------------------------------------------------------------------------------------------
     def equations(self, slopes: bool) -> tuple[Array, Array | None]:
         """Return what is left of every equation at the nodes, and its derivatives by all unknowns."""
         residual = np.empty(self.size)
@@ -168,7 +169,8 @@ class Panel:
         m, n, width = self.layout.rows, self.layout.nodes, self.layout.width
         if not kernel:
             return csr_matrix(self._in_time)
-        # along a row the place moves too: every column panel reads the last node of the one before it
+        # along a row the place moves too: every column panel reads the last node of the one before
+        # it
         along = np.zeros((width, width))
         for first in range(0, width - 1, n):
             along[first + 1 : first + n + 1, first : first + n + 1] = radau(n).slopes[1:]
@@ -259,7 +261,8 @@ def go_on(
     while (left := math.log(end / past.end)) > 1e-12:
         pieces = math.ceil(left / length - 1e-9)
         until = end if pieces == 1 else past.end * math.exp(left / pieces)
-        unknowns = _guess(plan, past, _layout(past.end, until, level, finest, earliest), finest)
+        near, far = (_edges(past.end * _SHARE, first) for first in (finest, earliest))
+        unknowns = _guess(plan, past, Layout(past.end, until, level.rows, level.nodes, near, far, _MIDDLE), finest)
         panel = Panel(plan, past, unknowns, finest, _RATIO)
         try:
             taken, values = _solve(panel, plan, options)
@@ -292,11 +295,6 @@ def _solve(panel: Panel, plan: CompiledPlan, options: Options) -> tuple[int, dic
     if not all(np.isfinite(values).all() for values in observed.values()):
         raise NoConvergenceError
     return steps, observed
-
-
-def _layout(begin: float, end: float, level: Resolution, finest: float, earliest: float) -> Layout:
-    edges = functools.partial(_edges, begin * _SHARE)
-    return Layout(begin, end, level.rows, level.nodes, edges(finest), edges(earliest), _MIDDLE)
 
 
 def _edges(top: float, first: float) -> Array:

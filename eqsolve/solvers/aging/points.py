@@ -114,19 +114,16 @@ class AgingPoints:
 
     def _pairs(self) -> csr_matrix:
         layout, width = self.layout, self.layout.width
+        whole = (layout.rows + 1) * width
         if self.rows is not None:
             places, weights = layout.stencil(self.times, self.columns, self.lags)
-            return self._sparse(
-                np.arange(self.count), places + (self.rows * width)[:, None], weights, (layout.rows + 1) * width
-            )
+            return self._sparse(np.arange(self.count), places + (self.rows * width)[:, None], weights, whole)
         here = np.flatnonzero(self.times > layout.begin)
         places, weights = layout.stencil(self.times[here], self.columns[here], self.lags[here])
         in_time = layout.in_time(self.times[here])
         every = (np.arange(layout.rows + 1) * width)[None, :, None] + places[:, None, :]
         table = in_time[:, :, None] * weights[:, None, :]
-        return self._sparse(
-            here, every.reshape(len(here), -1), table.reshape(len(here), -1), (layout.rows + 1) * width
-        )  # fmt: skip
+        return self._sparse(here, every.reshape(len(here), -1), table.reshape(len(here), -1), whole)
 
     def _at_times(self, pattern: str, kernel: bool) -> csr_matrix:
         """Return the operator of a function of one time, K(s, s) and K(s, start) among them."""

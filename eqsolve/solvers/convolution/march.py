@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Reading, Terms
+from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Terms
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import ROUNDING, Array
@@ -14,7 +14,8 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.panel_functions import PanelFunctions, Samples, folded_points
 from eqsolve.solvers.marching import NotFiniteError, newton
 
-# --- One panel: collocation at its nodes, all unknowns together, by Newton's method with exact slopes.
+# --- One panel: collocation at its nodes, all unknowns together, by Newton's method with exact
+# slopes.
 
 
 class MemoryPanel:
@@ -70,17 +71,8 @@ class MemoryPanel:
             self._folded = points, weights, early, later
         return self._folded
 
-    def integrals(self, wanted: Sequence[int], table: Array, slopes: bool) -> tuple[list[Array], list[dict[int, Array]]]:
-        """Return integrals at the nodes, and their derivatives (nodes, nodes) by the values of each unknown on the panel."""
-        values: list[Array] = []
-        derivatives: list[dict[int, Array]] = []
-        for number in wanted:
-            value, found = self._integral(self.program.integrals[number], table, slopes)
-            values.append(value)
-            derivatives.append(found)
-        return values, derivatives
-
     def _integral(self, integrand: Integrand, table: Array, slopes: bool) -> tuple[Array, dict[int, Array]]:
+        """Return an integral at the nodes, and its derivatives by each unknown's values here."""
         points, weights, early, late = self._memory()
         later = self.nodes[:, None] - points
         total = np.zeros(self.places)
@@ -108,15 +100,6 @@ class MemoryPanel:
                 found[reading.unknown] = found.get(reading.unknown, 0.0) + part
         return total, found
 
-    def _read(self, reading: Reading, table: Array) -> Array:
-        if reading.where == "delay":
-            return self._delayed[reading.delay].values(reading.unknown, False, table)
-        return table[reading.unknown]
-
-    def _entering(self, reading: Reading) -> Array | None:
-        """Return how the panel's values enter a reading, (nodes, nodes)."""
-        return self._delayed[reading.delay].rows if reading.where == "delay" else self._identity
-
     # --- expressions
     def evaluate(self, terms: Terms, table: Array) -> list[Array]:
         """Return expressions at the nodes."""
@@ -124,8 +107,12 @@ class MemoryPanel:
 
     def _expressions(self, terms: Terms, table: Array, slopes: bool) -> tuple[list[Array], list[tuple[int, int, Array]]]:
         """Return expressions at the nodes, and (expression, unknown, matrix) of their derivatives."""
-        integrals, changes = self.integrals(terms.integrals, table, slopes)
-        arguments = [self.nodes, *(self._read(item, table) for item in terms.readings), *integrals]
+        made = [self._integral(self.program.integrals[number], table, slopes) for number in terms.integrals]
+        arguments = [self.nodes]
+        for item in terms.readings:
+            late = item.where == "delay"
+            arguments.append(self._delayed[item.delay].values(item.unknown, False, table) if late else table[item.unknown])
+        arguments += [value for value, _ in made]
         values = [_filled(value, self.places) for value in terms.function(*arguments)]
         found: list[tuple[int, int, Array]] = []
         if slopes:
@@ -133,11 +120,12 @@ class MemoryPanel:
                 factor = _filled(change, self.places)[:, None]
                 if column < len(terms.readings):
                     reading = terms.readings[column]
-                    rows = self._entering(reading)
+                    # how the panel's values enter a reading, (nodes, nodes)
+                    rows = self._delayed[reading.delay].rows if reading.where == "delay" else self._identity
                     if rows is not None:
                         found.append((row, reading.unknown, factor * rows))
                 else:
-                    found.extend((row, key, factor * part) for key, part in changes[column - len(terms.readings)].items())
+                    found.extend((row, key, factor * part) for key, part in made[column - len(terms.readings)][1].items())
         return values, found
 
     # --- Newton
@@ -202,7 +190,8 @@ def _filled(value: Any, count: int) -> Array:
     return array if array.shape == (count,) else np.broadcast_to(array, (count,)).copy()
 
 
-# --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
+# --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of
+# every unknown tell.
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
 
 
@@ -247,7 +236,8 @@ class MemoryMarch:
     def end(self) -> float:
         return float(self.functions.edges[-1])
 
-    # --- the start ----------------------------------------------------------------------------------------------------
+    # --- the start
+    # ----------------------------------------------------------------------------------------------------
     def _begin(self, end: float) -> None:
         """Find the values at the start and, from the derivatives there, a width for the first panel."""
         panel = MemoryPanel(self.program, self.functions, 1e-12 * end, self.delays)
@@ -266,7 +256,8 @@ class MemoryMarch:
             if item.kind == "differential" and math.isfinite(rate) and rate != 0.0
         ]
         self.guess, self.width = guess, min([0.3 * time for time in times] + [0.1 * end])
-        # the given functions under integrals, summed over the first width on panels that shrink towards the start
+        # the given functions under integrals, summed over the first width on panels that shrink
+        # towards the start
         pieces = self.width * 0.5 ** np.arange(1, 60)
         points = pieces[:, None] * (1 + panel.basis.points)
         found = [np.broadcast_to(item, points.shape) for item in self.program.gauges(points)]
@@ -293,7 +284,8 @@ class MemoryMarch:
                         f"{bodies[number]:.6g}; change init= or them"
                     )
 
-    # --- one panel ----------------------------------------------------------------------------------------------------
+    # --- one panel
+    # ----------------------------------------------------------------------------------------------------
     def add_panel(self, width: float) -> float:
         """Solve one panel; return its tail relative to the sizes of what has one. Nothing is kept before ``accept``."""
         self.tries += 1
@@ -330,7 +322,8 @@ class MemoryMarch:
         self._summed = self._weights
         self.functions.add(end, self.table)
 
-    # --- the solution -------------------------------------------------------------------------------------------------
+    # --- the solution
+    # -------------------------------------------------------------------------------------------------
     def curves(self, begin: float) -> tuple[PanelGrid, dict[str, Array], Array]:
         """Return the panels, unknowns and observables on their nodes by name, and which of the panels hold jumps.
 

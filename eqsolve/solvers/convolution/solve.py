@@ -45,8 +45,10 @@ logger = logging.getLogger("eqsolve")
 _FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
 _RATIO = 30.0  # between the tails of two solutions that are compared
 _FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
-# Least part of their difference that is taken for the error of the finer one. With panels narrower by q the error is about
-# 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is a power p of the time at its start, 1/(q^p − 1),
+# Least part of their difference that is taken for the error of the finer one. With panels narrower
+# by q the error is about
+# 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is a power p of the time
+# at its start, 1/(q^p − 1),
 # 2.3 for p = 1.
 _SHARE = 1.0
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
@@ -124,7 +126,8 @@ def _march(
     def after(width: float) -> None:
         options.report(march.end, f"{march.panels} panels")
 
-    # rounding of 1e-16 times the condition of Newton's matrix, which is 1e4 at a distance of 1e-4 from a glass transition
+    # rounding of 1e-16 times the condition of Newton's matrix, which is 1e4 at a distance of 1e-4
+    # from a glass transition
     reason = marching.advance(
         march, stops, resolution, march.width, smallest=1e-290, noise=1e-11, longest=longest, after=after
     )

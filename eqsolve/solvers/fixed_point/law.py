@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 
 
-# --- The law of some variables of a solved fixed point, as the expectations of a transform take it: with its tails.
+# --- The law of some variables of a solved fixed point, as the expectations of a transform take it:
+# with its tails.
 _LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
 _OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
 _MOST = 300  # panels at once: next to a singularity rounding is all that is left to resolve
@@ -65,7 +66,10 @@ class SolutionSource:
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
-            return self._precise(probe, digits)
+            # in mpmath numbers, on panels that resolve the transform's integrands too
+            lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
+            columns, weights = self.precise_solution.law_nodes(self.names, lines, rows, digits)
+            return Rule(dict(zip(self.names, columns, strict=True)), weights)
         return self._resolved(probe or _general, 1e-15, "first")
 
     def rule_beside(self, probe: Probe) -> Rule:
@@ -138,14 +142,9 @@ class SolutionSource:
                 made.append({name: part[law.names.index(name)][good] for name in self.names})
         return made
 
-    def _precise(self, probe: Probe | None, digits: int) -> Rule:
-        """Return points and weights in mpmath numbers, on panels that resolve the transform's integrands too."""
-        lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
-        columns, weights = self.precise_solution.law_nodes(self.names, lines, rows, digits)
-        return Rule(dict(zip(self.names, columns, strict=True)), weights)
 
-
-# --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative probabilities, expectations.
+# --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative
+# probabilities, expectations.
 _FAR, _SEGMENTS = 12.0, 320
 _JOINT = 16  # nodes across the direction of a variable in its joint law with the random constants
 _ACROSS = (6, 10, 20, 40, 80, 160, 320)  # tried one after the other until expectations converge

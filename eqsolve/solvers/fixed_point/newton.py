@@ -160,7 +160,7 @@ def newton(
             point = point - step
             values = problem.values(point[:, None])[:, 0]
             continue
-        if not sound or (box is not None and not _inside(point, box)):
+        if not sound or (box is not None and not all(low <= x <= high for x, (low, high) in zip(point, box, strict=True))):
             break
         halvings = 0
         best = Iterate(values, here, linear, count, False)
@@ -169,7 +169,9 @@ def newton(
             step = -np.linalg.solve(scaled, linear.residual)
         except np.linalg.LinAlgError:
             break
-        longest = float(np.max(np.abs(step) / _reach(problem, point), initial=0.0))
+        # steps at most: a factor e², or the size of the search variable
+        reach = [2.0 if item.is_bounded else 1 + abs(x) for item, x in zip(problem.plan.unknowns, point, strict=True)]
+        longest = float(np.max(np.abs(step) / reach, initial=0.0))
         first = longest if count == 1 else first
         step_norm = float(np.max(np.abs(step) / (1 + np.abs(point)), initial=0.0))
         if step_norm < stop or (step_norm < 1e-9 and size >= last * 0.5):  # the error after this step is that of its square
@@ -185,23 +187,11 @@ def newton(
             step = step / longest
         point = point + step
         values = problem.values(point[:, None])[:, 0]
-    failed = best if best is not None else Iterate(values, here or problem.adapted(values), _nothing(problem), 0, False)
-    return replace(failed, first=first)
-
-
-def _reach(problem: Problem, point: Array) -> Array:
-    """Return the longest step of each search variable: a factor e², or the size of the variable."""
-    return np.array([2.0 if item.is_bounded else 1 + abs(x) for item, x in zip(problem.plan.unknowns, point, strict=True)])
-
-
-def _inside(point: Array, box: list[tuple[float, float]]) -> bool:
-    return all(low <= x <= high for x, (low, high) in zip(point, box, strict=True))
-
-
-def _nothing(problem: Problem) -> Linearisation:
-    count, means = len(problem.plan.unknowns), problem.plan.means
-    nan = np.full(count, np.nan)
-    return Linearisation(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
+    if best is None:
+        count, means, nan = len(point), problem.plan.means, np.full(len(point), np.nan)
+        nothing = Linearisation(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
+        best = Iterate(values, here or problem.adapted(values), nothing, 0, False)
+    return replace(best, first=first)
 
 
 def polish(
@@ -270,9 +260,11 @@ def _at(
     return Problem(plan, numbers, tuple(branches(tuple(laws), laws, RULE)), held=held, dropped=dropped)
 
 
-# --- How a solved fixed point answers to its parameters: implicit differentiation with the symbolic Jacobian.
+# --- How a solved fixed point answers to its parameters: implicit differentiation with the symbolic
+# Jacobian.
 #
-# With F(u, p) = 0 the unknowns move as du/dp = −F_u⁻¹ F_p; an expectation or an observable moves with them.
+# With F(u, p) = 0 the unknowns move as du/dp = −F_u⁻¹ F_p; an expectation or an observable moves
+# with them.
 
 
 def sensitivity(solution: FixedPointSolution, parameter: str) -> dict[str, float]:

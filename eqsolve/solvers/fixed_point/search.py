@@ -88,12 +88,13 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
         if lost >= 4 and not found and not _is_last(level):
             doubts.append(_Doubt(np.inf, tuple(start.tolist()), box))
             continue  # a valley along which residuals are small and never vanish
-        point = None if count == 0 else newton(problem, start, _few_nodes(problem, start), rounds=1)
+        few = coarse_mesh(problem.lines(start), problem.rows(start, 24), 12) if count else None
+        point = newton(problem, start, few, rounds=1) if count else None
         if point is None or point.first <= _LEASH:  # few nodes will do to see the others off
             point = newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
         if point.converged:
             tried += [here, _spread(problem, point.values)]
-            if not any(_same(problem, point.values, other, _BESIDE) for other, _ in found):
+            if not any(same(problem, point.values, other, _BESIDE) for other, _ in found):
                 found.append((point.values, point.mesh))
         elif _nearly(problem, start, point):
             unconverged.append(point)
@@ -106,13 +107,9 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
     return found, doubts
 
 
-def _few_nodes(problem: Problem, values: Array) -> PanelMesh:
-    return coarse_mesh(problem.lines(values), problem.rows(values, 24), 12)
-
-
 def _nearly(problem: Problem, start: Array, point: Iterate) -> bool:
     """Whether Newton's method on few nodes stayed near its start and left small residuals."""
-    close = _same(problem, point.values, start, _AROUND) and point.steps > 1
+    close = same(problem, point.values, start, _AROUND) and point.steps > 1
     return close and bool(np.max(np.abs(point.linear.residual), initial=0.0) <= _NEARLY)
 
 
@@ -257,14 +254,18 @@ def _rough_means(problem: Problem, values: Array) -> Array:
     return expectations(lines, coarse_mesh(lines, problem.rows(values, 12), 4))
 
 
-def _same(problem: Problem, one: Array, other: Array, within: float) -> bool:
+def same(problem: Problem, one: Array, other: Array, within: float) -> bool:
+    """Whether two sets of unknowns are as near as that, in search variables."""
     return bool(np.max(np.abs(problem.points(list(one)) - problem.points(list(other))), initial=0.0) < within)
 
 
-# --- Solutions of a fixed point on the edges of closed domains, such as an order parameter that is zero.
+# --- Solutions of a fixed point on the edges of closed domains, such as an order parameter that is
+# zero.
 #
-# Some unknowns are held at ends of their domains and as many equations dropped; the others are solved for as usual, and the
-# dropped equations must hold at what comes out. Before that costs anything, a scan of the edge tells whether they can.
+# Some unknowns are held at ends of their domains and as many equations dropped; the others are
+# solved for as usual, and the
+# dropped equations must hold at what comes out. Before that costs anything, a scan of the edge
+# tells whether they can.
 Held = tuple[tuple[str, float], ...]
 
 

@@ -31,7 +31,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
 from eqsolve.solvers.fixed_point.newton import RULE, Iterate, Problem, make_problem, polish, residuals
-from eqsolve.solvers.fixed_point.search import edge_solutions, find_solutions, searched
+from eqsolve.solvers.fixed_point.search import edge_solutions, find_solutions, same, searched
 from eqsolve.solvers.options import Options
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def solve_problem(
             logger.warning("%s: %d coupled unknowns: the search may be long", plan.name, count)
         for near, mesh in find_solutions(problem, scans):
             point = polish(problem, near, like=mesh)
-            if point.converged and not any(_close(problem, point, other) for _, other in points):
+            if point.converged and not any(same(problem, point.values, other.values, 1e-7) for _, other in points):
                 points.append((problem, point))
         points += edge_solutions(problem, make)
     if not points:
@@ -170,10 +170,10 @@ def _apart(
     names = [item.name for item in problem.plan.unknowns]
     on_edges = [values for (values, _), (found, _) in zip(tables, points, strict=True) if found is not problem]
 
-    def same(values: Mapping[str, float], errors: Mapping[str, float]) -> bool:
+    def on_edge(values: Mapping[str, float], errors: Mapping[str, float]) -> bool:
         return any(all(abs(values[n] - edge[n]) <= 3 * errors[n] for n in names) for edge in on_edges)
 
-    kept = [k for k, (found, _) in enumerate(points) if found is not problem or not same(*tables[k])]
+    kept = [k for k, (found, _) in enumerate(points) if found is not problem or not on_edge(*tables[k])]
     return [points[k] for k in kept], [tables[k] for k in kept]
 
 
@@ -191,11 +191,6 @@ def _beside(
     values, errors = _table(at, problem, point)
     good = all(errors[item.name] <= 1e-13 * abs(values[item.name]) for item in plan.unknowns)
     return FixedPointSolution(program, at, problem, point, values, errors) if good and _allowed(plan, values) else None
-
-
-def _close(problem: Problem, one: Iterate, other: Iterate) -> bool:
-    gap = np.abs(problem.points(list(one.values)) - problem.points(list(other.values)))
-    return bool(np.max(gap, initial=0.0) < 1e-7)
 
 
 def _said(at: Values, plan: FixedPointPlan) -> str:

@@ -3,6 +3,7 @@
 Rows of nodes are read block after block; what was read of earlier ones is kept.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -68,26 +69,21 @@ class LawMeans:
             self.centres[argument, rows] = self.law.mean(argument, rows, groups)
             own = np.diagonal(self._covariance(argument, argument, rows)[:, rows])
             self.spreads[argument, rows] = np.sqrt(np.maximum(own, 0.0))
+            self.equal.setdefault((argument, argument), np.zeros(self.size))[rows] = own
         for link in {link for item in terms for link in item.links if len({side for side, _ in link}) < len(link)}:
             first, second = (place for _, place in link)
             made = self.equal.setdefault((first, second), np.zeros(self.size))
             made[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
         for place in sorted(wanted, key=lambda place: place in law.parts):
             self._read_parts(place, rows, wanted) if place in law.parts else self._read(place, rows)
-        smooth = [place for place in sorted(wanted) if self._has_series(place) and not self.factors[place].bends]
-        while self.terms < self.rule.most and any(self._is_short(place, rows) for place in smooth):
+        kinds = {place: self.factors[place] for place in sorted(wanted)}
+        smooth = [p for p, item in kinds.items() if len(item.arguments) == 1 and item.degree is None and not item.bends]
+        least = max(self.accuracy, _LEAST)
+        while self.terms < self.rule.most and (self.rest[smooth, rows] > least * self.power[smooth, rows]).any():
             self.terms *= 2
             for place in smooth:
                 self.series.pop(place)
                 self._read(place, slice(0, rows.stop))
-
-    def _has_series(self, place: int) -> bool:
-        """Whether a factor has one argument, and no polynomial's finite series."""
-        return len(self.factors[place].arguments) == 1 and self.factors[place].degree is None
-
-    def _is_short(self, place: int, rows: slice) -> bool:
-        allowed = max(self.accuracy, _LEAST) * self.power[place, rows]
-        return bool((self.rest[place, rows] > allowed).any())
 
     def _covariance(self, first: int, second: int, rows: slice) -> Array:
         assert self._now is not None
@@ -150,7 +146,8 @@ class LawMeans:
                 made = self.equal.setdefault((first, second), np.zeros(self.size))
                 made[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
         joint = np.array([[self.equal[a, b][rows] for b in arguments] for a in arguments]).transpose(2, 0, 1)
-        # this is done for every node, not for every pair of them: few arguments can have more points
+        # this is done for every node, not for every pair of them: few arguments can have more
+        # points
         more = max(1, 4 // (len(arguments) - 1)) if self.factors[place].degree is None else 1
         points, weights = product_rule(len(arguments), more * self._nodes(place, None))
         spread = _roots(joint) @ points.T
@@ -252,16 +249,11 @@ class LawMeans:
     def _product(self, first: int, second: int, rows: slice) -> Array:
         """Average a pair of factors with more than two arguments by a product rule."""
         left, right = self.factors[first].arguments, self.factors[second].arguments
-        both, split, stop, height = (*left, *right), len(left), rows.stop, rows.stop - rows.start
+        both, split = [*((0, a) for a in left), *((1, b) for b in right)], len(left)
+        stop, height = rows.stop, rows.stop - rows.start
         joint = np.zeros((height, stop, len(both), len(both)))
-        for i, a in enumerate(both):
-            for j, b in enumerate(both):
-                if i < split and j < split:
-                    joint[:, :, i, j] = self._variance(a, b)[rows, None]
-                elif i >= split and j >= split:
-                    joint[:, :, i, j] = self._variance(a, b)[None, :stop]
-                elif i < split:
-                    joint[:, :, i, j] = joint[:, :, j, i] = self._covariance(a, b, rows)
+        for (i, one), (j, other) in itertools.product(enumerate(both), repeat=2):
+            joint[:, :, i, j] = self._link(tuple(sorted((one, other))), rows)
         points, weights = product_rule(len(both), self._nodes(first, second))
         made = np.empty((height, stop))
         step = max(1, 2_000_000 // (len(weights) * len(both)))  # numbers held at once
@@ -276,9 +268,6 @@ class LawMeans:
                                                for i, a in enumerate(right)])  # fmt: skip
                 made[row, part] = np.broadcast_to(f * g, (len(there), len(weights))) @ weights
         return made
-
-    def _variance(self, first: int, second: int) -> Array:
-        return self.spreads[first] ** 2 if first == second else self.equal[first, second]
 
 
 def _roots(joint: Array) -> Array:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.gaussian import JointPlan
-from eqsolve.compile.stochastic import Drive, EnsemblePlan
+from eqsolve.compile.stochastic import EnsemblePlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.laws import NormalLaw
+from eqsolve.numerics.quadrature import stacked
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.paths.modes import Group
 
@@ -132,7 +133,14 @@ class GaussianLaw:
                 matrix = self._outer(kernels, rows, kick.unknown, kick.coefficient)
                 right[kick.unknown, :, self.drives.index(kick.noise)] += matrix
             place = self.steps.start + list(self.whites).index(kick.noise)
-            right[kick.unknown, :, place] += np.tri(height, stop, rows.start) * self._kicks(kernels, stop, kick)
+            # what the steps before the nodes add; strengths may vanish: by their mean
+            strength = np.maximum(kernels.vector(self.whites[kick.noise])[:stop], 0.0)
+            sizes = np.zeros(stop)
+            sizes[1:] = np.sqrt((strength[1:] + strength[:-1]) / 2 * np.diff(kernels.grid.nodes[:stop]))
+            if kick.coefficient is not None:
+                scale = kernels.vector(kick.coefficient)[:stop]
+                sizes[1:] *= (scale[1:] + scale[:-1]) / 2
+            right[kick.unknown, :, place] += np.tri(height, stop, rows.start) * sizes
         size = count * height
         everything = np.concatenate([right.reshape(size, -1), still.reshape(size, -1)], axis=1)
         solved = np.linalg.solve(np.eye(size) - local.reshape(size, size), everything)
@@ -145,16 +153,6 @@ class GaussianLaw:
         self.by_constants[:, rows, :-1] += by_constant
         self.by_constants[:, rows, -1] += offsets
         self._arguments(kernels, rows, here)
-
-    def _kicks(self, kernels: Kernels, stop: int, kick: Drive) -> Array:
-        """Return the sizes of what the steps before the nodes add to an unknown; strengths may vanish: by their mean."""
-        strength = np.maximum(kernels.vector(self.whites[kick.noise])[:stop], 0.0)
-        sizes = np.zeros(stop)
-        sizes[1:] = np.sqrt((strength[1:] + strength[:-1]) / 2 * np.diff(kernels.grid.nodes[:stop]))
-        if kick.coefficient is not None:
-            scale = kernels.vector(kick.coefficient)[:stop]
-            sizes[1:] *= (scale[1:] + scale[:-1]) / 2
-        return sizes
 
     def _outer(self, kernels: Kernels, rows: slice, unknown: int, coefficient: Any) -> Array:
         """Return the rows of [J] diag(coefficient)."""
@@ -182,11 +180,7 @@ class GaussianLaw:
         times, functions = kernels.grid.nodes[rows], [kernels.functions[name][rows] for name in plan.functions]
 
         def at(function: Callable[..., list[Any]], unit: int | None = None) -> Array:
-            values = function(times, *(0.0,) * (count + drives), *self._constants(0.0, unit), *functions)
-            made = np.empty((len(values), height))
-            for place, value in enumerate(values):
-                made[place] = value
-            return made
+            return stacked(function(times, *(0.0,) * (count + drives), *self._constants(0.0, unit), *functions), height)
 
         table = at(plan.signals)
         offsets, slopes = table[: plan.count], table[plan.count :].reshape(plan.count, count, height)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -92,27 +93,18 @@ class _Work:
             groups = self.groups(kernels, place)
             chosen = [(mean, pairs) for mean, pairs in zip(paths.means, law.pairs, strict=True) if mean.acts == acting]
             wanted = frozenset(factor for _, pairs in chosen for pair in pairs for factor in pair)
-            total: dict[str, tuple[Array, Array | None]] = {}
+            total: dict[str, Any] = {}
             for item in self.laws[place]:
                 if acting:
                     item.law.advance(kernels, rows)
                 item.read(kernels, groups, rows, wanted)
                 for mean, pairs in chosen:
                     self.natural[mean.name] = max(self.natural.get(mean.name, 0.0), _natural(item, mean, pairs, kernels))
-                    found = _mean(item, mean, pairs, kernels, rows)
-                    total[mean.name] = _add(total.get(mean.name), found, item.law.condition.weight)
+                    part, columns = _mean(item, mean, pairs, kernels, rows)
+                    weight, (known, beside) = item.law.condition.weight, total.get(mean.name, (0.0, 0.0))
+                    total[mean.name] = known + weight * part, None if columns is None else beside + weight * columns
             made.append(total)
         return made
-
-
-def _add(
-    total: tuple[Array, Array | None] | None, part: tuple[Array, Array | None], weight: float
-) -> tuple[Array, Array | None]:
-    scaled = (weight * part[0], None if part[1] is None else weight * part[1])
-    if total is None:
-        return scaled
-    beside = None if total[1] is None or scaled[1] is None else total[1] + scaled[1]
-    return total[0] + scaled[0], beside
 
 
 def _natural(item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels) -> float:
@@ -238,7 +230,8 @@ def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolera
         before, after = pack(engine, means), pack(engine, made)
         if not np.isfinite(after).all():
             break
-        # a mean that cancels, by symmetry or nearly so, is known to rounding of what cancels, and not better
+        # a mean that cancels, by symmetry or nearly so, is known to rounding of what cancels, and
+        # not better
         least = {name: np.full(value.shape, _CANCELS * work.natural.get(name, 0.0)) for name, value in made.items()}
         weights = 1 / np.maximum(1 / weigh(engine, window, made), pack(engine, least))
         moved = float(np.abs((after - before) * weights).max(initial=0.0))

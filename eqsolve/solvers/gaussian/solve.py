@@ -13,7 +13,6 @@ nodes² × (unknowns + signals) × noises. The equations of a network are those 
 Lett. 61, 259 (1988), doi:10.1103/PhysRevLett.61.259.
 """
 
-import functools
 import logging
 import math
 from collections.abc import Mapping
@@ -30,14 +29,11 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import demand_memory
-from eqsolve.numerics.gaussian import Layout
 from eqsolve.numerics.grids import PanelGrid, largest_beside
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.rows import RowStore
-from eqsolve.results.arrays import LazyArray
-from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import conditions
@@ -45,56 +41,11 @@ from eqsolve.solvers.gaussian.march import LawMarch, UnsettledError, halved, mar
 from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, is_known
-from eqsolve.solvers.paths.modes import choose, draw
-from eqsolve.solvers.paths.package import make_result
-from eqsolve.solvers.paths.paths import act, follow
-from eqsolve.solvers.paths.sweep import Engine, Sample, Work, rate
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge
+from eqsolve.solvers.paths.package import make_result, path_set
+from eqsolve.solvers.paths.sweep import Engine, Work, draw_paths, rate
 from eqsolve.solvers.paths.transfer import transfer
 from eqsolve.solvers.tolerance import stop_early
-
-# A solution of a Gaussian system as a result: curves, kernels, and a sample of paths drawn from the
-# law.
-
-
-def package(
-    engine: Engine, solved: LawMarch, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float],
-    options: Options, params: Mapping[str, Any], kept: int,
-) -> Result:  # fmt: skip
-    """Return the result on a grid of panels, whose nodes are among those of the solution.
-
-    ``over`` are the errors in units of the tolerance, ``kept`` is how many paths are drawn.
-    """
-    paths = _draw(engine, solved, grid.size, kept, options.seed) if options.paths else []
-    stats = {
-        "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
-        "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
-    }  # fmt: skip
-    source = grid if solved.grid.panels is not None else None  # panels that a neighbour begins with
-    made = make_result(engine.plan.name, grid, curves, errors, over, paths, options, params, stats, source)
-    if made.rows is None or solved.grid.panels is not None:
-        return made
-    return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))
-
-
-def _draw(engine: Engine, solved: LawMarch, size: int, count: int, seed: int) -> list[PathSet]:
-    """Return paths of every ensemble on ``size`` of the nodes, evenly among them; they are followed when looked at."""
-    kernels, level, made = solved.kernels, replace(make_level(1e-2, seed), most=count), []
-    every = (solved.grid.size - 1) // (size - 1)
-
-    def processes(sample: Sample, name: str) -> Array:
-        return sample.processes[name][:, ::every]
-
-    for plan in engine.plan.ensembles:
-        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
-        choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), None)
-        drawn = draw(plan, groups, choice, aligned=False)
-        walk = functools.partial(follow, plan, kernels, actions, choice.points, drawn, engine.accuracy)
-        sample, weights = Sample(plan, choice.points, solved.grid.size, walk), choice.points.weights
-        tables = {n: LazyArray(functools.partial(processes, sample, n), (len(weights), size)) for n in plan.processes}
-        made.append(PathSet(weights, choice.points.constants, tables))
-    return made
-
 
 logger = logging.getLogger("eqsolve")
 
@@ -223,20 +174,17 @@ class _GaussianSolve:
         self._demand_memory(1 + parts * (panels.size - 1))
         grid = OperatorGrid.trapezoid(subdivided(panels, parts)) if self.rough else OperatorGrid.from_panels(panels)
         guess = None if like is None else transfer(like.means, self.engine.responses, like.grid, grid)
-        rule, nodes = (LineRule().other(), self._more_nodes) if other else (LineRule(), self.nodes)
+        rule, nodes = (LineRule().other(), round(1.5 * self.nodes)) if other else (LineRule(), self.nodes)
         return march(self.engine, self.program, grid, guess, rule, nodes, 1e-3 * self.options.rtol)
-
-    @property
-    def _more_nodes(self) -> int:
-        """Gauss nodes of a constant with a density where those taken are not enough."""
-        return round(1.5 * self.nodes)
 
     def _find(self, panels: PanelGrid, solved: LawMarch) -> GaussianSolution:
         """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
         judge = self.judge
         if not self.rough:
             other = self._march(panels.of_another_order(self.control.highest, self.control.other), solved, other=True)
-            return GaussianSolution(panels, solved, judge.curves(solved), self._errors(solved, judge.differ(solved, other)))
+            return GaussianSolution(
+                panels, solved, judge.curves(solved), self.judge.total(solved, judge.differ(solved, other))
+            )
         beside = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
         for place in (1, 2):
@@ -249,7 +197,7 @@ class _GaussianSolve:
 
     def _settle(self) -> GaussianSolution:
         """Return the solution on panels that are dense enough, and its errors."""
-        control, last, stalled = self.control, math.inf, 0
+        control, last, least, stalled = self.control, math.inf, math.inf, 0
         panels, solved = self._from_start(self._first())
         for number in range(1, control.rounds + 1):
             found = self._find(panels, solved)
@@ -257,14 +205,15 @@ class _GaussianSolve:
             worst, name = max(zip(over.values(), over, strict=True), default=(0.0, ""))
             logger.info("time grid: %d nodes; compared with an independent grid the error of `%s` is %.2g times the tolerance",
                         found.marched.grid.size, name, worst)  # fmt: skip
-            if self.best is None or worst < self._worst(self.best):
-                self.best = found
+            if self.best is None or worst < least:
+                self.best, least = found, worst
             stalled = stalled + 1 if worst > control.stuck * last else 0
             last = min(worst, last)
             if worst <= control.share or number == control.rounds or stalled == 2 or self.options.is_short_of_time():
                 break
-            if self._has_densities:
-                self.nodes = self._more_nodes
+            names = [name for law in self.program.laws for name in law.conditions]
+            if any(self.engine.laws[name].has_density for name in names):  # that are conditioned on
+                self.nodes = round(1.5 * self.nodes)
             ratios = self._ratios(found)
             panels = denser_between(panels, ratios, self.asked) if self.rough else panels.denser(ratios)
             try:
@@ -274,16 +223,6 @@ class _GaussianSolve:
                 break
         assert self.best is not None
         return self.best
-
-    def _worst(self, found: GaussianSolution) -> float:
-        """Return the largest error in units of the tolerance."""
-        return max(self.judge.excesses(found.curves, found.errors, kinks=True).values(), default=0.0)
-
-    @property
-    def _has_densities(self) -> bool:
-        """Whether constants with a density are conditioned on."""
-        names = [name for law in self.program.laws for name in law.conditions]
-        return any(self.engine.laws[name].has_density for name in names)
 
     def _ratios(self, found: GaussianSolution) -> Array:
         """Return how much denser each panel and its neighbours should be."""
@@ -299,18 +238,8 @@ class _GaussianSolve:
         panels = largest_beside(over[1:].reshape(-1, found.panels.order).max(axis=1))
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
 
-    def _errors(self, solved: LawMarch, differences: Errors) -> Errors:
-        """Return all errors: what other panels and rules show, and what the iteration left."""
-        curves = self.judge.curves(solved)
-        remain, made = 2.0 * max(solved.left, 1e-14), {}
-        for name, error in differences.items():
-            made[name] = error + remain * self.judge.size(name, curves, solved.grid)
-            if is_known(error):
-                made[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
-        return made
-
     def _demand_memory(self, nodes: int) -> None:
-        """Refuse what would not fit into the machine's memory, before it is asked for."""
+        """Refuse what would not fit into the memory."""
         numbers = 0.0
         for paths, law in zip(self.program.paths.ensembles, self.program.laws, strict=True):
             held = len(paths.unknowns) + paths.count + len(law.arguments)
@@ -324,8 +253,20 @@ class _GaussianSolve:
         self.options.report(0.9 * until, f"up to t = {until:.4g}, sweep {count}, residual {left:.1g}")
 
     def _package(self, found: GaussianSolution) -> Result:
-        over = self.judge.excesses(found.curves, found.errors, kinks=True)
-        return package(
-            self.engine, found.marched, found.panels, found.curves, found.errors, over, self.options, self.params,
-            self.control.kept,
-        )  # fmt: skip
+        engine, options, grid, solved, curves = self.engine, self.options, found.panels, found.marched, found.curves
+        over = self.judge.excesses(curves, found.errors, kinks=True)
+        level, every = (
+            replace(make_level(1e-2, options.seed), most=self.control.kept),
+            (solved.grid.size - 1) // (grid.size - 1),
+        )
+        drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.plan.ensembles)
+        paths = [path_set(item, every) for item in drawn] if options.paths else []
+        stats = {
+            "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
+            "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
+        }  # fmt: skip
+        source = grid if solved.grid.panels is not None else None  # for a neighbour
+        made = make_result(engine.plan.name, grid, curves, found.errors, over, paths, options, self.params, stats, source)
+        if made.rows is None or solved.grid.panels is not None:
+            return made
+        return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))

@@ -107,7 +107,12 @@ def _refine(integrator: Integrator, rules: Levels) -> tuple[OdeSolution, Levels]
         fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
         with np.errstate(over="ignore", invalid="ignore"):
             solution = _compare(integrator.system, fine, coarse, (scout, rules.tails(options)), options)
-        _check_finite(solution)
+        # stop where a curve leaves the range of numbers: no refinement brings it back
+        for name, curve in solution.curves.items():
+            bad = ~np.isfinite(curve)
+            if bad.any():
+                moment = float(solution.grid.nodes[np.argmax(bad)])
+                raise StoppedError(f"`{name}` is {curve[bad][0]} at t = {moment:.6g}: it leaves the range of numbers", moment)
         missing = solution.excess(solution.step)
         logger.info("time steps: %d of them; compared with a rougher solution the error is %.2g times the tolerance",
                     len(fine.ends) - 1, missing)  # fmt: skip
@@ -119,15 +124,6 @@ def _refine(integrator: Integrator, rules: Levels) -> tuple[OdeSolution, Levels]
         if missing > _RATIO:
             coarse = integrator.run(coarse.paths, tolerance, finer_than=coarse)
     return solution, rules
-
-
-def _check_finite(solution: OdeSolution) -> None:
-    """Stop where a curve leaves the range of numbers: no refinement brings it back."""
-    for name, curve in solution.curves.items():
-        bad = ~np.isfinite(curve)
-        if bad.any():
-            moment = float(solution.grid.nodes[np.argmax(bad)])
-            raise StoppedError(f"`{name}` is {curve[bad][0]} at t = {moment:.6g}: it leaves the range of numbers", moment)
 
 
 @dataclass(frozen=True, eq=False)

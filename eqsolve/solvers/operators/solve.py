@@ -133,10 +133,6 @@ class OperatorsSolver(Solver):
                 raise stop_early(error, begin, options.t_max, reach, lambda end: until(end, ())) from None
 
 
-def _order(options: Options) -> int:
-    return options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
-
-
 def _left(options: Options) -> float:
     """Return what the sweeps may leave, relative to the largest value of each unknown."""
     return max(3e-5 * options.rtol, 1e-13)
@@ -144,9 +140,10 @@ def _left(options: Options) -> float:
 
 def _panels(begin: float, options: Options) -> Iterator[PanelGrid]:
     """Yield denser and denser panels that grow with time."""
+    order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
     for number in range(6):
         step, growth = min(0.2, (options.t_max - begin) / 4) / _RATIO**number, _GROWTH ** (1 / _RATIO**number)
-        yield PanelGrid.geometric(begin, options.t_max, step, growth, _order(options))
+        yield PanelGrid.geometric(begin, options.t_max, step, growth, order)
 
 
 def _solutions(sweeps: _Sweeps, begin: float, options: Options) -> Iterator[Compared]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import memory
 from eqsolve.numerics.gaussian import DENSITIES, Layout, Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level
@@ -34,6 +35,7 @@ from eqsolve.solvers.paths.judge import Curves, Errors, Judge
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
+from eqsolve.solvers.paths.paths import bytes_of
 from eqsolve.solvers.paths.rough import coarsen, extrapolate, on_coarser
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_values, sweep, variation
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
@@ -103,15 +105,19 @@ class Ensembles:
 
     def _carrier(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], float]:
         """Return what tells how many tolerances the controlled outputs move by where means over paths change."""
-        engine, judge, grid, means = self.engine, self.judge, solved.grid, solved.means
-        curves, packed, weights = judge.curves(solved), pack(engine, means), weigh(engine, grid, means)
+        curves, move = self.judge.curves(solved), self._mover(solved, swept)
+        return lambda change: self.judge.worst(curves, self.judge.change(curves, solved.grid, move(change)))
 
-        def moved(change: Means) -> float:
+    def _mover(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], Means]:
+        """Return what moves all means where those over paths change, as mean responses tell."""
+        engine, means = self.engine, solved.means
+        packed, weights = pack(engine, means), weigh(engine, solved.grid, means)
+
+        def move(change: Means) -> Means:
             step = improve(engine, means, pack(engine, change), swept, weights)
-            made = unpack(engine, packed + step, {name: means[name] + value for name, value in change.items()})
-            return judge.worst(curves, judge.change(curves, grid, made))
+            return unpack(engine, packed + step, {name: means[name] + value for name, value in change.items()})
 
-        return moved
+        return move
 
     def suffices(self, chance: float, nodes: float) -> bool:
         """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
@@ -246,7 +252,9 @@ class Ensembles:
             again, more = chance <= room, paths
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
-                most = control.cost / final[0].grid.size ** 3
+                size = final[0].grid.size
+                each = sum(bytes_of(plan, size) for plan in self.engine.plan.ensembles)
+                most = min(control.cost / size**3, 0.3 * memory() / each)
                 if paths >= most:
                     break
                 more = min(most, paths * (control.safety * chance / room) ** (1 / control.rate))
@@ -289,21 +297,14 @@ class Ensembles:
         def alone(exact: bool) -> list[Means]:
             if exact:
                 return [solve(made, solved.means).means for made in every]
-            packed, weights = pack(engine, solved.means), weigh(engine, grid, solved.means)
-            found = []
-            for made in every:
-                change = {name: made[name] - value for name, value in mean.items()}
-                step = improve(engine, solved.means, pack(engine, change), solved.averages, weights)
-                found.append(
-                    unpack(engine, packed + step, {name: solved.means[name] + value for name, value in change.items()})
-                )
-            return found
+            move = self._mover(solved, solved.averages)
+            return [move({name: made[name] - value for name, value in mean.items()}) for made in every]
 
         return replace(final, means=solved.means, kernels=solved.kernels, left=solved.left), alone
 
 
 def predict_seconds(paths: float, needed: float, growth: float, each: float, besides: float) -> float:
-    """Return how long ensembles of so many paths, and larger ones up to those needed, will take.
+    """Return the predicted time of ensembles of ``paths`` paths and of the larger ones up to those needed.
 
     ``each`` is the time of a path in all sets, ``besides`` what every size takes.
     """

@@ -214,6 +214,16 @@ class Judge:
         """Return the largest error allowed of a function of one time."""
         return allowance(curves.single[name], self.options, FLOOR, scale=curves.sizes.get(name, 0.0))
 
+    def total(self, solved: Solution, *parts: Errors, rounding: float = 1e-14) -> Errors:
+        """Return the sum of errors, and of what the iteration left; a start known in all of them is exact."""
+        curves, left = self.curves(solved), 2.0 * max(solved.left, 1e-14)
+        made: Errors = {}
+        for name in parts[0]:
+            made[name] = np.sum([part[name] for part in parts], axis=0) + left * self.size(name, curves, solved.grid)
+            if all(is_known(part[name]) for part in parts):
+                made[name].flat[0] = rounding * abs(curves.all[name].flat[0])
+        return made
+
     def nothing(self, solved: Solution) -> Errors:
         return {name: np.zeros_like(values) for name, values in self.curves(solved).all.items()}
 

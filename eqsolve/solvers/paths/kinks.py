@@ -15,15 +15,12 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Layout
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import Solved
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge
 from eqsolve.solvers.paths.means import Averages
-from eqsolve.solvers.paths.modes import choose, draw
-from eqsolve.solvers.paths.paths import act, follow
-from eqsolve.solvers.paths.sweep import Engine, Means
+from eqsolve.solvers.paths.sweep import Engine, Means, draw_paths
 
 logger = logging.getLogger("eqsolve")
 
@@ -42,13 +39,17 @@ def average_kinks(
         return solved, {}
     curves = judge.curves(solved)
     made, errors = solved, {name: np.abs(curves.single[name]) for name in engine.plan.bent}
-    paths, most = control.sample, _most(control, solved)
+    # paths of a set: without responses they cost nodes² each
+    paths, most = control.sample, max(control.most_sample, control.quick / (32 * solved.grid.size**2))
+    most = int(2 ** math.floor(math.log2(most)))
     try:
         moved = [_average(engine, engine.kernels(solved.grid, means), solved, bent, paths, seed + 1) for means in others]
-        apart: Means = {}
+        still, apart = np.zeros(solved.grid.size), dict[str, Array]()
         while True:
             sets = [_average(engine, solved.kernels, solved, bent, paths, seed + 1 + k) for k in range(control.sets)]
-            apart = apart or {name: _largest([there[name] - sets[0][name] for there in moved], solved) for name in bent}
+            apart = apart or {
+                name: np.max([still, *(np.abs(item[name] - sets[0][name]) for item in moved)], axis=0) for name in bent
+            }
             centre = {name: np.mean([item[name] for item in sets], axis=0) for name in bent}
             means = solved.means | centre
             made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
@@ -76,15 +77,6 @@ def average_kinks(
     return made, errors
 
 
-def _most(control: Control, solved: Solved) -> int:
-    """Return how many paths a set may have: without responses they cost nodes² each."""
-    return int(2 ** math.floor(math.log2(max(control.most_sample, control.quick / (32 * solved.grid.size**2)))))
-
-
-def _largest(changes: Sequence[Array], solved: Solved) -> Array:
-    return np.asarray(np.max(np.abs(changes), axis=0)) if changes else np.zeros(solved.grid.size)
-
-
 def _average(engine: Engine, kernels: Kernels, solved: Solved, bent: list[str], count: int, seed: int) -> Means:
     """Return averages over about ``count`` sampled paths of every ensemble."""
     return {
@@ -98,16 +90,11 @@ def _means(engine: Engine, kernels: Kernels, item: Averages, bent: list[str], co
     wanted = [mean for mean in plan.means if mean.name in bent]
     if not wanted:
         return {}
-    groups = engine.groups(kernels, plan)
-    actions = act(plan, kernels)
     points = item.choice.points
     values = {name: value for name, value in points.constants.items() if name not in points.scales}
     combinations = len({*zip(*values.values(), strict=True)}) if values else 1
     most = 2 ** max(5, round(math.log2(count / combinations)))
     rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
     level = replace(item.choice.level, most=most, seed=seed, constants=rule)
-    choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("single"), item.choice.shapes)
-    drawn = draw(plan, groups, choice, aligned=False)
-    backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
-    paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, None, backend, engine.threads)
-    return {mean.name: paths.values(mean.factors)[0] @ choice.points.weights for mean in wanted}
+    paths = draw_paths(engine, kernels, plan, level, item.choice.shapes, "single").follow()
+    return {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
@@ -98,7 +99,10 @@ class _SelfDriven:
         self.noises = {name: np.zeros((size, self.count)) for name in plan.noises}
         some = np.unique(np.linspace(0, self.count - 1, min(_TANGENTS, self.count)).astype(int))
         self.some, self.mass = some, points.weights[some] / points.weights[some].sum()
-        # Σ over unknowns of slope × tangent, by noise and block of its nodes: (signal, node from that block on, path, node of
+        numbers = len(plan.noises) * plan.count * size**2 * len(some) / 2
+        demand_memory(8.0 * numbers, f"responses along {len(some)} paths on {size} nodes")
+        # Σ over unknowns of slope × tangent, by noise and block of its nodes: (signal, node from
+        # that block on, path, node of
         # the noise), so that a product with the past reads contiguous memory
         self.effects = {
             name: [np.zeros((plan.count, size - block.start, len(some), block.stop - block.start)) for block in blocks]
@@ -253,11 +257,13 @@ class _March:
         secants, best, residual = Secants(8), math.inf, math.inf
         vector = self._read(part)
         for count in range(_EVALUATIONS):
-            self._write(part, vector)
+            for piece, values in self._split(vector, part):
+                piece[...] = values.reshape(piece.shape)
             self._evaluate(window, part, first=count == 0)
             image = self._read(part)
             weights = self._weights(part)
-            residual = self._size((image - vector) * weights, part)
+            changes = self._split((image - vector) * weights, part)
+            residual = max((float(np.linalg.norm(change)) for _, change in changes), default=0.0)
             if not math.isfinite(residual):
                 raise SolverError(f"an ensemble that drives itself does not stay finite at t = {window.nodes[-1]:.4g}")
             best = min(best, residual)
@@ -353,22 +359,14 @@ class _March:
         return _Sections(kernels.grid, means, {}, kernels.operators, kernels.functions, kernels._values, kernels._known, later)
 
     # --- what is iterated
-    def _names(self) -> list[str]:
-        return [m.name for item in self.ensembles for m in item.plan.means if m.acts and m.kind in ("one", "response")]
-
     def _pieces(self, part: slice) -> list[Array]:
         noises = [item.noises[name][part] for item in self.ensembles for name in item.plan.noises]
-        means = [self.means[name] for name in self._names()]
+        acting = [mean for item in self.ensembles for mean in item.plan.means if mean.acts and mean.kind != "two"]
+        means = [self.means[mean.name] for mean in acting]
         return [*noises, *(m[part] if m.ndim == 1 else m[part, : part.stop] for m in means)]
 
     def _read(self, part: slice) -> Array:
         return np.concatenate([piece.ravel() for piece in self._pieces(part)])
-
-    def _write(self, part: slice, vector: Array) -> None:
-        position = 0
-        for piece in self._pieces(part):
-            piece[...] = vector[position : position + piece.size].reshape(piece.shape)
-            position += piece.size
 
     def _weights(self, part: slice) -> Array:
         """Return weights of all entries: root mean squares of noises over paths, largest values of rows."""
@@ -381,13 +379,10 @@ class _March:
                 made.append(np.full(piece.size, 1 / max(float(np.abs(piece).max()) * math.sqrt(piece.shape[0]), 1e-12)))
         return np.concatenate(made)
 
-    def _size(self, weighted: Array, part: slice) -> float:
-        """Return the largest relative change of a piece."""
-        found, position = 0.0, 0
-        for piece in self._pieces(part):
-            found = max(found, float(np.linalg.norm(weighted[position : position + piece.size])))
-            position += piece.size
-        return found
+    def _split(self, vector: Array, part: slice) -> Iterator[tuple[Array, Array]]:
+        """Return every piece, and its part of a vector."""
+        pieces = self._pieces(part)
+        return zip(pieces, np.split(vector, np.cumsum([piece.size for piece in pieces])[:-1]), strict=True)
 
 
 def _head(value: Array, size: int) -> Array:

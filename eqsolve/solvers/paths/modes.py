@@ -176,7 +176,9 @@ def choose(
         sampled = (plan.bent and not ruled) or len(among) >= _MANY
         layout = layout or (Layout("sample") if sampled else lay_out(list(flat[order]), level))
         layout = Layout("cubic") if simple else layout
-    rest = {name: _parts_as_atoms(among[name]) if name in among else law for name, law in mine.items()}
+    rest = dict(mine)
+    for name, parts in among.items():  # the number of a part
+        rest[name] = Atoms(tuple(map(float, range(len(parts)))), tuple(part.probability for part in parts))
     points = make_points(len(flat), layout, rest, _spread(level, rest) if plan.bent and layout.kind == "sample" else level)
     if layout.kind == "single" and len(by_value) == 1 and len(by_value[0]) == points.values:
         every = _side_by_side([*factors, np.eye(len(among))])
@@ -226,11 +228,6 @@ def constants_among_modes(plan: EnsemblePlan, laws: Mapping[str, Any], *, simple
     return {name: parts for name, parts in found.items() if parts}
 
 
-def _parts_as_atoms(parts: Sequence[Part]) -> Atoms:
-    """Return the law of the number of a part."""
-    return Atoms(tuple(float(number) for number in range(len(parts))), tuple(part.probability for part in parts))
-
-
 def _rotated(
     plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], shapes: Sequence[Array] | None,
     constants: int,
@@ -242,7 +239,9 @@ def _rotated(
         every = _side_by_side([*factors, np.eye(constants)])
         turn, strength = rotate(np.eye(every.shape[1]), every.T @ shapes[0] @ every)
         return factors, [strength], turn
-    forms = None if shapes is None else _by_group(shapes, sizes)
+    forms = shapes
+    if shapes is not None and [len(form) for form in shapes] != sizes:  # one of all together
+        forms = [shapes[0][first:last, first:last] for first, last in itertools.pairwise(np.cumsum([0, *sizes]))]
     strengths = []
     for place, group in enumerate(groups):
         if forms is not None:
@@ -255,14 +254,6 @@ def _rotated(
     if not constants:
         return factors, strengths, None
     return factors, [*strengths, np.ones(constants)], np.eye(sum(map(len, strengths)) + constants)
-
-
-def _by_group(shapes: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
-    """Return the forms of every group of noises, from one of all noises and constants if that is known."""
-    if [len(form) for form in shapes] == list(sizes):
-        return list(shapes)
-    ends = np.cumsum([0, *sizes])
-    return [shapes[0][first:last, first:last] for first, last in itertools.pairwise(ends)]
 
 
 def _effects(plan: EnsemblePlan, kernels: Kernels, group: Group, drives: Sequence[Array], factor: Array) -> Array:
@@ -295,7 +286,10 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
         turned = _side_by_side([*factors, np.zeros((0, len(scales)))]) @ choice.turn
         ends = np.cumsum([0, *(group.led for group in groups)])
         parts = [group.complete(turned[a:b], order) for group, (a, b) in zip(groups, itertools.pairwise(ends), strict=True)]
-        drawn = [(_together(groups), np.vstack(parts), _beyond(groups, parts))] if groups else []
+        noises = tuple(noise for group in groups for noise in group.noises)  # independent groups as one
+        whole = _side_by_side([group.covariance for group in groups])
+        one = Group(noises, whole, tuple(centre for group in groups for centre in group.centres), len(noises))
+        drawn = [(one, np.vstack(parts), _beyond(groups, parts))] if groups else []
     else:
         drawn, position = [], 0
         for group, factor in zip(groups, factors, strict=True):
@@ -325,13 +319,6 @@ def _beyond(groups: Sequence[Group], parts: Sequence[Array]) -> Array | None:
     return _side_by_side(
         [np.zeros((len(whole),) * 2) if part is None else part for part, whole in zip(left, parts, strict=True)]
     )
-
-
-def _together(groups: Sequence[Group]) -> Group:
-    """Return independent groups as one."""
-    noises = tuple(noise for group in groups for noise in group.noises)
-    covariance = _side_by_side([group.covariance for group in groups])
-    return Group(noises, covariance, tuple(centre for group in groups for centre in group.centres), len(noises))
 
 
 def _side_by_side(parts: Sequence[Array]) -> Array:

@@ -93,7 +93,8 @@ def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, 
         grid = OperatorGrid.discrete(options.step, begin, options.t_max)
         if len(grid.nodes) > len(nodes) or not np.allclose(grid.nodes, nodes[: grid.size], rtol=1e-12, atol=0):
             return "it has another step"
-        return _cut(near, grid, kinds)
+        means = {name: value[(slice(grid.size),) * value.ndim] for name, value in near.means.items()}
+        return Begun(grid, _complete(means, kinds, grid.size), near.shapes if grid.size == len(nodes) else None)
     if not 1 / _PACE < rate / near.rate < _PACE:
         return f"its first time scale is {rate / near.rate:.3g} times the one here"
     old = OperatorGrid.from_panels(near.grid)
@@ -101,14 +102,6 @@ def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, 
     grid = OperatorGrid.from_panels(PanelGrid(begin + edges, order))
     means = transfer(near.means, engine.responses, old, grid)
     return Begun(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, engine.noises, old, grid))
-
-
-def _cut(near: Neighbour, grid: OperatorGrid, kinds: dict[str, str]) -> Begun:
-    """Return the guess on the first steps of a discrete time."""
-    size, whole = grid.size, len(_nodes(near.grid))
-    means = {name: value[(slice(size),) * value.ndim] for name, value in near.means.items()}
-    shapes = near.shapes if size == whole else None
-    return Begun(grid, _complete(means, kinds, size), shapes)
 
 
 def _complete(means: Means, kinds: dict[str, str], size: int) -> Means:

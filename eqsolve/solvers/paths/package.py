@@ -26,7 +26,7 @@ def package(
 ) -> Result:  # fmt: skip
     """Return the result; ``over`` are the errors in units of the tolerance, ``source`` is what neighbours may begin with."""
     grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
-    kept = [PathSet(item.points.weights, item.points.constants, _processes(item)) for item in paths]
+    kept = [path_set(item) for item in paths]
     stats = {"panels": grid.panels, "paths": solved.paths, "sweeps": engine.work.sweeps, "left": solved.left}
     return make_result(engine.plan.name, grid, curves, errors, over, kept, options, params, stats, source)
 
@@ -48,11 +48,12 @@ def make_result(
     )  # fmt: skip
 
 
-def _processes(sample: Sample) -> dict[str, LazyArray]:
-    """Return every process, found for all when one of them is looked at."""
-    shape = len(sample.points.weights), sample.nodes
-    return {name: LazyArray(functools.partial(_process, sample, name), shape) for name in sample.plan.processes}
+def path_set(sample: Sample, every: int = 1) -> PathSet:
+    """Return every process at some of the nodes, found for all when one of them is looked at."""
+    points, shape = sample.points, (len(sample.points.weights), (sample.nodes - 1) // every + 1)
+    tables = {name: LazyArray(functools.partial(_process, sample, name, every), shape) for name in sample.plan.processes}
+    return PathSet(points.weights, points.constants, tables)
 
 
-def _process(sample: Sample, name: str) -> Array:
-    return sample.processes[name]
+def _process(sample: Sample, name: str, every: int) -> Array:
+    return sample.processes[name][:, ::every]

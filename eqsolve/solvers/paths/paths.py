@@ -186,11 +186,15 @@ class Solving:
     code: int = 0  # address of the signals' machine code, where there is one
 
 
-def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
-    """Refuse what would not fit into the machine's memory, before it is asked for."""
+def bytes_of(plan: EnsemblePlan, nodes: int) -> float:
+    """Return the memory of a path that is followed and averaged, at most."""
     count = len(plan.unknowns)
-    numbers = 4 * count + 2 * plan.count * (count + 1) + len(plan.driving) + plan.targets * (count + 2)
-    demand_memory(8.0 * numbers * paths * nodes, f"{paths} paths on {nodes} nodes")
+    return 8.0 * nodes * (4 * count + 2 * plan.count * (count + 1) + len(plan.driving) + plan.targets * (count + 2))
+
+
+def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
+    """Refuse what would not fit into the memory."""
+    demand_memory(paths * bytes_of(plan, nodes), f"{paths} paths on {nodes} nodes")
 
 
 def follow(
@@ -353,9 +357,8 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
     last = paths.unknowns[:, part.start - 1 : part.start] if part.start else history
     unknowns = np.broadcast_to(last if guess is None else guess[:, part], history.shape).copy()
     if paths.code:
-        change = _solve_compiled(paths, part, history, unknowns, settled_at)
-        if not change < _ACCEPTED:
-            raise SolverError(_no_solution(paths, part))
+        if not _solve_compiled(paths, part, history, unknowns, settled_at) < _ACCEPTED:
+            raise _no_solution(paths, part)
         return
     scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
     identity = arrays.eye(count * size)[:, :, None]
@@ -391,14 +394,14 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
         if not np.isfinite(step).all():
             break
     if not change < _ACCEPTED:
-        raise SolverError(_no_solution(paths, part))
+        raise _no_solution(paths, part)
     paths.signals[:, part], paths.slopes[:, :, part] = signals, slopes
     paths.unknowns[:, part] = unknowns
 
 
-def _no_solution(paths: Solving, part: slice) -> str:
+def _no_solution(paths: Solving, part: slice) -> SolverError:
     here = f"t = {paths.nodes[part.stop - 1]:.6g}"
-    return f"the equations of a path have no solution that can be found near {here}; it may blow up there"
+    return SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
 
 
 def _solve_compiled(paths: Solving, part: slice, history: Array, unknowns: Array, enough: float) -> float:

@@ -55,7 +55,7 @@ def respond(
     moving: list[int] = []  # targets with different slopes; others share those of one of these
     same: dict[int, int] = {}
     for target, row in enumerate(slopes):
-        if any(map(_is_nonzero, row)):
+        if any(slope.strides != (0, 0) or slope.flat[0] != 0 for slope in row):
             alike = (known for known in moving if all(map(np.array_equal, slopes[known], row)))
             same[target] = next(alike, target)
             moving += [target] if same[target] == target else []
@@ -88,10 +88,6 @@ def respond(
         response -= np.diag(instantaneous(paths, source, outputs, pair))
         made[mean.name] = paths.kernels.scaled(response, mean.outers[0])
     return made, reactions
-
-
-def _is_nonzero(slope: Array) -> bool:
-    return slope.strides != (0, 0) or slope.flat[0] != 0
 
 
 def _mean_tangents(

@@ -36,7 +36,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.ensembles import carried
 from eqsolve.solvers.paths.iterate import USUAL, Solved, improve, pack, unpack, weigh
-from eqsolve.solvers.paths.judge import Errors, Judge, is_known
+from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.linearised import Linearised, linearise
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_paths, sweep
@@ -125,12 +125,7 @@ class _Search:
                         number, points.paths, worst)  # fmt: skip
             if number > 1 and worst + judge.worst(curves, by_panels) <= effort.enough:
                 break
-        total = {}
-        for name, error in by_panels.items():
-            total[name] = error + errors[name] + 2 * final.left * judge.size(name, curves, final.grid)
-            if is_known(errors[name]) and is_known(error):
-                total[name].flat[0] = 1e-13 * abs(curves.all[name].flat[0])
-        return final, total
+        return final, judge.total(final, by_panels, errors, rounding=1e-13)
 
     def alone(self, base: Solved) -> Engine:
         """Return the engine of the derivatives alone: the means and the kernels of the solution are known to it."""

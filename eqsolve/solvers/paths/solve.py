@@ -42,7 +42,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
 from eqsolve.solvers.paths.ensembles import Ensembles, denser
 from eqsolve.solvers.paths.iterate import Iteration, Solved, iterate, start
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, is_known
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement
 from eqsolve.solvers.paths.kinks import average_kinks
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
@@ -68,7 +68,8 @@ from eqsolve.solvers.paths.sweep import (
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
 from eqsolve.solvers.tolerance import stop_early
 
-# Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
+# Shares of the work, between those of four solves of three models, which differ widely: points take
+# 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85), "averages": (0.85, 1.0)}
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
 _DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
@@ -154,7 +155,7 @@ class _Solve:
         self.near: Neighbour | None = None
         self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[Solved, Errors, str] | None = None
-        self._bent = any(plan.bent for plan in engine.plan.ensembles)
+        self._bent = self.mover.bent
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -216,7 +217,7 @@ class _Solve:
         self.near = self._hand_on(final, by_panels)
         final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
         self._keep(final, None, "at the end")
-        return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
+        return self._package(final, self.judge.total(final, by_panels, by_points | bent))
 
     def _needs_sample(self, window: Solved) -> bool:
         """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
@@ -252,7 +253,7 @@ class _Solve:
         self.stage = "paths"
         (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
-        return self._package(final, self._sum_errors(final, by_panels, by_points))
+        return self._package(final, self.judge.total(final, by_panels, by_points))
 
     def _begin_sampled(self, window: Solved) -> Solved:
         """Return the small ensemble's solution; from a start on denser panels where it does not come near one."""
@@ -294,13 +295,15 @@ class _Solve:
             more = min(max((worst / control.aim) ** (1 / control.order), 1.2), control.growth)
             count, last = count * more, 2 * worst * more**-control.order
             grid = steps_in_time(self.begin, options, count, control.ratio)
-            rough = self._on_grid(final[0], grid)
+            means = transfer(final[0].means, self.engine.responses, final[0].grid, grid)
+            averages = sweep(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
+            rough = Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
         assert self.best is not None
         return self._package(*self.best[:2])
 
     def _keep_levels(self, levels: Sequence[Solved], by_steps: Errors, by_points: Errors) -> None:
         self.levels = tuple(levels)
-        errors = self._sum_errors(levels[1], by_steps, by_points)
+        errors = self.judge.total(levels[1], by_steps, by_points)
         self._keep(levels[0], errors, f"with {levels[0].grid.size - 1} steps")
 
     def _judge_steps(self, levels: Sequence[Solved], control: Steps) -> tuple[Errors, float]:
@@ -310,12 +313,6 @@ class _Solve:
         worst = self.judge.worst(extrapolate(curves), errors)
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
-
-    def _on_grid(self, solved: Solved, grid: OperatorGrid) -> Solved:
-        """Return a rough solution on other steps."""
-        means = transfer(solved.means, self.engine.responses, solved.grid, grid)
-        averages = sweep(self.engine, grid, means, Design(solved.averages[0].choice.level, solved.layouts))
-        return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
     def _from_window(self, window: Solved, few: Level) -> tuple[Solved, Errors, Level] | None:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points.
@@ -417,7 +414,8 @@ class _Solve:
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
         last = checked = math.inf
         for _ in range(self.control.rounds):
-            dense, shapes = self._denser(base, design, ratios)
+            assert base.grid.panels is not None
+            dense, shapes = self._move(base, design, denser(base.grid.panels, ratios))
             design = replace(design, shapes=shapes)
             errors = self.judge.compare(base, dense, ratios)
             curves = self.judge.curves(dense)
@@ -465,11 +463,6 @@ class _Solve:
         wanted = self.judge.ratios(curves, errors, solved.grid, 0.3 * self.control.share)
         wanted = np.maximum(wanted, np.maximum(np.append(wanted[1:], 0), np.append(0, wanted[:-1])))
         return np.clip(wanted, *bounds)
-
-    def _denser(self, solved: Solved, design: Design, ratios: Array) -> tuple[Solved, Shapes | None]:
-        """Return the solution on denser panels, with the same points."""
-        assert solved.grid.panels is not None
-        return self._move(solved, design, denser(solved.grid.panels, ratios))
 
     def _move(
         self, solved: Solved, design: Design, panels: PanelGrid, how: Iteration | None = None
@@ -560,17 +553,6 @@ class _Solve:
         (final,), errors, ends = self.ensembles.refine([small], lambda _: by_panels)
         return Moved(final, errors, tuple(ends))
 
-    def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
-        """Return all errors: of panels, of points, and of what the iteration left."""
-        curves = self.judge.curves(final)
-        remain = 2.0 * max(final.left, 1e-14)
-        errors = {}
-        for name, error in by_panels.items():
-            errors[name] = by_points[name] + error + remain * self.judge.size(name, curves, final.grid)
-            if is_known(by_points[name]) and is_known(error):
-                errors[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
-        return errors
-
     # --- on the way
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
         """Remember a solution in case of an interruption; without known errors they are as large as the values."""
@@ -592,11 +574,9 @@ class _Solve:
             solved, curves = self.levels[1], extrapolate([self.judge.curves(item) for item in self.levels])
         over = self.judge.excesses(curves, errors, kinks=True)
         kept = self._sample(solved)
-        if doubt:
-            return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, None).stopped(
-                "tolerance not met", doubt
-            )
-        return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, self.near)
+        near = None if doubt else self.near
+        made = package(self.engine, solved, curves, errors, over, kept, self.options, self.params, near)
+        return made.stopped("tolerance not met", doubt) if doubt else made
 
     def _doubt(self, solved: Solved, errors: Errors, curves: Curves) -> str:
         """Return what paths drawn as a check say against a solution."""

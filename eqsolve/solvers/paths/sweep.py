@@ -28,7 +28,7 @@ from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.paths.means import Averages, average, average_single
 from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, groups_of
-from eqsolve.solvers.paths.paths import Paths, act, check_memory, follow
+from eqsolve.solvers.paths.paths import Actions, Paths, act, check_memory, follow
 from eqsolve.solvers.paths.responses import MOST_VALUES, vary
 
 logger = logging.getLogger("eqsolve")
@@ -149,17 +149,12 @@ def _followed(
 ) -> list[tuple[Paths, Choice]]:
     made = []
     for place, plan in enumerate(engine.plan.ensembles):
-        groups = engine.groups(kernels, plan)
-        actions = act(plan, kernels)
+        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
         if previous is not None:
             kept = previous[place]
             choice, before = kept.choice, kept.unknowns if isinstance(kept, Kept) else kept.paths.unknowns
         else:
-            choice, before = choose(
-                plan, kernels, groups, actions.drives, engine.laws, design.level,
-                design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
-                by_value=design.by_value[place] if design.by_value else (),
-            ), None  # fmt: skip
+            choice, before = _choice(engine, kernels, design, place, groups, actions), None
         drawn = draw(plan, groups, choice, aligned=previous is not None)
         backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
         paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, backend, engine.threads)
@@ -171,12 +166,16 @@ def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     """Return how many paths a design asks for at a solution, without following them."""
     total = 0
     for place, plan in enumerate(engine.plan.ensembles):
-        groups = engine.groups(kernels, plan)
-        layout = None if design.layouts is None else design.layouts[place]
-        shapes = None if design.shapes is None else design.shapes[place]
-        drives = act(plan, kernels).drives
-        total += len(choose(plan, kernels, groups, drives, engine.laws, design.level, layout, shapes).points.weights)
+        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+        total += len(_choice(engine, kernels, replace(design, by_value=None), place, groups, actions).points.weights)
     return total
+
+
+def _choice(engine: Engine, kernels: Kernels, design: Design, place: int, groups: Sequence[Group], actions: Actions) -> Choice:
+    """Return the modes and points of an ensemble that a design asks for."""
+    return choose(engine.plan.ensembles[place], kernels, groups, actions.drives, engine.laws, design.level,
+                  design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
+                  by_value=design.by_value[place] if design.by_value else ())  # fmt: skip
 
 
 def count_values(engine: Engine, points: int = 2) -> int:
@@ -209,15 +208,22 @@ def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], cou
     """Return ``count`` paths of every ensemble for given kernels, of positive weight, noises and constants drawn jointly."""
     made = []
     for item in averages:
-        plan, level = item.paths.plan, replace(item.choice.level, most=count, seed=seed)
-        groups = engine.groups(kernels, plan)
-        actions = act(plan, kernels)
-        shapes = item.choice.shapes
-        choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), shapes)
-        check_memory(plan, len(choice.points.weights), kernels.grid.size)
-        pieces = plan, kernels, actions, choice.points, draw(plan, groups, choice, aligned=False), engine.accuracy
-        made.append(Sample(plan, choice.points, kernels.grid.size, functools.partial(follow, *pieces)))
+        plan, choice, level = item.paths.plan, item.choice, replace(item.choice.level, most=count, seed=seed)
+        made.append(draw_paths(engine, kernels, plan, level, choice.shapes))
+        check_memory(plan, len(made[-1].points.weights), kernels.grid.size)
     return tuple(made)
+
+
+def draw_paths(
+    engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any = None, layout: str = "draws"
+) -> Sample:
+    """Return paths of one ensemble, of positive weight, that are followed when they are looked at."""
+    groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+    choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout(layout), shapes)
+    points, size = choice.points, kernels.grid.size
+    where = None, engine.backend(plan, size, len(points.weights)), engine.threads
+    pieces = plan, kernels, actions, points, draw(plan, groups, choice, aligned=False), engine.accuracy, *where
+    return Sample(plan, points, size, functools.partial(follow, *pieces))
 
 
 def variation(averages: tuple[Averages, ...], *, by_value: bool = False) -> Shapes:

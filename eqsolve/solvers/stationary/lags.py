@@ -66,6 +66,9 @@ class Lags:
         return forward[-1] - forward if self.step is None else forward.T
 
 
+_PAST = "kernels that integrate over the past are not known here"
+
+
 @dataclass(eq=False)
 class LagKernels(Kernels):
     """Kernels as functions of the lag, functions of one time as numbers; the grid's first node is the time of column.
@@ -84,7 +87,7 @@ class LagKernels(Kernels):
 
     def _leaf(self, leaf: Leaf | Integral) -> Any:
         if isinstance(leaf, Integral):
-            raise NoStationaryStateError("kernels that integrate over the past are not known here")
+            raise NoStationaryStateError(_PAST)
         if leaf.kind == "time":
             return self.grid.nodes if leaf.times == "r" else self.grid.nodes[0]
         if leaf.kind in ("mean", "function"):
@@ -102,14 +105,14 @@ class LagKernels(Kernels):
             raise NoStationaryStateError(f"`{item.name}` has a differential equation of its own")
         own = [getattr(part, "values", None) for part in item.own]
         if None in own:
-            raise NoStationaryStateError("kernels that integrate over the past are not known here")
+            raise NoStationaryStateError(_PAST)
         if isinstance(item.rest, Pointwise):
             value = self.table(item.rest)
         else:  # a response: a sum of others, times factors
             parts = []
             for carrier, factor in item.rest.terms:
                 if not isinstance(carrier, Leaf):
-                    raise NoStationaryStateError("kernels that integrate over the past are not known here")
+                    raise NoStationaryStateError(_PAST)
                 held = self.means if carrier.kind == "mean" else self.operators
                 parts.append(self.scaled(held[carrier.name], factor))
             value = np.sum(parts, axis=0)
@@ -212,7 +215,8 @@ class LagLaw(GaussianLaw):
         """Return the equations of the paths."""
         plan, count = self.plan, len(self.plan.unknowns)
         held = len(self.law.affine)
-        offsets, slopes, by_noise, by_constant = (part[..., 0] for part in self._at_once(kernels))
+        offsets, slopes, by_noise, by_constant = self.signals(kernels, slice(0, 1))
+        offsets, slopes, by_noise, by_constant = offsets[..., 0], slopes[..., 0], by_noise[..., 0], by_constant[:, 0]
         A, B = np.zeros((count, count)), np.zeros((count, len(plan.noises)))
         offset, constants, S = np.zeros(count), np.zeros((count, held)), np.zeros((count, count))
         for link in plan.links:
@@ -229,10 +233,6 @@ class LagLaw(GaussianLaw):
             kick = self.kicked(kernels, name)
             S += max(kernels.number(strength), 0.0) * np.multiply.outer(kick, kick)
         return Linear(A, B, offset, constants, S, lags)
-
-    def _at_once(self, kernels: LagKernels) -> tuple[Array, Array, Array, Array]:
-        offsets, slopes, by_noise, by_constant = self.signals(kernels, slice(0, 1))
-        return offsets, slopes, by_noise, np.moveaxis(by_constant, 1, 2)
 
     def kicked(self, kernels: LagKernels, noise: str) -> Array:
         """Return the coefficients with which a noise, white or not, enters the unknowns."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
-from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.secants import Secants
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 from eqsolve.solvers.options import Options
@@ -295,18 +295,25 @@ class Map:
 
     def noises(self, kernels: Kernels, plan: EnsemblePlan, item: Coordinates) -> dict[str, Array]:
         """Return all noises of an ensemble (node, path)."""
-        made: dict[str, Array] = {}
+        made = self.draw(plan, item, kernels.table)
         for group in self.engine.plan.covariances:
-            if group.noises[0] in plan.noises:
-                blocks = [[self.window.lagged(kernels.table(entry)) for entry in row] for row in group.blocks]
-                waves, static = ([table[name] for name in group.noises] for table in (item.waves, item.static))
-                drawn = draw_by_spectrum(self.window, blocks, waves, static)
-                for name, centre, values in zip(group.noises, group.centres, drawn, strict=True):
-                    made[name] = values + kernels.vector(centre)[-1]
+            for name, centre in zip(group.noises, group.centres, strict=True):
+                if name in made:
+                    made[name] = made[name] + kernels.vector(centre)[-1]
         for name, strength in self.engine.plan.whites:
             if name in item.white:
                 size = math.sqrt(max(float(kernels.vector(strength)[-1]), 0.0) / self.window.step)
                 made[name] = size * self.window.repeated(item.white[name])
+        return made
+
+    def draw(self, plan: EnsemblePlan, item: Coordinates, table: Callable[[Pointwise], Array]) -> dict[str, Array]:
+        """Return centred noises of an ensemble (node, path); ``table`` gives covariances."""
+        made: dict[str, Array] = {}
+        for group in self.engine.plan.covariances:
+            if group.noises[0] in plan.noises:
+                blocks = [[self.window.lagged(table(entry)) for entry in row] for row in group.blocks]
+                waves, static = ([known[name] for name in group.noises] for known in (item.waves, item.static))
+                made |= zip(group.noises, draw_by_spectrum(self.window, blocks, waves, static), strict=True)
         return made
 
     def follow(self, means: Mapping[str, Array]) -> Kernels:
@@ -316,10 +323,6 @@ class Map:
         is slow is forgotten from evaluation to evaluation.
         """
         kernels = self.kernels(means)
-        self._follow(kernels)
-        return kernels
-
-    def _follow(self, kernels: Kernels) -> None:
         found = []
         for place, (plan, item) in enumerate(zip(self.engine.plan.ensembles, self.coordinates, strict=True)):
             noises = self.noises(kernels, plan, item)
@@ -330,6 +333,7 @@ class Map:
             pieces = plan, kernels, actions, item.points, drawn, self.engine.accuracy, before
             found.append(follow(*pieces, threads=self.engine.threads, starts=starts))
         self.paths = found
+        return kernels
 
     def keep_states(self) -> None:
         """Let the next paths begin where the last ones were a period after their first node."""
@@ -379,15 +383,14 @@ class Map:
             total += (factor if len(term) == len(factor) else factor[self.window.lags :]) * term
         return total
 
-    def outputs(self, means: Mapping[str, Array]) -> tuple[Means, dict[str, float]]:
-        """Return what is reported: kernels over lags 0 … K, and numbers."""
+    def outputs(self, means: Mapping[str, Array]) -> Means:
+        """Return what is reported: kernels over lags up to the reach; numbers as one entry."""
         every = self.apply(means, acting=False)
         kernels, window = self.kernels(every), self.window
-        curves = {name: window.lagged(table)[window.lags :] for name, table in kernels.complete().items()}
-        curves |= {name: window.lagged(kernels.response(name))[window.lags :] for name in kernels.operators}
-        numbers = {name: float(values[-1]) for name, values in kernels.functions.items()}
-        numbers |= {name: float(kernels.vector(item)[-1]) for name, item in self.engine.plan.observables}
-        return curves, numbers
+        tables = kernels.complete() | {name: kernels.response(name) for name in kernels.operators}
+        made = {name: window.lagged(table)[window.lags :][: window.reach + 1] for name, table in tables.items()}
+        made |= {name: values[-1:] for name, values in kernels.functions.items()}
+        return made | {name: kernels.vector(item)[-1:] for name, item in self.engine.plan.observables}
 
     def start(self) -> Means:
         """Return the means at the start, as if nothing moved or responded."""
@@ -498,12 +501,7 @@ def growth_rate(solved: MapRoot, seed: int) -> float:
         )
         total: Means = {}
         for paths, item in zip(made.paths, other, strict=True):
-            disturbances: dict[str, Array] = {}
-            for group in made.engine.plan.covariances:
-                if group.noises[0] in paths.plan.noises:
-                    blocks = [[window.lagged(ahead.table(e) - behind.table(e)) / 2 for e in row] for row in group.blocks]
-                    waves, static = ([table[name] for name in group.noises] for table in (item.waves, item.static))
-                    disturbances |= zip(group.noises, draw_by_spectrum(window, blocks, waves, static), strict=True)
+            disturbances = made.draw(paths.plan, item, lambda entry: (ahead.table(entry) - behind.table(entry)) / 2)
             changes = disturb(paths, disturbances, rate)
             targets = change_of_targets(paths, changes, disturbances)
             for mean in paths.plan.means:
@@ -587,7 +585,11 @@ class _SampledSearch:
         reach, tolerance = control.reach / reaction, 3e-3 * options.rtol
         while True:
             window = Window.make(step, reach, options.step is not None)
-            self._demand_room(window, control.paths)
+            if window.grid.size**2 * control.paths > control.work:
+                raise NoStationaryStateError(
+                    f"correlations do not fall: at the lag {window.step * window.reach:.3g} they still move (a limit cycle, "
+                    "aging, or a transition that is very near)"
+                )
             made = Map.make(self.engine, window, control.paths, 1)
             made.idle = made.find_idle(made.start())
             begun = solve_map(made, made.first(4 / reach), Secants(16), max(tolerance, 1e-3), control.plain)
@@ -615,14 +617,6 @@ class _SampledSearch:
                 return found
             before, count = found, larger
 
-    def _demand_room(self, window: Window, count: int) -> None:
-        if window.grid.size**2 * count > self.control.work:
-            reach = window.step * window.reach
-            raise NoStationaryStateError(
-                f"correlations do not fall: at the lag {reach:.3g} they still move (a limit cycle, aging, or a transition "
-                "that is very near)"
-            )
-
     def _tail(self, solved: MapRoot) -> float:
         """Return how far correlations are from their limit at half of the reach, where they are cut off."""
         worst, share = 0.0, solved.map.window.share
@@ -639,25 +633,15 @@ class _SampledSearch:
         The solution of a sampled map has a bias of one over the number of paths: it is told by smaller sets ``before``.
         """
         window = solved[0].map.window
-        kept = slice(0, window.reach + 1)
-        every, moved = [], []
+        lags, every, moved = window.step * np.arange(window.reach + 1), [], []
         for item in solved:
-            curves, numbers = item.map.outputs(item.means)
-            packed = {name: value[kept] for name, value in curves.items()} | {k: np.array([v]) for k, v in numbers.items()}
+            every.append(item.map.outputs(item.means))
             if self.options.step is None:
-                coarse = item.map.coarsened()
-                again = solve_map(coarse, coarsen_means(item), Secants(16), 0.1 * self.options.rtol)
-                rough, others = again.map.outputs(again.means)
-                lags = window.step * np.arange(window.reach + 1)
-                far = {
-                    name: np.interp(lags, lags[::2][: len(value)], value[: len(lags[::2])]) for name, value in rough.items()
-                }
-                far |= {name: np.array([value]) for name, value in others.items()}
-                change = {name: (value - far[name]) / 3 for name, value in packed.items()}
-                every.append({name: value + change[name] for name, value in packed.items()})
-                moved.append(change)
-            else:
-                every.append(packed)
+                again = solve_map(item.map.coarsened(), coarsen_means(item), Secants(16), 0.1 * self.options.rtol)
+                far = again.map.outputs(again.means)
+                far |= {name: np.interp(lags, lags[::2], value) for name, value in far.items() if len(value) > 1}
+                moved.append({name: (value - far[name]) / 3 for name, value in every[-1].items()})
+                every[-1] = {name: value + moved[-1][name] for name, value in every[-1].items()}
         made, errors, left = {}, {}, 3 * max(item.residual for item in solved)
         for name in every[0]:
             table = np.array([item[name] for item in every])
@@ -670,21 +654,14 @@ class _SampledSearch:
                 ratio = solved[0].map.paths_in_all / before.sets[0].map.paths_in_all
                 errors[name] = errors[name] + np.abs(made[name] - known) / (ratio - 1)
         numbers = {name: float(value[0]) for name, value in made.items() if len(value) == 1}
-        still = self._is_still(solved)
+        curves = {name: value for name, value in made.items() if len(value) > 1}
+        pairs = [item.means[mean.name] for item in solved for mean in item.map.acting if mean.kind == "two"]
+        still = all(np.ptp(values) <= 0.1 * self.options.rtol * np.abs(values).max() for values in pairs)
         return FoundBySampling(
-            tuple(solved), {name: value for name, value in made.items() if len(value) > 1},
-            {name: errors[name] for name, value in made.items() if len(value) > 1}, numbers,
-            {name: float(errors[name][0]) for name in numbers}, still, window.step * np.arange(window.reach + 1),
-            max(item.residual for item in solved), self.options.step,
+            tuple(solved), curves, {name: errors[name] for name in curves}, numbers,
+            {name: float(errors[name][0]) for name in numbers}, still, lags, max(item.residual for item in solved),
+            self.options.step,
         )  # fmt: skip
-
-    def _is_still(self, solved: Sequence[MapRoot]) -> bool:
-        for item in solved:
-            for mean in item.map.acting:
-                values = item.means[mean.name]
-                if mean.kind == "two" and np.ptp(values) > 0.1 * self.options.rtol * np.abs(values).max():
-                    return False
-        return True
 
 
 def coarsen_means(solved: MapRoot) -> Means:

@@ -215,24 +215,21 @@ def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain
     def pack(table: Means) -> Array:
         return np.concatenate([table[name] for name in names] or [np.zeros(0)])
 
+    ends = np.cumsum([len(means[name]) for name in names])[:-1].astype(int)
+
+    def unpack(point: Array) -> Means:
+        return means | dict(zip(names, np.split(point, ends), strict=False))
+
     def image(point: Array) -> Array:
-        made, position = dict(means), 0
-        for name in names:
-            made[name] = point[position : position + len(means[name])]
-            position += len(means[name])
         with np.errstate(all="ignore"):
-            out = pack(closure.apply(made))
+            out = pack(closure.apply(unpack(point)))
         if not np.isfinite(out).all():
             raise NoStationaryStateError("the iteration over correlations diverges: there may be no stationary state")
         return out
 
     def weigh(point: Array) -> Array:
-        parts, position = [], 0
-        for name in names:
-            part = point[position : position + len(means[name])]
-            parts.append(np.full(len(part), 1 / max(np.abs(part).max(initial=0.0), floor)))
-            position += len(part)
-        return np.concatenate(parts or [np.zeros(0)])
+        parts = np.split(point, ends)
+        return np.concatenate([np.full(len(part), 1 / max(np.abs(part).max(initial=0.0), floor)) for part in parts])
 
     point, secants = pack(means), Secants(30)
     best, stalled = math.inf, 0
@@ -247,11 +244,7 @@ def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain
         point = found if count < plain else secants.next(point, found, weights)
     else:
         raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {left:.1g}")
-    position, made = 0, dict(means)
-    for name in names:
-        made[name] = found[position : position + len(means[name])]
-        position += len(means[name])
-    return Settled(closure, made, left)
+    return Settled(closure, unpack(found), left)
 
 
 def make_lags(reach: float, fastest: float, order: int, length: float, step: float | None) -> Lags:
@@ -284,7 +277,8 @@ class Copies:
     equations, with the rate of growth taken off.
     """
 
-    # by ensemble: equations of each condition, the combinations that are averaged, and how the covariances of all noises
+    # by ensemble: equations of each condition, the combinations that are averaged, and how the
+    # covariances of all noises
     # change with that of each pair of these
     parts: tuple[tuple[tuple[Linear, Array, dict[tuple[int, int], list[Array]]], ...], ...]
     sizes: tuple[int, ...]  # noises of each ensemble
@@ -304,11 +298,9 @@ class Copies:
                 joint = law.put(linear, gamma, centres)
                 slopes: dict[tuple[int, int], list[Array]] = {}
                 for pair, change in closure.slopes(kernels, place, law, linear, joint).items():
-                    ahead = closure.kernels(means | {name: means[name] + value for name, value in change.items()}, kernels)
-                    behind = closure.kernels(means | {name: means[name] - value for name, value in change.items()}, kernels)
-                    slopes[pair] = [
-                        (closure.drives(ahead, other)[0] - closure.drives(behind, other)[0]) / 2 for other in count
-                    ]
+                    moved = (means | {name: means[name] + s * value for name, value in change.items()} for s in (1, -1))
+                    ahead, behind = (closure.kernels(item, kernels) for item in moved)
+                    slopes[pair] = [(closure.drives(ahead, k)[0] - closure.drives(behind, k)[0]) / 2 for k in count]
                 rows.append((linear, law.combine(kernels), slopes))
             made.append(tuple(rows))
         sizes = tuple(len(item.noises) for item in closure.program.paths.ensembles)

@@ -25,10 +25,13 @@ from eqsolve.numerics.rows import Record, RowStore
 from eqsolve.solvers.marching import NotFiniteError, advance
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
 
-# --- Merging columns: seen from later times the past is smooth, and needs fewer panels the further back it lies.
+# --- Merging columns: seen from later times the past is smooth, and needs fewer panels the further
+# back it lies.
 #
-# Two neighbouring column panels become one as soon as every row, and the operators' dependence on their outer time, is
-# reproduced from the merged panel's nodes to a tolerance. Rows then have O(log t) columns while kernels stay resolved near the
+# Two neighbouring column panels become one as soon as every row, and the operators' dependence on
+# their outer time, is
+# reproduced from the merged panel's nodes to a tolerance. Rows then have O(log t) columns while
+# kernels stay resolved near the
 # diagonal, where the operators have taken up their fast parts before the merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 0.1  # of a merge on what follows, as a fraction of its tolerance
@@ -212,7 +215,8 @@ def _rows(table: Array, part: slice, to_merged: Array) -> Array:
     return np.concatenate([table[: part.start + 1], to_merged @ table[part], table[part.stop :]])
 
 
-# --- One march through time: collocation of one- and two-time equations, row panel by row panel, over coarsening columns.
+# --- One march through time: collocation of one- and two-time equations, row panel by row panel,
+# over coarsening columns.
 @dataclass(frozen=True, eq=False)
 class Guide:
     """An earlier, rougher solution, from which a march takes the first guess on each panel."""
@@ -436,7 +440,8 @@ def _tail(values: Array, functionals: Array) -> float:
     return float(first * ratio)
 
 
-# --- How far a march is from its horizon: what it costs to get there with panels that follow the fastest scale for ever.
+# --- How far a march is from its horizon: what it costs to get there with panels that follow the
+# fastest scale for ever.
 def begin_march(
     compiled: CompiledPlan,
     order: int,

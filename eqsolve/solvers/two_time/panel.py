@@ -23,7 +23,8 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.marching import NoConvergenceError, NotFiniteError
 
-# --- The solved past of a march: its columns, the values on them, and the integration operators of the right factors.
+# --- The solved past of a march: its columns, the values on them, and the integration operators of
+# the right factors.
 SMALLEST_SIZE = 1e-3  # of an unknown's largest value, below which its accuracy is not looked at relatively
 
 
@@ -109,8 +110,10 @@ def padded(table: Array, width: int) -> Array:
 
 # --- Integrals over the past and the current panel, for all rows of the panel at once.
 #
-# The columns are those of the past followed by the panel's own nodes. Integrals over past columns are products with the
-# operators in ``History``; the panel's own part uses the collocation matrix A, A[i, l] = ∫^{t_i} ℓ_l, as it is iterated.
+# The columns are those of the past followed by the panel's own nodes. Integrals over past columns
+# are products with the
+# operators in ``History``; the panel's own part uses the collocation matrix A, A[i, l] = ∫^{t_i}
+# ℓ_l, as it is iterated.
 class Integrals:
     """The integrals of one panel. Factors are evaluated once per sweep, what the panel does not change once."""
 
@@ -238,7 +241,8 @@ class Integrals:
         return read
 
 
-# --- One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how they are solved.
+# --- One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how
+# they are solved.
 Inverses = tuple[Array | None, Array | None]
 
 _LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
@@ -446,21 +450,23 @@ class RowPanel:
                 self._note_errors(residual, names, min(max(change / last, _LEAST_CONTRACTION), 1.0) if known else 1.0)
                 return sweep + 1
             if not np.isfinite(change):
-                self._find_not_finite(block, part, before)
+                # repeat a sweep, equation by equation, to name the first that is not finite
+                self.state[part] = before
+                self.refresh()
+                if np.isfinite(before).all():
+                    self._sweep(block, checked=True)
+                raise NoConvergenceError
             if sweep > 8 and change > 1e3 * best:
                 raise NoConvergenceError
             best, last = min(best, change), change
             if sweep + 1 in _FRESH_SLOPES and (sweep or change > _FAR):
-                self._forget_slopes(block)
+                for name in names:
+                    self._inverses.pop(name, None)
                 mixer = Secants(depth=6)
             else:
                 self.state[part] = mixer.next(before / scale, self.state[part] / scale) * scale
                 self.refresh(names)
         raise NoConvergenceError
-
-    def _forget_slopes(self, block: tuple[CompiledEquation, ...]) -> None:
-        for equation in block:
-            self._inverses.pop(equation.name, None)
 
     def _note_errors(self, residual: Array, names: list[str], contraction: float) -> None:
         """Keep what the iteration leaves: the last change of each unknown, times how much a sweep still gains."""
@@ -477,14 +483,6 @@ class RowPanel:
                 self._update_kernel(equation, checked)
             else:
                 self._update_function(equation, checked)
-
-    def _find_not_finite(self, block: tuple[CompiledEquation, ...], part: slice, before: Array) -> None:
-        """Repeat a sweep, equation by equation, to name the first that is not finite."""
-        self.state[part] = before
-        self.refresh()
-        if np.isfinite(before).all():
-            self._sweep(block, checked=True)
-        raise NoConvergenceError
 
     def _right(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int, checked: bool) -> Array:
         right = self.shaped(np.asarray(equation.body(self.read, integrals), float), width)

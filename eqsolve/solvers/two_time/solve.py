@@ -40,10 +40,14 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
 #
-# Both the panels and the tolerances of the rougher solution are larger, by known factors. If q is the ratio of the panels'
-# lengths, the error of the finer solution is at most about |difference| / (q^k − 1): k = m + 1 for functions of one time
-# (their order between nodes), k = m for kernels (their order across a panel on the diagonal). Half of that is added for
-# safety. What a comparison of panels does not show is added: rounding, the iteration's tolerance, and what merging columns
+# Both the panels and the tolerances of the rougher solution are larger, by known factors. If q is
+# the ratio of the panels'
+# lengths, the error of the finer solution is at most about |difference| / (q^k − 1): k = m + 1 for
+# functions of one time
+# (their order between nodes), k = m for kernels (their order across a panel on the diagonal). Half
+# of that is added for
+# safety. What a comparison of panels does not show is added: rounding, the iteration's tolerance,
+# and what merging columns
 # changed.
 _MOST_OUTPUT_TIMES = 300
 
@@ -89,7 +93,8 @@ def _output_times(march: March) -> Array:
     return columns.edges[kept]
 
 
-# --- Closed systems of one- and two-time functions, solved to a tolerance: adaptive panels, then a refined second solution.
+# --- Closed systems of one- and two-time functions, solved to a tolerance: adaptive panels, then a
+# refined second solution.
 logger = logging.getLogger("eqsolve")
 
 _FIRST = 0.25  # share of the first march in the work, if one march over twice as many columns follows
@@ -190,7 +195,9 @@ def _march(
 
     def after(step: float) -> None:
         ahead = (end - march.end) / step
-        _tell(march, options, march.m * ahead, low, high)
+        # the work of a march goes with the square of the columns, those ahead too
+        share = (march.columns / max(march.columns + march.m * ahead, 1.0)) ** 2
+        options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
         _watch_memory(march, 0 if coarse is None else ahead)
 
     if coarse is None:
@@ -217,12 +224,6 @@ def _finer(compiled: CompiledPlan, coarse: March, options: Options, resolution: 
         yield solution
         ratio = float(np.clip((1.5 * solution.worst.excess) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
         coarse = fine
-
-
-def _tell(march: March, options: Options, ahead: float, low: float, high: float) -> None:
-    """Report the work of a march between two shares of the whole: it goes with the square of the columns, those ahead too."""
-    share = (march.columns / max(march.columns + ahead, 1.0)) ** 2
-    options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
 
 
 def _watch_memory(march: March, left: float) -> None:

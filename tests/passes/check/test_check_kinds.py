@@ -140,7 +140,7 @@ FLOWS = {
     "undefined symbol": (lambda: flow(drift={a: -a * g * Symbol("lam"), b: b * g}),
         "the drift of `a`", "uses `lam`, a plain sympy symbol"),
     "random variable without law": (lambda: flow(drift={a: -a * g * v, b: b * g}),
-        "random variable `v` of model `descent`", "has no law"),
+        "random variable `v` of flow `descent`", "has no law"),
     "state outside E": (lambda: flow(observables={"train": E(f_star), "size": a**2}),
         "observable `size`", "uses the state `a` outside an expectation"),
     "coordinates and samples in one E": (lambda: flow(observables={"train": E((f - a) ** 2) + E(f_star)}),

@@ -1,11 +1,15 @@
 """What would not fit into the machine's memory is not begun: an error names the size, or the last solution is returned."""
 
+import builtins
+import operator
 import os
+from pathlib import Path
 
 import pytest
 
 import eqsolve
 from eqsolve.compile.stochastic import EnsemblePlan
+from eqsolve.numerics import backend
 from eqsolve.solvers.paths import paths as stochastic_paths
 
 
@@ -50,11 +54,39 @@ def test_more_paths_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["E_test_error"].values >= exact["E_test_error"].values).all()
 
 
+def test_steps_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, 1e6)
+    with pytest.raises(eqsolve.SolverError, match=r"1024 paths over 11 steps would need about .* GB .*larger rtol"):
+        eqsolve.solve("dln_sgd", batch=0.5, step=0.2, t_max=2)
+
+
+def test_the_memory_of_a_sample_in_steps_is_not_underestimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tracemalloc
+
+    from eqsolve.solvers.paths.steps import solve as steps
+
+    known, stated, seen = steps.draw_sample, [], []
+
+    def watched(*given):  # type: ignore[no-untyped-def]
+        tracemalloc.start()
+        made = known(*given)
+        seen.append(tracemalloc.get_traced_memory())
+        tracemalloc.stop()
+        return made
+
+    monkeypatch.setattr(steps, "draw_sample", watched)
+    monkeypatch.setattr(steps, "demand_memory", lambda needed, what: stated.append(needed))
+    eqsolve.solve("dln_sgd", batch=0.5, step=0.1, t_max=5, rtol=0.2, threads=1)
+    stays, peak = seen[-2]  # the last keeps some of its paths
+    assert peak < stated[-1] < 3 * peak
+    assert stays < 0.1 * peak
+
+
 def test_two_time_functions_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch, 1e5)
     monkeypatch.setattr("eqsolve.solvers.two_time.solve._LOOK", 5)
     with pytest.raises(
-        eqsolve.SolverError, match=r"two-time functions would need about .* GB of the machine's .* GB; .*shorter time"
+        eqsolve.SolverError, match=r"two-time functions would need about .* GB of the .* GB that are free; .*shorter time"
     ):
         eqsolve.solve("pspin", t_max=20)
 
@@ -66,3 +98,76 @@ def test_what_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch, 3 * result.rows.nbytes)  # of which half may be used
     monkeypatch.setattr("eqsolve.solvers.two_time.solve._LOOK", 5)
     assert eqsolve.solve("pspin", t_max=30, rtol=1e-2).status == "ok"
+
+
+def test_a_batch_job_has_what_its_control_group_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Files as the system shows them: the limit of an outer group counts, of either version; the memory of files is free."""
+    files = {
+        "/proc/meminfo": "MemTotal: 9000 kB\nMemAvailable: 8000 kB\n",
+        "/proc/self/cgroup": "4:memory:/batch/job_7\n1:cpu:/\n0::/batch/job_7\n",
+        "/sys/fs/cgroup/batch/job_7/memory.max": "max\n",
+        "/sys/fs/cgroup/batch/memory.max": "5000000\n",
+        "/sys/fs/cgroup/batch/memory.stat": "anon 1000000\nfile 3500000\n",
+        "/sys/fs/cgroup/memory/batch/job_7/memory.limit_in_bytes": "7000000\n",
+        "/sys/fs/cgroup/memory/batch/job_7/memory.stat": "rss 5\ntotal_rss 500000\n",
+    }
+    for name, text in files.items():
+        target = tmp_path / name[1:]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    known = builtins.open
+    monkeypatch.setattr(builtins, "open", lambda name, *rest, **more: known(f"{tmp_path}{name}", *rest, **more))
+    monkeypatch.setattr(Path, "read_text", lambda path, **_: known(f"{tmp_path}{path}").read())
+    monkeypatch.setattr(backend, "_installed", lambda: 9e6)
+    assert backend.memory() == 4e6  # of 5 MB, one is taken
+    (tmp_path / "sys/fs/cgroup/batch/memory.max").write_text("max\n")
+    assert backend.memory() == 6.5e6
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    assert backend.memory() == 8000 * 1024
+    (tmp_path / "proc/meminfo").unlink()
+    assert backend.memory() == 9e6
+
+
+@pytest.mark.slow
+def test_large_ensembles_take_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for few paths the ensembles stay small, and what they leave is said; none is refused on the way."""
+    options = {"t_max": 4, "rtol": 1e-2, "at": [1, 2, 4]}
+    whole = eqsolve.solve("soft_spin", **options)
+    asked: list[float] = []
+    known = stochastic_paths.demand_memory
+    monkeypatch.setattr(stochastic_paths, "demand_memory", lambda needed, what: asked.append(needed) or known(needed, what))
+    shrink(monkeypatch, 26e6)  # of which 0.3 for an ensemble, 5.2 kB a path
+    small = eqsolve.solve("soft_spin", **options)
+    assert small.status == "tolerance not met"
+    sizes = [needed for needed in asked if needed < 0.5 * backend.memory()]
+    assert max(sizes) > 0.2 * backend.memory()
+    names = [name for name in whole.names if whole[name].dims == ("t",)]
+    found, truth = small.at(options["at"]), whole.at(options["at"])
+    for name in names:
+        gap = abs(found[name].values - truth[name].values)
+        assert (gap <= found[f"{name}_error"].values + truth[f"{name}_error"].values).all(), name
+
+
+def test_the_memory_of_a_path_is_not_underestimated() -> None:
+    """What a large set takes at most, by the allocator's own count."""
+    import tracemalloc
+
+    from eqsolve.solvers.paths import ensembles
+
+    known, seen = ensembles.sweep_set, []
+
+    def watched(engine, levels, design, before=None):  # type: ignore[no-untyped-def]
+        tracemalloc.start()
+        made = known(engine, levels, design, before)
+        nodes, counts = levels[0][0].size, [item.unknowns.shape[-1] for item in made[1]]
+        sizes = [stochastic_paths.bytes_of(plan, nodes) for plan in engine.plan.ensembles]
+        seen.append((sum(map(operator.mul, sizes, counts)), *tracemalloc.get_traced_memory()))
+        tracemalloc.stop()
+        return made
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ensembles, "sweep_set", watched)
+        eqsolve.solve("relu_student", t_max=2, rtol=2e-2)
+    stated, stays, peak = max(seen)
+    assert peak < stated < 3 * peak
+    assert stays < 0.25 * peak  # for the next sweep of the same points; the rest is given back

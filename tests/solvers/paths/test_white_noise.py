@@ -193,7 +193,7 @@ def test_the_same_seed_gives_the_same_numbers_on_any_threads_and_paths_have_the_
 @pytest.mark.slow
 def test_an_interruption_returns_what_there_is(tmp_path: Path) -> None:
     def stop(done: float, total: float, text: str) -> None:
-        if "ensemble 2 of 4, 8192 paths" in text:
+        if "4 ensembles of 8192 paths: number 2" in text:
             raise KeyboardInterrupt
 
     asked: dict[str, Any] = {"u": 0.3, "J": 0, "t_max": 1, "rtol": 5e-4, "at": [1.0]}

@@ -23,6 +23,7 @@ from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.elimination import invert
 from eqsolve.numerics.growing import Factor
 from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.quadrature import stacked
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.paths.steps.draws import StepsSample
 
@@ -50,7 +51,7 @@ class Ensemble:
         self.history = {k: np.zeros((size, self.paths)) for k in self.remembered}
         self.memory_signals = [np.zeros((size, self.paths)) for _ in plan.memories]
         self.kept = {name: np.zeros((size, self.paths)) for name in plan.processes}
-        self.unknowns = _stack(plan.starts(*self.constants), self.paths)
+        self.unknowns = stacked(plan.starts(*self.constants), self.paths)
         self.drift = np.zeros_like(self.unknowns)
         self.acting = np.zeros((len(plan.unknowns), plan.count))
         asked: dict[str, list[MeanPlan]] = {}
@@ -114,7 +115,7 @@ class Ensemble:
         loops = bool(acting.any())
         for _ in range(_STEPS if loops else 1):
             arguments = self._arguments(node, kernels, unknowns, noises)
-            table = _stack(plan.signals(*arguments), self.paths)
+            table = stacked(plan.signals(*arguments), self.paths)
             signals, slopes = table[: plan.count], table[plan.count :].reshape(plan.count, count, self.paths)
             if not loops:
                 break
@@ -128,7 +129,7 @@ class Ensemble:
         self.unknowns = unknowns
         self.noise_slopes = None
         if plan.noise_slopes is not None:
-            direct = _stack(plan.noise_slopes(*self.arguments), self.paths)
+            direct = stacked(plan.noise_slopes(*self.arguments), self.paths)
             self.noise_slopes = direct.reshape(plan.count, len(plan.noises), self.paths)
 
     def _noises(self, node: int, kernels: Kernels) -> list[Array]:
@@ -200,7 +201,7 @@ class Ensemble:
             made.append((share, given))
         if made and self.acting.any():
             acting = np.flatnonzero(self.acting.any(axis=0))
-            signals = [_stack(self.plan.signals(*given[: self.given]), self.paths)[acting] for _, given in made]
+            signals = [stacked(self.plan.signals(*given[: self.given]), self.paths)[acting] for _, given in made]
             if any((other != signals[0]).any() for other in signals[1:]):
                 return [(1.0, arguments)]
         return made or [(1.0, arguments)]
@@ -249,9 +250,6 @@ class Tangents:
         self.effects = {k: [np.zeros((size - j, paths), dtype=np.float32) for j in range(size)] for k in ensemble.remembered}
         self.second = {mean.name: np.zeros((size, paths)) for mean in asked if not mean.plain}
 
-    def _slope(self, k: int, b: int) -> Array:
-        return np.asarray(self.ensemble.slopes[k, b][self.some], dtype=np.float32)
-
     def _direct(self, k: int) -> Array | None:
         """Return the derivative of a signal by the noise at the node itself."""
         item = self.ensemble
@@ -278,7 +276,6 @@ class Tangents:
         for drive in plan.drives:
             if drive.noise == self.noise:
                 part(drive.unknown)[node] += _at(kernels, drive.coefficient, node)
-        loops = item.acting.any()
         for b in map(int, np.flatnonzero(~item.integrated)):
             base = part(b)
             for k in np.flatnonzero(item.acting[b]):
@@ -286,17 +283,12 @@ class Tangents:
                 if direct is not None:
                     base[node] += np.float32(item.acting[b, k]) * direct
             self.made[b][:n] = base
-        if loops:
-            self._loop(n)
+        if item.acting.any():  # unknowns that stand in each other's definitions at the same time
+            inverse = invert(_jacobian(item.acting, item.slopes[:, :, self.some])).astype(np.float32)
+            before = [made[:n].copy() for made in self.made]
+            for a in np.flatnonzero(~item.integrated):
+                self.made[a][:n] = sum(inverse[a, b] * before[b] for b in range(len(before)))
         return known
-
-    def _loop(self, n: int) -> None:
-        """Solve for unknowns that stand in each other's definitions at the same time."""
-        item = self.ensemble
-        inverse = invert(_jacobian(item.acting, item.slopes[:, :, self.some])).astype(np.float32)
-        base = [made[:n].copy() for made in self.made]
-        for a in np.flatnonzero(~item.integrated):
-            self.made[a][:n] = sum(inverse[a, b] * base[b] for b in range(len(base)))
 
     def average(self, node: int, kernels: Kernels | None, means: Mapping[str, Array], asked: Sequence[MeanPlan]) -> None:
         """Put the mean responses of a node to all before into their tables."""
@@ -344,7 +336,8 @@ class Tangents:
         places = [int(a) for a in np.flatnonzero(item.integrated)]
         acting = {a: [int(k) for k in np.flatnonzero(item.plain[a])] for a in places}
         wanted = sorted({*self.effects, *(k for ks in acting.values() for k in ks)})
-        slopes = {k: {b: slope for b in range(size) if (slope := self._slope(k, b)).any()} for k in wanted}
+        every = np.asarray(item.slopes[:, :, self.some], dtype=np.float32)
+        slopes = {k: {b: every[k, b] for b in range(size) if every[k, b].any()} for k in wanted}
         direct = {k: self._direct(k) for k in wanted}
         length = np.float32(item.length)
         for begin in range(0, self.paths, _NEAR):
@@ -375,13 +368,6 @@ def _jacobian(weights: Array, slopes: Array) -> Array:
     count = len(weights)
     made = -np.einsum("ak,kbp->abp", weights, slopes)
     made[np.arange(count), np.arange(count)] += 1.0
-    return made
-
-
-def _stack(values: Sequence[Any], paths: int) -> Array:
-    made = np.empty((len(values), paths))
-    for place, value in enumerate(values):
-        made[place] = value
     return made
 
 

@@ -33,7 +33,7 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array, over_neighbours
-from eqsolve.numerics.backend import memory
+from eqsolve.numerics.backend import demand_memory, memory
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.dynamics import PathSet
@@ -148,6 +148,8 @@ def draw_sample(
         samples.append(draw(item.constants, laws, groups, fresh, grid.size, paths, share, seeds, turns[place]))
     marched = march(plan, grid, samples)
     kernels, found = marched.kernels, [turns_of(item, marched) for item in marched.ensembles]
+    for ensemble in marched.ensembles:
+        ensemble.tangents.clear()  # they hold it too, and would wait for the collector
     single = kernels.functions | {name: kernels.observed(item) for name, item in plan.observables}
     values = {name: kernels.grid.values(matrix) for name, matrix in kernels.operators.items()}
     made = Curves(single, dict(kernels.complete()), values, {})
@@ -198,7 +200,8 @@ class _StepsSolve:
                 break
             wanted = min(max((by_chance / 0.75) ** 1.5, by_bias / 0.2, control.growth[0]), control.growth[1])
             more = 1 << math.ceil(math.log2(paths * wanted) - 0.2)
-            while more > paths and (size**3 * more * control.samples > control.work or size**2 * more * 2.0 > 0.3 * memory()):
+            work, room = control.work / (size**3 * control.samples), 0.5 * memory()
+            while more > paths and (more > work or self._bytes(more) > room):
                 more //= 2
             if more <= paths:
                 logger.info("more paths would be too much work; the errors are stated as they are")
@@ -211,10 +214,11 @@ class _StepsSolve:
     def _estimate(self, paths: int, number: int, before: Estimate | None) -> Estimate:
         control, options = self.control, self.options
         seeds = [(options.seed, number, index) for index in range(control.samples)]
-        threads, log = usable_threads(options.threads, paths), options.checkpoint
+        demand_memory(self._bytes(paths), f"{paths} paths over {self.grid.size} steps")
+        threads = min(usable_threads(options.threads, paths), max(1, int(0.5 * memory() / self._bytes(paths))))
+        log = options.checkpoint
         missing = [seed for place, seed in enumerate(seeds) if log is None or not log.holds(place)]
-        share = max(control.responses[0], min(1.0, control.responses[1] / paths))
-        asked = [(*self.given, self.turns, share, paths, seed, seed == seeds[-1]) for seed in missing]
+        asked = [(*self.given, self.turns, self._share(paths), paths, seed, seed == seeds[-1]) for seed in missing]
         pieces = [options.cluster.piece(draw_sample, *item) for item in asked]
 
         def report(place: int) -> None:
@@ -241,6 +245,21 @@ class _StepsSolve:
             slope = sum(share * item[name] for share, (_, item, _) in zip(slopes, rounds, strict=True))
             bias[name] = control.remainder * np.abs(slope) / paths
         return Estimate(first.filled(values), errors, bias, rounds)
+
+    def _share(self, paths: int) -> float:
+        """Return the share of the paths along which responses are followed."""
+        return max(self.control.responses[0], min(1.0, self.control.responses[1] / paths))
+
+    def _bytes(self, paths: int) -> float:
+        """Return the memory of a sample: rows of nodes, and what tangents keep of the past."""
+        total, size = 0.0, self.grid.size
+        for item in self.plan.ensembles:
+            asked = len({mean.noise for mean in item.means if mean.kind == "response"})
+            kept = len({link.signal for link in item.links if link.kernel is not None})
+            rows = 4 * len(item.noises) + len((*item.processes, *item.memories)) + kept + item.targets
+            past = self._share(paths) * asked * (len(item.unknowns) + kept * size / 2)
+            total += size * paths * (8 * rows + 4 * past)
+        return total
 
     # --- the result
     def _chance(self, estimate: Estimate) -> dict[str, Array]:
