@@ -27,7 +27,7 @@ from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.increasing import increasing_roots
-from eqsolve.numerics.laws import NumericLaw
+from eqsolve.numerics.laws import Atoms, NumericLaw
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.reduction import Reduced, conditions_of, hold, reduce_fixed_point
 
@@ -50,14 +50,17 @@ class FixedPointPlan:
     """
 
     def __init__(
-        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...] = (), symbols: tuple[Basic, ...] = ()
-    ) -> None:
+        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...] = (), symbols: tuple[Basic, ...] = (),
+        points: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self.name, self.location = model.name, model.location
         self._model, self.reduced = model, reduced
         self._unknowns = reduced.unknowns
         self._parameters = (*model.parameters, *symbols)
         self._normals = tuple(xi for xi, _ in reduced.gaussians.values())
         self._constants = tuple(item for item in model.randoms if item.name not in reduced.gaussians)
+        # what integrands are integrals over; constants that take a few values are summed over
+        self._spread = {item for item in (*self._normals, *self._constants) if item.name not in points}
         self._take_apart(extra)
         self._stand_ins = {item.name: item for item in (*self._parameters, *self._unknowns)}
         self._arguments = (
@@ -97,6 +100,7 @@ class FixedPointPlan:
         read = [stage.expression if isinstance(stage, Switch) else stage.argument for stage in self._stages]
         used = frozenset[Basic]().union(*(expr.free_symbols for expr in (*self._integrands, *read)))
         self.spreads = tuple(name for name, (standard, _) in reduced.gaussians.items() if standard in used)
+        self.needed = tuple(item in used for item in (*self._normals, *self._constants))
         self._pieces: dict[Any, Lowered] = {}
 
     def _take_apart(self, extra: tuple[Expr, ...]) -> None:
@@ -268,13 +272,12 @@ class FixedPointPlan:
         """Whether a switch is linear in the random variables, so that its zeros are known at once."""
         expr = self._stages[place].expression
         roots = {s.symbol for s in self._stages if isinstance(s, Root)}
-        randoms = (*self._normals, *self._constants)
-        return not expr.free_symbols & roots and all(not expr.diff(v).free_symbols & set(randoms) for v in randoms)
+        return not expr.free_symbols & roots and all(not expr.diff(v).free_symbols & self._spread for v in self._spread)
 
     # --- the direction in which integrands are not polynomial
     def _find_carriers(self) -> tuple[bool, list[Expr]]:
         """Return whether integrands are polynomials besides functions of linear forms, and these forms."""
-        randoms = {*self._normals, *self._constants}
+        randoms = self._spread
         forms: list[Expr] = []
         simple = True
         for stage in self._stages:
@@ -350,13 +353,14 @@ class FixedPointProgram:
         """
         declared = frozenset(name for name in self._gaussian if name not in values.given)
         taken = self._branches.key(values.numbers, lambda: values.exact().values)
-        key = (taken, declared, extra, symbols, eliminate, held, dropped)
+        points = frozenset(name for name, law in values.laws.items() if isinstance(law, Atoms))
+        key = (taken, declared, points, extra, symbols, eliminate, held, dropped)
         if key not in self._plans:
             while len(self._plans) >= 64:  # plans kept at most
                 self._plans.pop(next(iter(self._plans)))
             reduced = reduce_fixed_point(self.model, values.exact().values, declared, eliminate=eliminate)
             kept = tuple(next(item for item in reduced.unknowns if item.name == name) for name in held)
-            self._plans[key] = FixedPointPlan(self.model, hold(reduced, kept, dropped), extra, (*symbols, *kept))
+            self._plans[key] = FixedPointPlan(self.model, hold(reduced, kept, dropped), extra, (*symbols, *kept), points)
         return self._plans[key]
 
     def with_mean(

@@ -351,7 +351,7 @@ def make_rows(plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence
         first, aligned = _forms_direction(plan, parameters, unknowns, mean, scale, active)
         return first, max(2, plan.degree // 2 + 1) if aligned else outer, aligned
 
-    return _rows(plan, parts, unknowns.shape[1], turned)
+    return _rows(plan, parts, unknowns.shape[1], turned, np.array(plan.needed, dtype=bool))
 
 
 def rows_along(
@@ -382,14 +382,18 @@ def _rows(
     parts: Sequence[LawBranch],
     count: int,
     turned: Callable[[Array, Array, Array], tuple[Array, int, bool]],
+    needed: Any = True,
 ) -> Rows:
-    """Return the rows of all branches; ``turned`` says where they run among several Gaussians, and how many are exact."""
+    """Return the rows of all branches; ``turned`` says where they run among several Gaussians, and how many are exact.
+
+    Variables that are not ``needed`` stay at their means.
+    """
     table: list[tuple[Array, ...]] = []
     normals, exact = len(plan.normals), True
     for part in parts:
         probability, means, deviations = part.numbers
         mean, scale = np.concatenate([np.zeros(normals), means]), np.concatenate([np.ones(normals), deviations])
-        active, width, weights = np.flatnonzero(scale > 0), len(mean), np.ones(1)
+        active, width, weights = np.flatnonzero((scale > 0) & needed), len(mean), np.ones(1)
         exact = exact and part.exact
         if len(active) < 2:
             base, direction = np.zeros((count, 1, width)), np.zeros((count, 1, width))

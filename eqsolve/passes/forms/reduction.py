@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sympy import Basic, Expr, Piecewise, S
+from sympy import Add, Basic, Expr, Piecewise, S, factorial
 
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint
@@ -82,8 +82,11 @@ def reduce_fixed_point(
             gaussians[item.name] = (standard, variance)
             mapping[item] = mean + variance**S.Half * standard
 
+    standards = {standard for standard, _ in gaussians.values()}
+
     def prepare(expr: Any) -> Any:
-        return resolve(expr).xreplace(mapping)
+        made = resolve(expr).xreplace(mapping)
+        return made.xreplace({node: _moment(node, standards) for node in made.atoms(E)})
 
     sides = [(prepare(eq.lhs), prepare(eq.rhs)) for eq in model.equations]
     equations = [Equation(left, right, eq.location, {}) for (left, right), eq in zip(sides, model.equations, strict=True)]
@@ -115,6 +118,20 @@ def hold(reduced: Reduced, held: tuple[Unknown, ...], dropped: tuple[int, ...]) 
     )
 
 
+def _moment(node: E, standards: set[Random]) -> Expr:
+    """Return the mean of a polynomial in standard normal variables, Σ f⁽²ᵏ⁾(0)/(2ᵏ k!); others as they are."""
+    made, used = node.argument, node.argument.atoms(Random)
+    if not used <= standards or not made.is_polynomial(*used):
+        return node
+    for item in sorted(used, key=str):
+        terms: list[Expr] = []
+        while made != 0:
+            terms.append(made.xreplace({item: S.Zero}) / (2 ** len(terms) * factorial(len(terms))))
+            made = made.diff(item, 2)
+        made = Add(*terms)
+    return made
+
+
 def _explicit(equations: list[Equation]) -> tuple[int, Unknown, Expr] | None:
     """Return an equation that gives one unknown by the others without an expectation, solved for it."""
     for index, equation in enumerate(equations):
@@ -125,7 +142,7 @@ def _explicit(equations: list[Equation]) -> tuple[int, Unknown, Expr] | None:
                 return index, left, right
         if isinstance(equation.lhs, Unknown):  # u = a + b u
             item = equation.lhs
-            slope = (equation.lhs - equation.rhs).diff(item)
-            if item not in slope.free_symbols and slope != 0:
-                return index, item, -(equation.lhs - equation.rhs).subs(item, 0) / slope
+            slope, rest = (equation.lhs - equation.rhs).diff(item), (equation.lhs - equation.rhs).subs(item, 0)
+            if item not in slope.free_symbols and slope != 0 and (rest != 0 or not slope.atoms(Unknown)):
+                return index, item, -rest / slope
     return None

@@ -10,11 +10,12 @@ E[x_z²] δz² and these the variance of the noises: 1 less what comes back of �
 positive where the state is stable.
 """
 
+import functools
 import itertools
-from functools import partial
 from typing import Any, cast
 
-from sympy import Abs, Add, Basic, Dummy, Expr, MatrixBase, Max, Min, Mul, Piecewise, S, cancel, exp, expand, eye
+from sympy import Abs, Add, And, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Pow, S, cancel, exp
+from sympy import expand, eye, sign
 from sympy import zeros as zero_matrix
 
 from eqsolve.errors import ModelError
@@ -69,6 +70,7 @@ class _Limit:
         self.sources: dict[Process, tuple[Random, Expr]] = {}  # their own variable, and its variance
         self.roots: dict[Process, Expr] = {}
         self.sizes: dict[Process, Expr] = {}  # of roots that may vanish
+        self.pieces: dict[Process, tuple[list[tuple[Any, Any]], set[Dummy]]] = {}  # of roots that are straight between kinks
         self.slopes: dict[tuple[Process, Process], Expr] = {}  # of roots, by noise
         self.instant: dict[tuple[Process, Process], Expr] = {}  # the part of these without memory
         self.means: dict[E, Unknown] = {}  # numbers that only covariances need
@@ -178,9 +180,12 @@ class _Limit:
 
     def put(self, expr: Expr) -> Expr:
         """Return an expression with roots and noises in place of the marks."""
-        known = {**self.noises, **self.roots}
         expr = expr.xreplace({Abs(self.marks[head]): size for head, size in self.sizes.items()})
-        return expr.xreplace({mark: known[head] for head, mark in self.marks.items() if head in known})
+        expr = expr.xreplace({self.marks[head]: root for head, root in self.roots.items() if head not in self.pieces})
+        for pieces, marks in self.pieces.values():
+            if expr.free_symbols & marks:
+                expr = Piecewise(*((functools.reduce(Basic.xreplace, swaps, expr), holds) for swaps, holds in pieces))
+        return self.put_noises(expr)
 
     # --- noises
     def _draw(self) -> None:
@@ -302,9 +307,12 @@ class _Limit:
 
     def _simple_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
         slope = force.diff(mark)
-        if not slope.has(mark):
-            root = -force.xreplace({mark: S.Zero}) / slope
-            return root, {noise: root.diff(self.marks[noise]) for noise in self.noises}
+        if (pieces := _straight_roots(force, mark)) is not None:
+            slopes = {noise: Dummy("slope", real=True) for noise in self.noises}
+            for swaps, _ in pieces:
+                swaps[-1].update({slopes[noise]: swaps[-1][mark].diff(self.marks[noise]) for noise in self.noises})
+            self.pieces[head] = pieces, {mark, *slopes.values()}
+            return self.put(mark), slopes
         terms = Add.make_args(expand(force) if not force.has(Piecewise) else force)
         held = Add(*(term for term in terms if term.has(mark)))
         variable = Plain(fresh_name(f"{head.name}_value", self.taken), None)
@@ -343,7 +351,7 @@ class _Limit:
         if self.noises:
             observables[fresh_name("stability", self.taken)] = self.named(self.stability())
         variables = {head.name: self.named(root) for head, root in self.roots.items()}
-        make = partial(
+        make = functools.partial(
             FixedPoint, self.name, equations, observables=observables,
             variables=variables, conditions=self.conditions, flow=self.system.flow, cite=self.system.cite,
         )  # fmt: skip
@@ -403,6 +411,32 @@ class _Limit:
         return _expected(self.put(total)) if total != 0 else S.Zero
 
 
+def _straight_roots(force: Expr, mark: Dummy) -> list[tuple[tuple[dict[Basic, Any], ...], Any]] | None:
+    """Return the stable root of a force made of straight pieces, None where it has others.
+
+    For each piece: what stands for kinks, steps and in the end the state itself, one after the other, and the condition. At
+    a kink the force says on which side the root lies: beyond, where it is positive.
+    """
+    bent = [node for node in force.atoms(Max, Min) if node.has(mark) and len(node.args) == 2]
+    bent = [node for node in bent if not any(inner.has(mark) for arg in node.args for inner in arg.atoms(Max, Min))]
+    if not bent:
+        slope = force.diff(mark)
+        return None if slope.has(mark) else [(({mark: -force.xreplace({mark: S.Zero}) / slope},), S.true)]
+    node = min(bent, key=str)
+    gap = node.args[0] - node.args[1]
+    if (rise := gap.diff(mark)).has(mark):
+        return None
+    first = rise * force.xreplace({mark: -gap.xreplace({mark: S.Zero}) / rise})
+    above, below = node.args if isinstance(node, Max) else node.args[::-1]  # where the gap is positive, and negative
+    made: list[Any] = []
+    for arg, up, holds in ((above, S.One, first > 0), (below, S.Zero, S.true)):
+        steps: dict[Basic, Any] = {node: arg, Heaviside(gap): up, Heaviside(-gap): 1 - up}
+        if (rest := _straight_roots(force.xreplace({node: arg}), mark)) is None:
+            return None
+        made += [((steps, *swaps), And(holds, inner)) for swaps, inner in rest]
+    return made
+
+
 def _power(term: Expr, size: Dummy) -> Expr:
     """Return the power of a positive variable in front of a term."""
     return term.as_independent(size)[1].as_powers_dict().get(size, S.Zero)
@@ -417,11 +451,14 @@ def _without_memory(expr: Any) -> Any:
 def _squared(slope: Expr) -> Expr:
     """Return the square of a sum of pieces that exclude each other."""
     parts = Add.make_args(slope)
-    if not all(isinstance(part, Piecewise) for part in parts):
+    if not all(isinstance(part, Piecewise) and part.args[1].expr == 0 for part in parts):
         return slope**2
     return Add(*(Piecewise((part.args[0].expr ** 2, part.args[0].cond), (0, True)) for part in parts))
 
 
 def _expected(expr: Expr) -> Expr:
-    """Return the mean; of what is not random, itself."""
+    """Return the mean; of what is not random, itself. Powers of signs and of steps are signs and steps."""
+    powers = {node: node.base ** (node.exp % 2 if node.base.func is sign else 1) for node in expr.atoms(Pow)
+              if node.base.func in (sign, Heaviside) and node.exp.is_Integer}  # fmt: skip
+    expr = expr.xreplace(powers)
     return E(expr) if expr.atoms(Random) else expr

@@ -46,6 +46,8 @@ def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
     if not problem.plan.unknowns:
         return [(np.zeros(0), None)]
     doubts: list[_Doubt] = []
+    if len(problem.plan.unknowns) > 3 and scans != 0 and (ends := _iterated(problem)):
+        return ends
     for level in range(len(_SCANS) if scans is None else scans):
         found, doubted = _scan_level(problem, level)
         if found:
@@ -60,6 +62,31 @@ def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
             if _nearly(problem, start, point) and (made := _on_many_nodes(problem, point)) is not None:
                 return [made]
     return []
+
+
+def _iterated(problem: Problem) -> list[Near]:
+    """Return solutions that damped iteration of u = f(u) leads to, from several starts at once, with Newton's method after it.
+
+    For many unknowns, whose domains are too wide for a scan; nothing where the equations have another form.
+    """
+    unknowns, lefts = problem.plan.unknowns, problem.plan.lefts
+    if sorted(str(name) for name in lefts) != sorted(item.name for item in unknowns):
+        return []
+    order = [lefts.index(item.name) for item in unknowns]
+    points = np.random.default_rng(0).uniform(-1, 1, (len(unknowns), 6)) * np.array([0, 0.01, 0.03, 0.1, 0.3, 1])
+    for _ in range(100):
+        step = np.clip(_scan(problem, problem.values(points))[order], -2, 2)
+        sound = np.isfinite(step).all(axis=0)
+        points, step = points[:, sound] + step[:, sound] / 2, step[:, sound]
+        if np.max(np.abs(step), initial=0.0) < 1e-2:
+            break
+    found: list[Near] = []
+    for column in problem.values(points).T:
+        if not any(same(problem, column, other, 0.1) for other, _ in found):
+            point = newton(problem, column, None, rounds=30, stop=1e-3)
+            if point.converged and not any(same(problem, point.values, other, _BESIDE) for other, _ in found):
+                found.append((point.values, point.mesh))
+    return found
 
 
 def _is_last(level: int) -> bool:
