@@ -30,8 +30,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
 from eqsolve.sweeping.run import Answer, GridRun, Journal, finished, grid_of, identify, package, same_settings
 
-Place = tuple[float, dict[str, float]]  # a value of a parameter, and the unknowns there
-_BLANK: Record = {"status": "ok", "class": "not decided", "solved": False, "searched": True, "several": False}
+Unknowns = dict[str, float]
 
 
 @documented
@@ -79,28 +78,21 @@ def phase_diagram(
     settled, first = same_settings(model, fixed, points, grid)
     rule = LongRun.of(model, {**fixed, **first.settings}, observable, lyapunov, rtol, tolerance)
     options = Options.make(rtol=1e-3 if rtol is None else rtol, budget=budget, t_max=1.0)
-    cells = np.arange(len(points)).reshape([len(axis) for axis in grid])
-    run = _Diagram(model, grid, fixed, options, progress, work=rule.at_point, limit=rule.limit, cells=cells)
+    run = _Diagram(model, grid, fixed, options, progress, work=rule.at_point, rule=rule)
     asked = {"rtol": rtol, "tolerance": tolerance, "observable": observable, "lyapunov": lyapunov}
     identity = {} if out is None else identify(run, **asked)
     if out is not None and isinstance(there := finished(out, identity), PhaseDiagram):
         return there
     with contextlib.nullcontext() if out is None else Journal(Path(out), identity) as journal:
         with watching(progress, count="point") as run.progress:
-            run.go(lay_out_points(grid, "rows" if rule.limit else ""), journal, None, workers)
-            if any(record.get("several") for record in run.records.values()):
-                for index in [index for index, it in run.records.items() if not it.get("searched")]:
-                    del run.records[index]
-                    (journal.done if journal is not None else {}).pop(index, None)
-                run.go(points, journal, None, workers)
+            run.go(points, journal, None, workers)
+            run.cells = np.arange(len(points)).reshape([len(axis) for axis in grid])
             run.find_edges()
             run.work = rule.between
-            places = [points[edge.pair[0]].settings for edge in run.edges]
-            pairs = [SweepPoint(cells.size + k, it) for k, it in enumerate(places)]
-            run.go([*points, *pairs], journal, None, workers)
-        run.total, edges = cells.size, run.look_beyond()
-        seconds = time.perf_counter() - began
-        result = package(run, settled, seconds, identity, PhaseDiagram, **edges)
+            places = [points[here].settings for _, _, here, _ in run.edges]
+            run.go([*points, *(SweepPoint(len(points) + k, it) for k, it in enumerate(places))], journal, None, workers)
+        run.total, edges = len(points), run.look_beyond()
+        result = package(run, settled, time.perf_counter() - began, identity, PhaseDiagram, **edges)
         result.stats["observable"] = observable or ("lyapunov" if rule.exponents else "")
         result.latex.update(latex_names(filter(None, (model, rule.limit))))
         if out is not None:
@@ -112,7 +104,8 @@ def phase_diagram(
 @contextlib.contextmanager
 def _recorded() -> Iterator[Record]:
     """Give a record to work on; what goes wrong is its message."""
-    began, record = time.perf_counter(), {**_BLANK, "message": "", "values": {}, "errors": {}}
+    record: Record = {"status": "ok", "class": "not decided", "message": "", "unknowns": {}, "values": {}, "errors": {}}
+    began = time.perf_counter()
     try:
         yield record
     except EqsolveError as error:
@@ -120,18 +113,6 @@ def _recorded() -> Iterator[Record]:
     except Exception as error:  # a defect at one point must not cost the others
         record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
     record["seconds"] = time.perf_counter() - began
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Two neighbours of a grid between which the long run changes, and what tells where."""
-
-    along: str
-    kind: str  # "stability" or "lyapunov", which change sign; or a fixed point "ends"
-    inside: Place  # the one with a fixed point, if only one has
-    outside: float
-    before: Place  # the neighbour of the former on the other side, or itself
-    pair: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -171,42 +152,38 @@ class LongRun:
         wanted = [] if shown is None else [shown]
         demand_known(wanted, resting + moving, f"model `{model.name}` ends in no `{{}}`", "it has")
         states = lyapunov or limit is None or not set(wanted) <= set(resting)
-        system, exponents = None if why_not else model, lyapunov or shown == "lyapunov"
-        return cls(system, limit, states, gaussian, exponents, *rest)
+        return cls(None if why_not else model, limit, states, gaussian, lyapunov or shown == "lyapunov", *rest)
 
-    def fixed_point(self, settings: Record, start: Any, scans: Any = None) -> FixedPointSolution:
-        """Return the fixed point, if its numbers are worth something."""
+    def fixed_point(self, settings: Record, start: Unknowns | None = None) -> tuple[FixedPointSolution, Unknowns]:
+        """Return the fixed point near a start, or one that is searched for, if its numbers are worth something."""
         assert self.limit is not None
         binder = binder_of(self.limit)
         at = binder.read({name: it for name, it in settings.items() if name in self.limit.settable})
-        found = solve_problem(binder.plan(at).program(FIXED_POINT), at, start or None, scans=scans)
-        for name in [item.name for item in self.limit.unknowns]:
-            value, error = abs(found.values[name]), found.errors[name]
-            if error > 1e-3 * value + 1e-12:
+        found = solve_problem(binder.plan(at).program(FIXED_POINT), at, start, scans=1 if start is None else 0)
+        unknowns = {item.name: found.values[item.name] for item in self.limit.unknowns}
+        for name, value in unknowns.items():
+            if (error := found.errors[name]) > 1e-3 * abs(value) + 1e-12:
                 raise SolverError(f"it is not resolved: {name} = {value:.3g} ± {error:.1g}")
-        return found
+        return found, unknowns
 
     def stationary(self, settings: Record, options: Options) -> Any:
         assert self.system is not None
-        asked: Any = {"rtol": self.rtol, "budget": options.budget, "progress": False}
-        return stationary(self.system, params=settings, **asked)
+        return stationary(self.system, params=settings, rtol=self.rtol, budget=options.budget, progress=False)
 
-    def at_point(self, _: Model, settings: Record, options: Options, start: Any, scans: Any = None) -> Answer:
-        """Return the class of a point; a ``start`` {} says that the neighbour has none."""
+    def at_point(self, _: Model, settings: Record, options: Options, start: Unknowns | None = None) -> Answer:
+        """Return the class of a point."""
         with _recorded() as record:
-            if self.limit is not None:
-                record["searched"] = start is None
-                try:
-                    self._rest(record, self.fixed_point(settings, start, 1 if start == {} else scans))
-                except SolverError as error:
-                    record |= {"message": str(error), "searched": True}
-            if self.states or (self.gaussian and not record["solved"]):
+            try:
+                if self.limit is not None:
+                    self._rest(record, *self.fixed_point(settings, start))
+            except SolverError as error:
+                record["message"] = str(error)
+            if self.states or (self.gaussian and not record["unknowns"] and start is None):
                 self._state(record, self.stationary(settings, options))
         return record, None
 
-    def _rest(self, record: Record, found: FixedPointSolution) -> None:
-        record |= {"values": dict(found.values), "errors": dict(found.errors), "solved": True}
-        record["several"] = bool(found.others)
+    def _rest(self, record: Record, found: FixedPointSolution, unknowns: Unknowns) -> None:
+        record |= {"values": dict(found.values), "errors": dict(found.errors), "unknowns": unknowns}
         every = [values.get("stability", np.inf) for values in (found.values, *found.others)]
         if sum(value > 0 for value in every) > 1:
             record["class"] = "several fixed points"
@@ -237,25 +214,28 @@ class LongRun:
         elif moves:
             record["message"] = "whether it is chaotic was not asked for: lyapunov=True"
 
-    def between(self, _: Model, settings: Record, options: Options, edge: Edge) -> Answer:
-        """Return where the long run changes between two neighbours, its error, and the kind."""
-
-        def fixed(place: float, start: Any, scans: Any = None) -> FixedPointSolution:
-            return self.fixed_point({**settings, edge.along: place}, start, scans)
+    def between(
+        self, _: Model, settings: Record, options: Options, along: str, kind: str, unknowns: Unknowns, other: float
+    ) -> Answer:
+        """Return where the long run changes between a point and its neighbour, the error, and the kind."""
 
         def indicator(place: float) -> Any:
-            if edge.kind == "lyapunov":
-                return self.stationary({**settings, edge.along: place}, options).lyapunov()
-            found = fixed(place, edge.inside[1])
+            if kind == "lyapunov":
+                return self.stationary({**settings, along: place}, options).lyapunov()
+            found, _ = self.fixed_point({**settings, along: place}, unknowns)
             return found.values["stability"], found.errors["stability"]
 
+        def ahead(place: float, start: Unknowns | None) -> Unknowns:
+            return self.fixed_point({**settings, along: place}, start)[1]
+
         with _recorded() as record:
-            width = self.tolerance * abs(edge.outside - edge.inside[0])
-            if edge.kind == "ends":
-                place, error, kind = _end_of(fixed, edge, width)
+            here = float(settings[along])
+            width = self.tolerance * abs(other - here)
+            if kind == "ends":
+                place, error, kind = _end_of(ahead, here, unknowns, other, width)
             else:
-                place, error, kind = *_root(indicator, edge.inside[0], edge.outside, width), edge.kind
-            record |= {"place": place, "error": error, "along": edge.along, "kind": kind}
+                place, error = _root(indicator, here, other, width)
+            record |= {along: place, "error": error, "along": along, "kind": kind}
         return record, None
 
 
@@ -263,78 +243,58 @@ class LongRun:
 class _Diagram(GridRun):
     """The points of a diagram, and after them the neighbours between which it changes."""
 
-    limit: FixedPoint | None = None
+    rule: Any = None
     cells: Any = None  # the indices of the points, over the axes
-    edges: list[Edge] = field(default_factory=list)
+    edges: list[tuple[str, str, int, int]] = field(default_factory=list)  # the axis, the kind, both points
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
-        """Return what to work with; the last point of a row is searched for all fixed points."""
+        """Return what to work with: at a point, or between two."""
         given = self.model, {**self.fixed, **point.settings}, self.options
-        if point.index >= self.cells.size:
-            return *given, self.edges[point.index - self.cells.size]
-        if point.before is None or (point.index + 1) % len(self.axes[-1]) == 0:
-            return *given, None
-        return *given, self.unknowns(point.before)
-
-    def unknowns(self, index: int) -> dict[str, float]:
-        """Return the fixed point found at a point; nothing where there is none."""
-        record = self.records[index]
-        names = [item.name for item in self.limit.unknowns] if self.limit is not None else []
-        return {name: record["values"][name] for name in names if record.get("solved")}
-
-    def place(self, index: int) -> dict[str, float]:
-        """Return the values of the axes at a point."""
-        places = np.unravel_index(index, self.cells.shape)
-        return {axis.name: float(axis.labels[k]) for axis, k in zip(self.axes, places, strict=True)}
-
-    def neighbours(self) -> Iterator[tuple[str, int, int, int]]:
-        """Yield points, after the one before (or themselves) and before the next, both ways."""
-        for place, axis in enumerate(self.axes):
-            for line in np.moveaxis(self.cells, place, -1).reshape(-1, len(axis)).tolist():
-                for way in (line, line[::-1]):
-                    yield from ((axis.name, *it) for it in zip(way[:1] + way, way, way[1:], strict=False))
+        if self.cells is None or point.index < self.cells.size:
+            return given
+        along, kind, here, there = self.edges[point.index - self.cells.size]
+        return *given, along, kind, self.records[here]["unknowns"], float(self.points[there].settings[along])
 
     def find_edges(self) -> None:
         """Try points without a fixed point again from neighbours; list where the class changes."""
-        self.records = records = {index: _BLANK | it for index, it in self.records.items()}
-        waiting = {(here, there) for _, _, here, there in self.neighbours()}
-        while ready := {it for it in waiting if [records[k]["solved"] for k in it] == [True, False]}:
+        records, beside = self.records, []
+        for place, axis in enumerate(self.axes):
+            lines = np.moveaxis(self.cells, place, -1)
+            pairs = zip(lines[..., :-1].ravel().tolist(), lines[..., 1:].ravel().tolist(), strict=True)
+            beside += [(axis.name, *pair) for one in pairs for pair in (one, one[::-1])]
+        waiting = set(beside)
+        while ready := {it for it in waiting if [bool(records[k]["unknowns"]) for k in it[1:]] == [True, False]}:
             waiting -= ready
-            for known, index in sorted(ready):
-                if not records[index]["solved"]:
-                    *given, _ = self.arguments(self.points[index])
-                    record, _ = self.work(*given, self.unknowns(known), 0)
-                    records[index] = record if record["solved"] else records[index]
-        for along, behind, here, there in self.neighbours():
-            ranks = [(not records[k]["solved"], k) for k in (here, there)]
+            for _, known, index in sorted(ready):
+                if not records[index]["unknowns"]:
+                    record, _ = self.work(*self.arguments(self.points[index]), records[known]["unknowns"])
+                    records[index] = record if record["unknowns"] else records[index]
+        for along, here, there in beside:
+            ranks = [(not records[k]["unknowns"], k) for k in (here, there)]
             if ranks[0] < ranks[1] and (kind := _kind(records[here], records[there])):
-                ends = [(self.place(k)[along], self.unknowns(k)) for k in (here, there, behind)]
-                before = ends[2] if ends[2][1] else ends[0]
-                self.edges.append(Edge(along, kind, ends[0], ends[1][0], before, (here, there)))
+                self.edges.append((along, kind, here, there))
 
     def look_beyond(self) -> dict[str, Any]:
         """Return boundaries by columns; points are unbounded where all ways to them grow."""
         from scipy.ndimage import label
 
         records = [self.records[index] for index in range(self.cells.size)]
-        unknown = np.array([not it["solved"] and it["class"] == "not decided" for it in records])
+        unknown = np.array([not it["unknowns"] and it["class"] == "not decided" for it in records])
         regions = label(unknown.reshape(self.cells.shape))[0].ravel()
         ways: dict[int, dict[str, str]] = {}
         rows: list[Record] = []
-        for index, edge in enumerate(self.edges, self.cells.size):
-            if "place" in (found := self.records[index]):
-                rows.append({**found, **self.place(edge.pair[0]), edge.along: found["place"]})
-                if edge.kind == "ends" and (region := max(regions[list(edge.pair)])):
-                    ways.setdefault(region, {})[found["kind"]] = f"{edge.along} = {found['place']:.6g}"
+        for index, (along, kind, here, there) in enumerate(self.edges, self.cells.size):
+            if "along" in (found := self.records[index]):
+                rows.append({**self.points[here].settings, **found})
+                if kind == "ends" and (region := max(regions[[here, there]])):
+                    ways.setdefault(region, {})[found["kind"]] = f"{along} = {found[along]:.6g}"
         for record, region in zip(records, regions, strict=True):
             told = sorted(ways.get(region, {}).items(), key=lambda it: it[0] == "grows")
             if told and told[0][0] == "grows":
-                why = f"the fixed point grows without bound, as at {told[0][1]}"
-                record |= {"class": "unbounded", "message": why}
+                record |= {"class": "unbounded", "message": f"the fixed point grows without bound, as at {told[0][1]}"}
             elif told:
                 record["message"] = "the fixed point {} at {}; ".format(*told[0]) + record["message"]
-        numbers = dict.fromkeys([*(axis.name for axis in self.axes), "error"], float)
-        kinds = {**numbers, "along": object, "kind": object}
+        kinds = dict.fromkeys([*(axis.name for axis in self.axes), "error"], float) | {"along": object, "kind": object}
         return {BOUNDARY + key: ("boundary", np.array([row[key] for row in rows], kind)) for key, kind in kinds.items()}
 
 
@@ -343,7 +303,7 @@ def _kind(one: Record, other: Record) -> str:
     pairs = {key: [it["values"].get(key, np.nan) for it in (one, other)] for key in ("stability", "lyapunov")}
     signs = {key: a * b <= 0 for key, (a, b) in pairs.items() if not np.isnan(a + b)}
     moving = not signs and {"still", "fluctuating"} == {one["class"], other["class"]}
-    if signs.get("stability") or one["solved"] != other["solved"]:
+    if signs.get("stability") or bool(one["unknowns"]) != bool(other["unknowns"]):
         return "stability" if signs.get("stability") else "ends"
     return "lyapunov" if signs.get("lyapunov", moving) else ""
 
@@ -365,17 +325,18 @@ def _root(function: Callable[..., Any], one: float, other: float, width: float) 
     return root, width / 2 + (doubt * abs((b - a) / (v - u)) if v != u else abs(b - a))
 
 
-def _end_of(solve: Callable[..., Any], edge: Edge, width: float) -> tuple[float, float, str]:
+def _end_of(
+    solve: Callable[..., Unknowns], here: float, values: Unknowns, outside: float, width: float
+) -> tuple[float, float, str]:
     """Follow a fixed point to where there is none; return the place, its error, and how it ends.
 
     What grows or vanishes there is extrapolated, or its reciprocal, by a straight line to zero.
     """
-    (here, values), before, beyond = edge.inside, edge.before, edge.outside
+    first, before, was, beyond = values, here, values, outside
     for _ in range(60):  # halves of the interval, and a few searches
-        was = before[1]
         sizes = [(abs(was[name]), abs(it)) for name, it in values.items() if it and was[name]]
         sizes += [(1 / old, 1 / now) for old, now in sizes]
-        zeros = [here + (here - before[0]) * now / (old - now) for old, now in sizes if now < old]
+        zeros = [here + (here - before) * now / (old - now) for old, now in sizes if now < old]
         zeros = [place for place in zeros if min(here, beyond) < place < max(here, beyond)]
         guess = max(zeros, key=lambda place: abs(place - here), default=None)
         narrow = abs(beyond - here) <= width
@@ -384,23 +345,23 @@ def _end_of(solve: Callable[..., Any], edge: Edge, width: float) -> tuple[float,
             break
         if guess is not None and not narrow:  # as powers of the distance to the guess
             trial = here + 0.9 * (guess - here)
-            power = np.log(0.1) / np.log((guess - here) / (guess - before[0]))
+            power = np.log(0.1) / np.log((guess - here) / (guess - before))
             grown = {name: it / was[name] for name, it in values.items() if it * was[name] > 0}
             ahead = {name: it * grown.get(name, 1.0) ** power for name, it in values.items()}
         try:
-            found = solve(trial, ahead, None if narrow else 0).values
+            found = solve(trial, None if narrow else ahead)
         except SolverError:
             if narrow:
                 break
             beyond = trial
             continue
-        if trial == edge.outside:
+        if trial == outside:
             raise SolverError("there is a fixed point at both ends")
-        before, (here, values) = (here, values), (trial, {name: found[name] for name in values})
-        beyond = edge.outside if narrow else beyond  # the search has found more
+        before, was, here, values = here, values, trial, found
+        beyond = outside if narrow else beyond  # the search has found more
     else:
-        raise SolverError(f"it cannot be followed beyond {edge.along} = {here:.6g}")
-    ratios = [abs(values[name] / it) for name, it in edge.inside[1].items() if it]
+        raise SolverError(f"it cannot be followed beyond {here:.6g}")
+    ratios = [abs(values[name] / it) for name, it in first.items() if it]
     how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
     place = (here + beyond) / 2 if guess is None else guess
     return place, abs(place - here) * (1 if guess is None else 4), how

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from scipy.stats import norm
 
 import eqsolve
 from eqsolve.cli import main
-from eqsolve.sweeping.diagram import Edge, LongRun, _end_of, _root
+from eqsolve.sweeping.diagram import LongRun, _end_of, _root
 
 
 def of_kind(diagram: eqsolve.PhaseDiagram, kind: str, along: str) -> tuple[np.ndarray, ...]:
@@ -165,25 +164,23 @@ def test_a_network_of_two_populations_loses_stability_where_an_eigenvalue_is_one
 def test_the_end_of_a_power_law(power: float, how: str) -> None:
     """A fixed point x = (p* − p)^k ends at p*."""
 
-    def solve(place: float, start: dict[str, float], scans: int | None) -> SimpleNamespace:
+    def solve(place: float, start: dict[str, float] | None) -> dict[str, float]:
         if place >= 0.7:
             raise eqsolve.SolverError("none")
-        return SimpleNamespace(values={"x": (0.7 - place) ** power})
+        return {"x": (0.7 - place) ** power}
 
-    inside = (0.0, solve(0.0, {}, None).values)
-    place, error, found = _end_of(solve, Edge("p", "ends", inside, 1.0, inside, (0, 1)), 1e-7)
+    place, error, found = _end_of(solve, 0.0, solve(0.0, None), 1.0, 1e-7)
     assert found == how
     assert abs(place - 0.7) <= max(error, 1e-7)
 
 
 def test_the_end_at_a_fold_is_at_finite_numbers() -> None:
-    def solve(place: float, start: dict[str, float], scans: int | None) -> SimpleNamespace:
+    def solve(place: float, start: dict[str, float] | None) -> dict[str, float]:
         if place >= 0.7:
             raise eqsolve.SolverError("none")
-        return SimpleNamespace(values={"x": 1 + (0.7 - place) ** 0.5})
+        return {"x": 1 + (0.7 - place) ** 0.5}
 
-    inside = (0.0, solve(0.0, {}, None).values)
-    place, error, found = _end_of(solve, Edge("p", "ends", inside, 1.0, inside, (0, 1)), 1e-7)
+    place, error, found = _end_of(solve, 0.0, solve(0.0, None), 1.0, 1e-7)
     assert found == "ends"
     assert abs(place - 0.7) <= error <= 1e-7
 
@@ -268,7 +265,7 @@ def test_a_killed_diagram_goes_on(tmp_path: Path) -> None:
     whole = LongRun.at_point
 
     def counted(self: LongRun, *given: object) -> object:
-        if len(given) == 4:  # not those tried again from a neighbour
+        if len(given) == 3:  # not those tried again from a neighbour
             worked.append(given)
         return whole(self, *given)  # type: ignore[arg-type]
 
