@@ -15,7 +15,7 @@ TOPICS = {
     "Where learning ends": ("fixed_points_alpha", "box_ridgeless"),
     "How fast it gets there": ("convergence_gaussian", "rates_alpha", "tradeoff"),
     "Training as it is done": ("early_stopping", "momentum_speed", "sgd_bias", "label_noise_bias", "batch_phase"),
-    "Phases": ("phase_lotka_volterra", "phase_noisy_rnn", "phase_rnn_ei"),
+    "Phases": ("phase_lotka_volterra", "phase_noisy_rnn", "phase_rnn_ei", "phase_logistic"),
     "Glasses, and the solver itself": ("aging_pspin", "two_step_relaxation", "two_time_order"),
 }
 CHOSEN = tuple(name for names in TOPICS.values() for name in names)

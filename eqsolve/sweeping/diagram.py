@@ -337,8 +337,9 @@ def _end_of(
         sizes = [(abs(was[name]), abs(it)) for name, it in values.items() if it and was[name]]
         sizes += [(1 / old, 1 / now) for old, now in sizes]
         zeros = [here + (here - before) * now / (old - now) for old, now in sizes if now < old]
-        zeros = [place for place in zeros if min(here, beyond) < place < max(here, beyond)]
-        guess = max(zeros, key=lambda place: abs(place - here), default=None)
+        zeros = sorted((abs(place - here), place) for place in zeros if (place - here) * (outside - place) > 0)
+        inside = [place for far, place in zeros if far < abs(beyond - here)]
+        guess = inside[-1] if inside else None
         narrow = abs(beyond - here) <= width
         trial, ahead = (beyond if narrow else (here + beyond) / 2), values
         if guess is not None and 4 * abs(guess - here) <= width:  # or a power up to the fifth
@@ -363,5 +364,7 @@ def _end_of(
         raise SolverError(f"it cannot be followed beyond {here:.6g}")
     ratios = [abs(values[name] / it) for name, it in first.items() if it]
     how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
+    if guess is None and how != "ends" and zeros:  # where it could not be followed to
+        return zeros[-1][1], zeros[-1][0], how
     place = (here + beyond) / 2 if guess is None else guess
     return place, abs(place - here) * (1 if guess is None else 4), how
