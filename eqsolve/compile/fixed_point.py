@@ -100,7 +100,8 @@ class FixedPointPlan:
         read = [stage.expression if isinstance(stage, Switch) else stage.argument for stage in self._stages]
         used = frozenset[Basic]().union(*(expr.free_symbols for expr in (*self._integrands, *read)))
         self.spreads = tuple(name for name, (standard, _) in reduced.gaussians.items() if standard in used)
-        self.needed = tuple(item in used for item in (*self._normals, *self._constants))
+        several = len(self._normals) > 1  # a single one costs nothing
+        self.needed = tuple(item in used or not several for item in (*self._normals, *self._constants))
         self._pieces: dict[Any, Lowered] = {}
 
     def _take_apart(self, extra: tuple[Expr, ...]) -> None:

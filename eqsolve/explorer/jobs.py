@@ -28,6 +28,7 @@ from eqsolve.plotting.curves import time_axis
 from eqsolve.results.result import Result, values_and_errors
 from eqsolve.results.words import jsonable
 from eqsolve.solving import solve
+from eqsolve.sweeping.diagram import has_phases, phase_diagram
 from eqsolve.sweeping.run import sweep
 from eqsolve.sweeping.workers import attend
 
@@ -57,11 +58,12 @@ def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> 
 
 
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return the fixed points and the rates that belong to the model; finding them takes loading all there are."""
+    """Return what else is known of the model: fixed points, rates, and whether there are phases; that may take seconds."""
     others = find_related(desk.load())
     about = [{"name": other.name, "kind": other.kind} for other in others]
     told = [{"equations": equations(other), "labels": labels(other)} for other in others]
-    return {"related": [{**one, **more} for one, more in zip(about, told, strict=True)]}
+    related = [{**one, **more} for one, more in zip(about, told, strict=True)]
+    return {"related": related, "phases": has_phases(desk.load())}
 
 
 def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
@@ -207,6 +209,17 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
     }
 
 
+def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+    """Return what the long run is over the parameters asked for, and its boundaries."""
+    model, axes = desk.load(), {str(name): str(text) for name, text in _table(request, "over").items()}
+    made = phase_diagram(model, axes, params=_settings(request), progress=progress).json_object()
+    classes, messages = made["points"]["class"], made["points"]["message"]
+    return {
+        "stamp": stamp(model), "axes": made["axes"], "classes": classes, "messages": messages,
+        "boundaries": made["boundaries"],
+    }  # fmt: skip
+
+
 def run_save(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Write the result of these settings as netCDF to the path that the server chose."""
     model = desk.load()
@@ -224,6 +237,7 @@ VERBS: dict[str, Callable[[Desk, Mapping[str, Any], Progress], Answer]] = {
     "solve": run_solve,
     "related": run_related,
     "finite": run_finite,
+    "phases": run_phases,
     "save": run_save,
 }
 

@@ -20,7 +20,7 @@ from eqsolve.explorer.sessions import Sessions
 
 ADDRESS = "127.0.0.1"
 KEYS = ("settings", "t_max", "rtol", "over", "d", "seeds")
-STREAMED = ("describe", "neighbours", "solve", "related", "finite")
+STREAMED = ("describe", "neighbours", "solve", "related", "finite", "phases")
 LONGEST = 65536  # bytes of a request
 
 

@@ -101,6 +101,13 @@ def phase_diagram(
         return result
 
 
+def has_phases(model: Model) -> bool:
+    """Whether the long run of a model can be told."""
+    with contextlib.suppress(EqsolveError):
+        return bool(LongRun.of(model, {}, None, False, None, 1.0))
+    return False
+
+
 @contextlib.contextmanager
 def _recorded() -> Iterator[Record]:
     """Give a record to work on; what goes wrong is its message."""

@@ -249,6 +249,42 @@ def test_fixed_point_rate_and_finite_size(browser: Any) -> None:
         server.server_close()
 
 
+def test_a_click_on_the_map_of_phases_sets_two_sliders(browser: Any) -> None:
+    server = serving.serve("lotka_volterra", settings={}, t_max=0.5, rtol=0.05)
+    try:
+        page = browser.open(server.address, 1300, 1000)
+        page.wait("!document.querySelector('#tabs').hidden")
+        assert page.js("document.querySelector('#tab-rest').hidden")  # no fixed point is declared for it
+        page.click("#tab-phases")
+        page.choose("#across", "sigma")
+        page.choose("#up", "mu")
+        page.click("#run-map")
+        page.wait("explorer.map && explorer.job === null", 240)
+        kinds, sigma = page.js("[explorer.map.boundaries.kind, explorer.map.boundaries.sigma]")
+        lost = [place for kind, place in zip(kinds, sigma, strict=True) if kind == "stability"]
+        assert lost
+        assert min(abs(np.array(lost) - 2**0.5)) < 1e-5
+        assert page.js("document.querySelectorAll('#map .cell').length") == 192
+        assert {"still", "not at rest", "unbounded"} <= set(page.js("explorer.map.classes.flat()"))
+        assert page.js("document.querySelectorAll('#map .boundary[data-kind=stability]').length") > 3
+        keep(page, "phases")
+        page.click("#map svg")  # its middle
+        page.wait(f"explorer.answer.asked.settings.sigma !== '0.5' && {FINE}")
+        low, high = page.js("['sigma', 'mu'].map((n) => explorer.controls.find((c) => c.name === n)).map((c) => Number(c.text))")
+        left, right, top, bottom, width, height = page.js(
+            "(() => { const b = document.querySelector('#map svg').getBoundingClientRect(); return [66, 18, 12, 48, b.width, b.height]; })()"
+        )
+        ends = page.js("['sigma', 'mu'].map((n) => explorer.controls.find((c) => c.name === n).spec).map((s) => [s.low, s.high])")
+        across, up = (width / 2 - left) / (width - left - right), (height / 2 - bottom) / (height - top - bottom)
+        assert low == pytest.approx(ends[0][0] + across * (ends[0][1] - ends[0][0]), rel=1e-2)
+        assert high == pytest.approx(ends[1][0] + up * (ends[1][1] - ends[1][0]), rel=2e-2, abs=0.05)
+        assert page.problems() == []
+        page.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_a_model_without_time_is_drawn_over_a_parameter(browser: Any) -> None:
     server = serving.serve("ridge", settings={"lam": "0.3"}, rtol=1e-3)
     try:

@@ -6,7 +6,7 @@ const COARSE = { rtol: 0.05, count: 9 }; // at once; finer when the hand rests
 const FINE_COUNT = 49;
 const page = {
   session: crypto.randomUUID?.() ?? String(Math.random()), model: null, controls: [], options: {}, shown: null, tab: 'curves', cursor: null,
-  answer: null, rest: null, runs: new Map(), failures: {}, // what is known, each with its question in `asked`
+  answer: null, rest: null, map: null, runs: new Map(), failures: {}, // what is known, each with its question in `asked`
   job: null, queue: [], stopped: {}, doubted: LIVE, hasty: false, restsAt: 0, // what is under way, and what decides on the next
   pause: { slider: 350, typing: 700 }, // milliseconds without a change
 };
@@ -83,7 +83,7 @@ function readAddress() {
     element.dataset.chosen = words.has(`.${name}`) ? '1' : '';
   }
   page.shown = words.get('.show')?.split(',').filter(Boolean) ?? null;
-  page.tab = words.get('.tab') === 'rest' ? 'rest' : 'curves';
+  page.tab = ['rest', 'phases'].includes(words.get('.tab')) ? words.get('.tab') : 'curves';
 }
 
 // --- building the page -----------------------------------------------------------------------------------------------
@@ -101,6 +101,7 @@ function build(model) {
   $('parameters').replaceChildren(...page.controls.map((item) => item.element));
   if (!LIVE) $('parameters').append(...fixedLines());
   buildOptions();
+  buildPhases();
   $('finite').hidden = !(LIVE && model.finite);
   readAddress();
 }
@@ -265,10 +266,11 @@ const PERFORM = {
   neighbours: () => ask('neighbours', {}, reported),
   related: ({ asked }) => ask('related', asked, reported),
   finite: ({ asked, d, seeds }) => ask('finite', { ...asked, d, seeds }, reported),
+  phases: ({ asked }) => ask('phases', asked, reported),
   save: ({ asked }) => saved(asked),
 };
 
-const WORDS = { describe: 'reading the model …', coarse: 'a first look …', fine: 'refining …', neighbours: 'looking for fixed points and rates …', related: 'fixed point and rate …', finite: 'runs at finite size …', save: 'writing a file …' };
+const WORDS = { describe: 'reading the model …', coarse: 'a first look …', fine: 'refining …', neighbours: 'looking for fixed points and rates …', related: 'fixed point and rate …', finite: 'runs at finite size …', phases: 'a map of the long run …', save: 'writing a file …' };
 
 function reported({ done, total, text }) {
   if (total > 0 && done > 0) $('progress').value = Math.min(1, done / total);
@@ -287,6 +289,7 @@ function take(job, answer) {
     page.runs.set(runKey(asked), { ...answer, asked, d: answer.d ?? job.d, seeds: answer.seeds ?? job.seeds });
     return draw();
   }
+  if (job.kind === 'phases') { page.map = { ...answer, asked }; return drawPhases(); }
   if (answer.error) return fail(job.kind, asked, answer.error);
   if (job.kind === 'related') { page.rest = { asked, found: answer.related }; return drawRest(); }
   if (fits(page.answer) && !same(asked, question())) return undefined; // a passing look does not take the place of what is right
@@ -352,6 +355,7 @@ function tell() {
   complain(failure?.error);
   belong($('curves'), $('whose'), answer, right);
   belong($('rest'), $('whose-rest'), page.rest, fits(page.rest));
+  if (page.tab === 'phases') drawPhases();
   for (const button of ['png', 'csv']) $(button).disabled = !right;
   verdict();
 }
@@ -475,9 +479,11 @@ function readout() {
 // --- fixed point and rate --------------------------------------------------------------------------------------------
 function neighbours(answer) {
   page.model.related = answer.related ?? [];
-  $('tabs').hidden = !page.model.related.length;
+  const there = { curves: true, rest: page.model.related.length > 0, phases: Boolean(answer.phases) && mappable().length > 1 };
+  for (const name of TABS) $(`tab-${name}`).hidden = !there[name];
+  $('tabs').hidden = !there.rest && !there.phases;
   $('tab-rest').textContent = related();
-  if (!page.model.related.length && page.tab === 'rest') openTab('curves');
+  if (!there[page.tab]) openTab('curves');
 }
 
 function drawRest() {
@@ -493,13 +499,15 @@ function drawRest() {
   }));
 }
 
+const TABS = ['curves', 'rest', 'phases'];
+
 function openTab(name) {
   page.tab = name;
-  for (const other of ['curves', 'rest']) {
+  for (const other of TABS) {
     $(other).hidden = other !== name;
     $(`tab-${other}`).setAttribute('aria-selected', String(other === name));
   }
-  $('recipe').hidden = name === 'rest'; // it is that of the curves
+  $('recipe').hidden = name !== 'curves'; // it is that of the curves
   delete page.stopped.related;
   if (name === 'rest') drawRest();
   draw();
@@ -536,7 +544,7 @@ function described(model) {
   page.failures = model.error ? { describe: model } : {};
   if (model.error || model.stamp === page.model?.stamp) { draw(); return; }
   if (page.model) writeAddress();
-  page.answer = page.rest = null;
+  page.answer = page.rest = page.map = null;
   build(model);
   begin();
 }
@@ -549,13 +557,14 @@ function begin() {
 function connect() {
   $('stop').addEventListener('click', stop);
   $('run-finite').addEventListener('click', runFinite);
+  $('run-map').addEventListener('click', runPhases);
   $('png').addEventListener('click', () => page.answer?.x && toPng(chart(LIGHT, 900, 480).root, 2, (blob) => download(`${page.model.name}.png`, blob)));
   $('csv').addEventListener('click', () => page.answer && download(`${page.model.name}.csv`, new Blob([`${csv()}\n`], { type: 'text/csv' })));
   $('netcdf').addEventListener('click', netcdf);
   $('link').addEventListener('click', (event) => { settled(); copy(location.href, event.target); });
   $('reset').addEventListener('click', () => { history.replaceState(null, '', '#'); readAddress(); begin(); });
   for (const button of document.querySelectorAll('[data-copy]')) button.addEventListener('click', () => copy($(button.dataset.copy).textContent, button));
-  for (const name of ['curves', 'rest']) $(`tab-${name}`).addEventListener('click', () => openTab(name));
+  for (const name of TABS) $(`tab-${name}`).addEventListener('click', () => openTab(name));
   $('controls').addEventListener('submit', (event) => event.preventDefault());
   addEventListener('hashchange', () => { if (page.model) { readAddress(); begin(); } });
   addEventListener('resize', draw);

@@ -281,6 +281,7 @@ class _Limit:
 
     def _root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
         """Return the stable root of a force, and its derivatives by the noises."""
+        force = Mul(*(factor for factor in Mul.make_args(force) if not factor.is_positive))
         size = Dummy("y", positive=True)
         sides = {}
         for side in (1,) if self._only_positive(head) else (1, -1):
