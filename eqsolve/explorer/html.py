@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 PARTS = Path(__file__).resolve().parent / "page"
-SCRIPTS = ("words.js", "chart.js", "interpolate.js", "controls.js", "files.js", "phases.js", "explorer.js")  # in this order, in one scope
+SCRIPTS = (
+    "words.js",
+    "chart.js",
+    "interpolate.js",
+    "controls.js",
+    "files.js",
+    "phases.js",
+    "explorer.js",
+)  # in this order, in one scope
 
 
 def render(config: dict[str, Any], *, title: str, connect: bool) -> str:

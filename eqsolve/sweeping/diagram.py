@@ -347,6 +347,8 @@ def _end_of(
         zeros = sorted((abs(place - here), place) for place in zeros if (place - here) * (outside - place) > 0)
         inside = [place for far, place in zeros if far < abs(beyond - here)]
         guess = inside[-1] if inside else None
+        ratios = [abs(values[name] / it) for name, it in first.items() if it]
+        how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
         narrow = abs(beyond - here) <= width
         trial, ahead = (beyond if narrow else (here + beyond) / 2), values
         if guess is not None and 4 * abs(guess - here) <= width:  # or a power up to the fifth
@@ -359,9 +361,10 @@ def _end_of(
         try:
             found = solve(trial, None if narrow else ahead)
         except SolverError:
-            if narrow:
-                break
             beyond = trial
+            if narrow or (how != "ends" and zeros and abs(beyond - here) < 0.1 * zeros[-1][0]):
+                guess = None  # there is none, or it cannot be followed though it goes on
+                break
             continue
         if trial == outside:
             raise SolverError("there is a fixed point at both ends")
@@ -369,8 +372,6 @@ def _end_of(
         beyond = outside if narrow else beyond  # the search has found more
     else:
         raise SolverError(f"it cannot be followed beyond {here:.6g}")
-    ratios = [abs(values[name] / it) for name, it in first.items() if it]
-    how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
     if guess is None and how != "ends" and zeros:  # where it could not be followed to
         return zeros[-1][1], zeros[-1][0], how
     place = (here + beyond) / 2 if guess is None else guess

@@ -179,6 +179,26 @@ def test_soft_spins_at_equilibrium(coupling):
     assert np.abs(res["C"].values[0] - res["C"].values - fallen).max() < allowed
 
 
+def test_sampled_paths_in_steps():
+    """Without couplings a spin is a Markov chain, x + h(−x − x³) + √(2Th) ξ: its law and C by powers of a matrix."""
+    step, temperature = 0.1, 0.5
+    x = np.linspace(-4, 4, 801)
+    ahead = np.exp(-((x[:, None] - (x - step * (x + x**3))) ** 2) / (4 * temperature * step))
+    ahead /= ahead.sum(axis=0)
+    law = np.full(len(x), 1 / len(x))
+    for _ in range(400):
+        law = ahead @ law
+    truth, moved = [], x * law
+    for _ in range(4):
+        truth.append(x @ moved)
+        moved = ahead @ moved
+    res = eqsolve.stationary("soft_spin", T=temperature, J=0, step=step, rtol=0.1)
+    assert res.status == "fluctuating"
+    found = res.at(step * np.arange(4))
+    assert (np.abs(found["C"].values - truth) < 3 * found["C_error"].values).all()
+    assert found["C_error"].values.max() < 0.02 * truth[0]
+
+
 @pytest.mark.slow
 def test_paths_that_come_to_rest_agree_with_the_derived_limit():
     """Below the transition, with little immigration, abundances are those of the fixed point without it."""
@@ -225,8 +245,9 @@ def test_command(capsys, tmp_path):
     assert made["tau"] == [0.0, 1.0]
     assert made["lyapunov"] < 0
     assert picture.stat().st_size > 0
-    assert main(["stationary", "rnn"]) == 0
+    assert main(["stationary", "rnn", "--out", str(tmp_path / "still.nc")]) == 0
     assert "rnn: still" in capsys.readouterr().out
+    assert eqsolve.open(tmp_path / "still.nc").status == "still"
     assert main(["stationary", "rnn", "--at=-1"]) == 2
 
 

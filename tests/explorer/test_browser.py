@@ -270,12 +270,13 @@ def test_a_click_on_the_map_of_phases_sets_two_sliders(browser: Any) -> None:
         keep(page, "phases")
         page.click("#map svg")  # its middle
         page.wait(f"explorer.answer.asked.settings.sigma !== '0.5' && {FINE}")
-        low, high = page.js("['sigma', 'mu'].map((n) => explorer.controls.find((c) => c.name === n)).map((c) => Number(c.text))")
-        left, right, top, bottom, width, height = page.js(
-            "(() => { const b = document.querySelector('#map svg').getBoundingClientRect(); return [66, 18, 12, 48, b.width, b.height]; })()"
+        chosen = "['sigma', 'mu'].map((name) => explorer.controls.find((item) => item.name === name))"
+        low, high = page.js(f"{chosen}.map((item) => Number(item.text))")
+        ends = page.js(f"{chosen}.map((item) => [item.spec.low, item.spec.high])")
+        width, height = page.js(
+            "(({ width, height }) => [width, height])(document.querySelector('#map svg').getBoundingClientRect())"
         )
-        ends = page.js("['sigma', 'mu'].map((n) => explorer.controls.find((c) => c.name === n).spec).map((s) => [s.low, s.high])")
-        across, up = (width / 2 - left) / (width - left - right), (height / 2 - bottom) / (height - top - bottom)
+        across, up = (width / 2 - 66) / (width - 66 - 18), (height / 2 - 48) / (height - 12 - 48)  # the edges around the map
         assert low == pytest.approx(ends[0][0] + across * (ends[0][1] - ends[0][0]), rel=1e-2)
         assert high == pytest.approx(ends[1][0] + up * (ends[1][1] - ends[1][0]), rel=2e-2, abs=0.05)
         assert page.problems() == []

@@ -94,5 +94,5 @@ function drawPhases() {
   });
   $('map').replaceChildren(root);
   const swatches = classes.map((name) => { const swatch = make('span', { class: 'swatch' }); swatch.style.background = colour(name); return make('span', {}, swatch, ` ${name} `); });
-  $('map-note').replaceChildren(...swatches, kinds.length ? `Lines: ${kinds.map((kind) => KINDS[kind]).join('; ')}. ` : '', 'A click sets both parameters.');
+  $('map-note').replaceChildren(...swatches, kinds.length ? `. Lines: ${kinds.map((kind) => KINDS[kind]).join('; ')}. ` : '', 'A click sets both parameters.');
 }

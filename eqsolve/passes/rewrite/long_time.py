@@ -14,8 +14,27 @@ import functools
 import itertools
 from typing import Any, cast
 
-from sympy import Abs, Add, And, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Pow, S, cancel, exp
-from sympy import expand, eye, sign
+from sympy import (
+    Abs,
+    Add,
+    And,
+    Basic,
+    Dummy,
+    Expr,
+    Heaviside,
+    MatrixBase,
+    Max,
+    Min,
+    Mul,
+    Piecewise,
+    Pow,
+    S,
+    cancel,
+    exp,
+    expand,
+    eye,
+    sign,
+)
 from sympy import zeros as zero_matrix
 
 from eqsolve.errors import ModelError
@@ -30,6 +49,7 @@ from eqsolve.passes.forms.expressions import free_times, rebuilt
 from eqsolve.verbs import later
 
 
+@functools.lru_cache(maxsize=64)
 def derive_long_time(model: System | Flow, name: str | None = None) -> FixedPoint:
     """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
     system = later("dmft")(model, None) if isinstance(model, Flow) else model

@@ -90,10 +90,14 @@ def test_what_does_not_come_to_rest_is_refused(model, said):
         eqsolve.load(model).long_time()
 
 
-def test_command(capsys):
+def test_command(capsys, tmp_path, species):
     assert main(["longtime", "lotka_volterra", "--set", "sigma=0.8", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["values"]["stability"] == pytest.approx(0.491805395421, rel=1e-9)
+    files = [str(tmp_path / name) for name in ("rest.nc", "rest.png")]
+    assert main(["longtime", "lotka_volterra", "--out", files[0], "--plot", files[1]]) == 0
+    assert float(eqsolve.open(files[0])["stability"]) == pytest.approx(float(eqsolve.solve(species)["stability"]), rel=1e-12)
+    assert (tmp_path / "rest.png").stat().st_size > 1000
     assert main(["longtime", "lotka_volterra", "--show"]) == 0
     assert "stability" in capsys.readouterr().out
     assert main(["longtime", "dln"]) == 2  # without decay
