@@ -172,6 +172,17 @@ def test_huber_regression_obeys_its_equations():
     assert q == pytest.approx((stiff**2 + pull / delta) / (lam + stiff) ** 2, rel=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["logistic_regression", "huber_regression", "perceptron_hinge", "teacher_student_tanh"])
+def test_regressions_end_there(name):
+    """With λ = 1/2 what is left of the start at t = 14 is e^{−7}."""
+    rest = eqsolve.solve(eqsolve.load(name).long_time(), lam=0.5)
+    late = eqsolve.solve(name, lam=0.5, t_max=14, rtol=0.03)
+    for what in ("m", "q", "train_loss"):
+        value = float(rest[what])
+        assert abs(late[what][-1].item() - value) <= 3 * float(late.error[what][-1]) + 1e-3 * abs(value)
+
+
 @pytest.mark.parametrize(("delta", "sigma2"), [(2, 0.1), (1.3, 0.4), (5, 0.02)])
 def test_without_decay_more_samples_than_weights_give_ridgeless_regression(delta, sigma2):
     limit = eqsolve.load("dln").subs({"lam": 0}).long_time()
