@@ -30,6 +30,12 @@ def run_longtime(options: Namespace) -> int:
     if not isinstance(model, System | Flow):
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time; `eqsolve solve {model.name}` solves it")
     limit = model.long_time()
+    values = {**{item.name: value for item, value in model.defaults.items()}, **settings}
+    names = {item.name for condition in limit.conditions for item in condition.free_symbols}
+    zeros = [name for name in names if str(values.get(name)) in ("0", "0.0")]  # for λ > 0 it is another than at 0
+    if zeros or options.integrated:
+        limit = model.subs(dict.fromkeys(zeros, 0)).long_time(integrated=options.integrated)
+        settings = {name: value for name, value in settings.items() if name not in zeros}
     if options.show:
         write(limit.show().text())
         return 0
@@ -49,6 +55,8 @@ def run_longtime(options: Namespace) -> int:
 
 def _arguments(parser: ArgumentParser) -> None:
     add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the numbers")
+    bias = "of many states at rest, the one told by the integral of the force: a declared change of variables"
+    parser.add_argument("--integrated", action="store_true", help=bias)
     parser.add_argument("--show", action="store_true", help="show the equations that were derived, and solve nothing")
 
 

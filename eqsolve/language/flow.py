@@ -129,9 +129,9 @@ class Flow(Model):
         """Return the limit δ → ∞ of the mean-field equations: differential equations without memory or noise."""
         return later("infinite_data")(self)
 
-    def long_time(self, name: str | None = None) -> Any:
+    def long_time(self, name: str | None = None, *, integrated: bool = False) -> Any:
         """Return the `FixedPoint` that the mean-field equations tend to if they come to rest."""
-        return later("long_time")(self, name)
+        return later("long_time")(self, name, integrated)
 
     def gradient_descent(self, eta: Any) -> System:
         """Return the mean-field equations of gradient descent with step ``eta``, exact at this step."""

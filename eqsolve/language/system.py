@@ -159,9 +159,13 @@ class System(Model):
         """Return the equations in the limit ``parameter`` → ``to``, all unknowns of order one."""
         return later("leading_order")(self, parameter, to, name)
 
-    def long_time(self, name: str | None = None) -> Any:
-        """Return the `FixedPoint` that the system tends to if it comes to rest, with the observable ``stability``."""
-        return later("long_time")(self, name)
+    def long_time(self, name: str | None = None, *, integrated: bool = False) -> Any:
+        """Return the `FixedPoint` that the system tends to if it comes to rest, with the observable ``stability``.
+
+        Where there are many such states, as without weight decay, ``integrated`` gives the one told by the integral of the
+        force, a variable θ of a declared ``substitute={w: f(θ)}``.
+        """
+        return later("long_time")(self, name, integrated)
 
 
 def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:

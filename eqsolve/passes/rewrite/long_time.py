@@ -50,10 +50,10 @@ from eqsolve.verbs import later
 
 
 @functools.lru_cache(maxsize=64)
-def derive_long_time(model: System | Flow, name: str | None = None) -> FixedPoint:
+def derive_long_time(model: System | Flow, name: str | None = None, integrated: bool = False) -> FixedPoint:
     """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
     system = later("dmft")(model, None) if isinstance(model, Flow) else model
-    made = _Limit(system, name or f"{model.name}_long_time").fixed_point()
+    made = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
     return made._with(location=model.location)
 
 
@@ -64,8 +64,11 @@ def _refuse(system: System, why: str) -> ModelError:
 class _Limit:
     """The symbols of the limit of one system."""
 
-    def __init__(self, system: System, name: str) -> None:
+    def __init__(self, system: System, name: str, integrated: bool) -> None:
         self.system, self.name, self.conditions = system, name, list(system.conditions)
+        self.small: Any = Dummy("small", positive=True) if integrated else S.One  # a force on what is integrated
+        kernels = [law.covariance for law in system.laws.values() if isinstance(law, GP)]
+        driving = {value.head for kernel in kernels for value in kernel.atoms(Value)}
         self.equations = {eq.head: eq for eq in system.equations}
         if system.constraints or system.step is not None or system.whites or system.stepped:
             raise _refuse(system, "constraints, steps and noise without memory have none that stands still")
@@ -81,8 +84,10 @@ class _Limit:
                 side = self._side(head)
                 known: Any = {"positive": True} if side else {}
                 self.numbers[head] = (side or 1) * Unknown(fresh_name(word, self.taken), None, **known)
+                self.numbers[head] /= self.small if self.equations[head].rhs.has(E) else 1
             elif isinstance(head, Correlation):
-                self.numbers[head] = Unknown(head.name, None, positive=True)
+                faint = head in driving and not self.equations[head].rhs.has(E)
+                self.numbers[head] = Unknown(head.name, None, positive=True) * (self.small**2 if faint else 1)
             elif isinstance(head, Function):
                 known = {"positive": True} if self._is_mean_of_positive(head) else {}
                 self.numbers[head] = Unknown(head.name, None, **known)
@@ -219,7 +224,7 @@ class _Limit:
             for place, head in enumerate(reversed(heads)):
                 variable = Random(head.name, None, (Normal(0, 1),))
                 self.sources[head] = (variable, S.Zero)
-                self.noises[head] = variable + self.still(law.mean)
+                self.noises[head] = self.small * variable + self.still(law.mean)
                 if place > 1:
                     raise _refuse(self.system, "more than two noises are driven together")
 
@@ -239,7 +244,7 @@ class _Limit:
             put[self.sources[heads[0]][0]] = both / given * self.sources[heads[1]][0] + self.sources[heads[0]][0]
         self.joined = put
         for head, (variable, _) in self.sources.items():
-            named = Random(head.name, None, (Normal(0, self.scales[head]),))
+            named = Random(head.name, None, (Normal(0, self.scales[head] / self.small**2),))
             self.sources[head] = (named, self.scales[head])
             put[variable] = put.get(variable, variable)
             self.joined = {old: new.xreplace({variable: named}) for old, new in put.items()}
@@ -302,6 +307,8 @@ class _Limit:
     def _root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
         """Return the stable root of a force, and its derivatives by the noises."""
         force = Mul(*(factor for factor in Mul.make_args(force) if not factor.is_positive))
+        if self.small != 1:
+            return self._integrated_root(head, force, mark)
         size = Dummy("y", positive=True)
         sides = {}
         for side in (1,) if self._only_positive(head) else (1, -1):
@@ -325,6 +332,33 @@ class _Limit:
             made = [(push.diff(self.marks[noise]) / hold, inside) for push, hold, inside in pieces]
             slopes[noise] = Add(*(Piecewise(piece, (0, True)) for piece in made))
         return total, slopes
+
+    def _integrated_root(
+        self, head: Process, force: Expr, mark: Dummy
+    ) -> tuple[Expr, dict[Process, Expr]]:
+        """Return the root where a force −εθ holds the integral θ of the others, ε → 0: all are of order ε."""
+        change = self.system.substitute.get(head, S.Zero)
+        inner = [value for value in change.atoms(Value) if isinstance(value.head, Process)]
+        if len(inner) != 1 or free_times(change.xreplace({inner[0]: S.One})):
+            raise _refuse(self.system, f"`{head.name}` is not declared as a function of an integral of the force")
+        noises = [self.marks[noise] for noise in self.noises]
+        total = cancel(force.xreplace({noise: self.small * noise for noise in noises}) / self.small)
+        total = total.xreplace({self.small: S.Zero})
+        angle = Plain(fresh_name(f"{inner[0].head.name}_value", self.taken), None)
+        weight, hold, free = change.xreplace({inner[0]: angle}), total.diff(mark), total.xreplace({mark: S.Zero})
+        root = Inverse(angle - hold * weight, angle)(free.xreplace({noise: noise / self.small for noise in noises}))
+        rise = weight.diff(angle)
+        slopes = [(rise / (1 - hold * rise)).xreplace({angle: root}) * free.diff(noise) / self.small for noise in noises]
+        return weight.xreplace({angle: root}), dict(zip(self.noises, slopes, strict=True))
+
+    def _leading(self, expr: Expr) -> Expr:
+        """Return an expression as ε → 0; means are of order one, or of one over ε."""
+        means: dict[Basic, Any] = {node: Dummy("mean") for node in expr.atoms(E)}
+        bare = {node: mark / self.small if node.has(self.small) else mark for node, mark in means.items()}
+        made = cancel(expr.xreplace(bare)).xreplace({self.small: S.Zero})
+        return made.xreplace({
+            mark: E(node.argument * self.small) if node.has(self.small) else node for node, mark in means.items()
+        })  # fmt: skip
 
     def _simple_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
         slope = force.diff(mark)
@@ -358,20 +392,25 @@ class _Limit:
                 starts = [value for key, value in self.system.init.items() if isinstance(key, Value) and key.head == eq.head]
                 right += self.still(starts[0])
             left = S.Zero if eq.is_differential else number
-            side, plain = number.as_coeff_Mul()
+            scale = number.as_independent(self.small)[1] if self.small != 1 else S.One
+            side, plain = (number / scale).as_coeff_Mul()
             own = expand(right).coeff(plain) if not right.atoms(E) else S.Zero
             rest = right if right.atoms(E) else expand(right - own * plain)  # (that of a mean is slow)
             if not eq.is_differential and not own.has(plain) and not rest.has(plain):
-                left, right = plain, rest / (side - own)
+                left, right = plain, rest / (side * scale - own)
             elif not eq.is_differential:
-                left, right = plain, right / side
+                left, right = plain, right / (side * scale)
+            right = self._leading(right) if self.small != 1 else right
             equations.append(Equation(self.named(left), self.named(right)))
         equations += [Equation(number, self.named(node)) for node, number in self.means.items()]
         observables = {name: self.named(self.still(expr)) for name, expr in self.system.observables.items()}
         observables |= {name: self.named(expr) for name, expr in self.closed_names().items()}
-        if self.noises:
+        if self.small != 1:
+            observables = {name: self._leading(expr) for name, expr in observables.items()}
+        elif self.noises:
             observables[fresh_name("stability", self.taken)] = self.named(self.stability())
-        variables = {head.name: self.named(root) for head, root in self.roots.items()}
+        known = {head.name: self.named(root) for head, root in self.roots.items()}
+        variables = {name: root for name, root in known.items() if not root.has(self.small) or self.small == 1}
         make = functools.partial(
             FixedPoint, self.name, equations, observables=observables,
             variables=variables, conditions=self.conditions, flow=self.system.flow, cite=self.system.cite,

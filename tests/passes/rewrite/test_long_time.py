@@ -100,8 +100,13 @@ def test_command(capsys, tmp_path, species):
     assert (tmp_path / "rest.png").stat().st_size > 1000
     assert main(["longtime", "lotka_volterra", "--show"]) == 0
     assert "stability" in capsys.readouterr().out
-    assert main(["longtime", "dln"]) == 2  # without decay
-    assert "lam > 0 only (dln.py:" in capsys.readouterr().err
+    assert main(["longtime", "dln", "--set", "delta=2", "sigma2=0.1", "--json"]) == 0  # without decay
+    assert json.loads(capsys.readouterr().out)["values"]["chi_w"] == pytest.approx(1)  # 1/(δ − 1)
+    assert main(["longtime", "dln"]) != 0  # fewer samples than weights
+    assert "no solution found" in capsys.readouterr().err
+    assert main(["longtime", "dln", "--integrated", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["values"]
+    assert found["C_w"] == pytest.approx(float(eqsolve.solve("dln_fixed_point_min_norm", delta=0.5, alpha=0.3)["C_w"]), rel=1e-12)
     assert main(["longtime", "ridge"]) == 2
 
 
@@ -170,6 +175,20 @@ def test_huber_regression_obeys_its_equations():
     assert width == pytest.approx(1 / (delta * (lam + stiff)), rel=1e-6)
     assert m == pytest.approx(stiff / (lam + stiff), rel=1e-6)
     assert q == pytest.approx((stiff**2 + pull / delta) / (lam + stiff) ** 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "delta", "sigma2"), [(0.3, 0.5, 0.1), (0.1, 0.7, 0), (1, 0.3, 0.2), (0.03, 0.4, 0.05), (2, 0.9, 0)]
+)
+def test_without_decay_fewer_samples_than_weights_give_the_least_norm(alpha, delta, sigma2):
+    """Of all interpolators, the one that the integral of the force tells: implicit bias."""
+    limit = eqsolve.load("dln").subs({"lam": 0}).long_time(integrated=True)
+    derived = eqsolve.solve(limit, alpha=alpha, delta=delta, sigma2=sigma2)
+    declared = eqsolve.solve("dln_fixed_point_min_norm", alpha=alpha, delta=delta, sigma2=sigma2)
+    for name, known in (("C_w", "C_w"), ("chi_w", "R_w"), ("C_f", "Cf_tilde"), ("E_test", "E_test")):
+        assert float(derived[name]) == pytest.approx(float(declared[known]), rel=1e-12)
+    with pytest.raises(ModelError, match="not declared as a function of an integral"):
+        eqsolve.load("rnn").long_time(integrated=True)
 
 
 @pytest.mark.slow
