@@ -39,6 +39,7 @@ class Threshold:
     switches: tuple[int, ...] = (0,)
     linear: tuple[bool, ...] = (True,)
     combinations: tuple[list[tuple[int, ...]], ...] = ([(1,)],)
+    needed: tuple[bool, ...] = (True,)
     carriers: int = 0
     aligned: bool = True
     degree: int = 1

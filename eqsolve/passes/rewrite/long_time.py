@@ -333,9 +333,7 @@ class _Limit:
             slopes[noise] = Add(*(Piecewise(piece, (0, True)) for piece in made))
         return total, slopes
 
-    def _integrated_root(
-        self, head: Process, force: Expr, mark: Dummy
-    ) -> tuple[Expr, dict[Process, Expr]]:
+    def _integrated_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
         """Return the root where a force −εθ holds the integral θ of the others, ε → 0: all are of order ε."""
         change = self.system.substitute.get(head, S.Zero)
         inner = [value for value in change.atoms(Value) if isinstance(value.head, Process)]

@@ -106,7 +106,8 @@ def test_command(capsys, tmp_path, species):
     assert "no solution found" in capsys.readouterr().err
     assert main(["longtime", "dln", "--integrated", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["values"]
-    assert found["C_w"] == pytest.approx(float(eqsolve.solve("dln_fixed_point_min_norm", delta=0.5, alpha=0.3)["C_w"]), rel=1e-12)
+    declared = eqsolve.solve("dln_fixed_point_min_norm", delta=0.5, alpha=0.3)
+    assert found["C_w"] == pytest.approx(float(declared["C_w"]), rel=1e-12)
     assert main(["longtime", "ridge"]) == 2
 
 
