@@ -32,7 +32,7 @@ def run_longtime(options: Namespace) -> int:
     limit = model.long_time()
     values = {**{item.name: value for item, value in model.defaults.items()}, **settings}
     names = {item.name for condition in limit.conditions for item in condition.free_symbols}
-    zeros = [name for name in names if str(values.get(name)) in ("0", "0.0")]  # for λ > 0 it is another than at 0
+    zeros = [name for name in names if str(values.get(name)) in ("0", "0.0")]
     if zeros or options.integrated:
         limit = model.subs(dict.fromkeys(zeros, 0)).long_time(integrated=options.integrated)
         settings = {name: value for name, value in settings.items() if name not in zeros}

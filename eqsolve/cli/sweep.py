@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +39,9 @@ def run_sweep(options: Namespace) -> int:
     if data is None and picture is None and not options.json:
         check_settings(model, read_axes(model, axes), settings)
         raise UsageError("name a file for the result: --out sweep.nc")
-    try:
-        with Bar(options.quiet, count="point") as bar, connect(options.scheduler) as client:
-            executor = client and client.get_executor(pure=False)
-            result = sweep(model, axes, params=settings, progress=bar, out=data, executor=executor, **asked)
-    except KeyboardInterrupt:
-        if data is not None:
-            say(f"the finished points are kept in {data}.journal; the same command goes on from there")
-        raise
+    with _kept(data), Bar(options.quiet, count="point") as bar, connect(options.scheduler) as client:
+        executor = client and client.get_executor(pure=False)
+        result = sweep(model, axes, params=settings, progress=bar, out=data, executor=executor, **asked)
     if options.observables == "all":
         result.provenance.pop("derived", None)
     if was_read := "command" in result.provenance:
@@ -56,6 +52,17 @@ def run_sweep(options: Namespace) -> int:
     deliver(options, result, lambda: "" if options.quiet else _text(result, took), None, picture)
     say_wrote(options, None if was_read else data)
     return exit_code(result.status, result.message)
+
+
+@contextlib.contextmanager
+def _kept(data: Path | None) -> Iterator[None]:
+    """Say where the points are that were finished before Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if data is not None:
+            say(f"the finished points are kept in {data}.journal; the same command goes on from there")
+        raise
 
 
 def _asked(options: Namespace) -> dict[str, Any]:
@@ -187,7 +194,7 @@ def run_diagram(options: Namespace) -> int:
     data, picture = destinations(options)
     from eqsolve.sweeping.diagram import phase_diagram
 
-    with Bar(options.quiet, count="point") as bar:
+    with _kept(data), Bar(options.quiet, count="point") as bar:
         found = phase_diagram(options.model, axes, params=settings, out=data, progress=bar, **asked)
     deliver(options, found, lambda: "" if options.quiet else _phases(found), None, picture)
     say_wrote(options, data)

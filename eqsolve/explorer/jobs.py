@@ -58,7 +58,7 @@ def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> 
 
 
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return what else is known of the model: fixed points, rates, and whether there are phases; that may take seconds."""
+    """Return fixed points and rates of the model, and whether there are phases; that takes seconds."""
     others = find_related(desk.load())
     about = [{"name": other.name, "kind": other.kind} for other in others]
     told = [{"equations": equations(other), "labels": labels(other)} for other in others]

@@ -162,7 +162,7 @@ class LongRun:
         return cls(None if why_not else model, limit, states, gaussian, lyapunov or shown == "lyapunov", *rest)
 
     def fixed_point(self, settings: Record, start: Unknowns | None = None) -> tuple[FixedPointSolution, Unknowns]:
-        """Return the fixed point near a start, or one that is searched for, if its numbers are worth something."""
+        """Return the fixed point near a start, or searched for, if its numbers are worth something."""
         assert self.limit is not None
         binder = binder_of(self.limit)
         at = binder.read({name: it for name, it in settings.items() if name in self.limit.settable})
@@ -224,7 +224,7 @@ class LongRun:
     def between(
         self, _: Model, settings: Record, options: Options, along: str, kind: str, unknowns: Unknowns, other: float
     ) -> Answer:
-        """Return where the long run changes between a point and its neighbour, the error, and the kind."""
+        """Return where the long run changes between two neighbours, the error, and the kind."""
 
         def indicator(place: float) -> Any:
             if kind == "lyapunov":
@@ -252,7 +252,7 @@ class _Diagram(GridRun):
 
     rule: Any = None
     cells: Any = None  # the indices of the points, over the axes
-    edges: list[tuple[str, str, int, int]] = field(default_factory=list)  # the axis, the kind, both points
+    edges: list[tuple[str, str, int, int]] = field(default_factory=list)  # axis, kind, points
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         """Return what to work with: at a point, or between two."""
@@ -316,7 +316,7 @@ def _kind(one: Record, other: Record) -> str:
 
 
 def _root(function: Callable[..., Any], one: float, other: float, width: float) -> tuple[float, float]:
-    """Return the root of a number that changes sign, or the middle of its bracket, and the error."""
+    """Return the root of what changes sign, or the middle of its bracket, and the error."""
     from scipy.optimize import brentq
 
     seen: dict[float, tuple[float, float]] = {}

@@ -139,7 +139,7 @@ def sweep(
 def grid_of(
     verb: str, model: Model, axes: Any, params: Any, parameters: dict[str, Any], workers: Any, out: Any
 ) -> tuple[tuple[Axis, ...], dict[str, Any]]:
-    """Return the axes that were asked for and what is the same everywhere, with all arguments checked."""
+    """Return the axes asked for and what is the same everywhere, all arguments checked."""
     from eqsolve.passes.check.check import check, refuse_words
     from eqsolve.results.archive import check_name
 
@@ -203,7 +203,7 @@ def same_settings(
 
 
 def identify(run: GridRun, **more: Any) -> dict[str, Any]:
-    """Return everything that decides the numbers on a grid, ``more`` among it, as it is read back from a file."""
+    """Return what decides the numbers on a grid, ``more`` among it, as it is read back."""
     from eqsolve.results.provenance import describe
 
     known = describe(run.model, run.options.seed)
@@ -240,7 +240,7 @@ def _short(value: Any) -> str:
 
 
 def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | None:
-    """Return the result on a grid that a file holds, if it is the one asked for; tell of another."""
+    """Return the result that a file holds, if it is the one asked for; tell of another."""
     from eqsolve.results.archive import open as open_result
 
     if not Path(out).is_file() or Path(out).with_name(Path(out).name + ".journal").exists():

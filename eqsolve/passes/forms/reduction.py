@@ -119,7 +119,7 @@ def hold(reduced: Reduced, held: tuple[Unknown, ...], dropped: tuple[int, ...]) 
 
 
 def _moment(node: E, standards: set[Random]) -> Expr:
-    """Return the mean of a polynomial in standard normal variables, Σ f⁽²ᵏ⁾(0)/(2ᵏ k!); others as they are."""
+    """Return the mean of a polynomial in standard normal variables, Σ f⁽²ᵏ⁾(0)/(2ᵏ k!), or any other."""
     made, used = node.argument, node.argument.atoms(Random)
     if not used <= standards or not made.is_polynomial(*used):
         return node

@@ -66,7 +66,7 @@ class _Limit:
 
     def __init__(self, system: System, name: str, integrated: bool) -> None:
         self.system, self.name, self.conditions = system, name, list(system.conditions)
-        self.small: Any = Dummy("small", positive=True) if integrated else S.One  # a force on what is integrated
+        self.small: Any = Dummy("small", positive=True) if integrated else S.One
         kernels = [law.covariance for law in system.laws.values() if isinstance(law, GP)]
         driving = {value.head for kernel in kernels for value in kernel.atoms(Value)}
         self.equations = {eq.head: eq for eq in system.equations}
@@ -95,7 +95,7 @@ class _Limit:
         self.sources: dict[Process, tuple[Random, Expr]] = {}  # their own variable, and its variance
         self.roots: dict[Process, Expr] = {}
         self.sizes: dict[Process, Expr] = {}  # of roots that may vanish
-        self.pieces: dict[Process, tuple[list[tuple[Any, Any]], set[Dummy]]] = {}  # of roots that are straight between kinks
+        self.pieces: dict[Process, tuple[list[tuple[Any, Any]], set[Dummy]]] = {}  # of straight roots
         self.slopes: dict[tuple[Process, Process], Expr] = {}  # of roots, by noise
         self.instant: dict[tuple[Process, Process], Expr] = {}  # the part of these without memory
         self.means: dict[E, Unknown] = {}  # numbers that only covariances need
@@ -334,7 +334,7 @@ class _Limit:
         return total, slopes
 
     def _integrated_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
-        """Return the root where a force −εθ holds the integral θ of the others, ε → 0: all are of order ε."""
+        """Return the root where a force −εθ holds the integral θ of the others, as ε → 0."""
         change = self.system.substitute.get(head, S.Zero)
         inner = [value for value in change.atoms(Value) if isinstance(value.head, Process)]
         if len(inner) != 1 or free_times(change.xreplace({inner[0]: S.One})):
@@ -472,8 +472,8 @@ class _Limit:
 def _straight_roots(force: Expr, mark: Dummy) -> list[tuple[tuple[dict[Basic, Any], ...], Any]] | None:
     """Return the stable root of a force made of straight pieces, None where it has others.
 
-    For each piece: what stands for kinks, steps and in the end the state itself, one after the other, and the condition. At
-    a kink the force says on which side the root lies: beyond, where it is positive.
+    For each piece: what stands for kinks, steps and in the end the state itself, and the condition.
+    At a kink the force says on which side the root lies: beyond, where it is positive.
     """
     bent = [node for node in force.atoms(Max, Min) if node.has(mark) and len(node.args) == 2]
     bent = [node for node in bent if not any(inner.has(mark) for arg in node.args for inner in arg.atoms(Max, Min))]
@@ -485,7 +485,7 @@ def _straight_roots(force: Expr, mark: Dummy) -> list[tuple[tuple[dict[Basic, An
     if (rise := gap.diff(mark)).has(mark):
         return None
     first = rise * force.xreplace({mark: -gap.xreplace({mark: S.Zero}) / rise})
-    above, below = node.args if isinstance(node, Max) else node.args[::-1]  # where the gap is positive, and negative
+    above, below = node.args if isinstance(node, Max) else node.args[::-1]  # by sign of the gap
     made: list[Any] = []
     for arg, up, holds in ((above, S.One, first > 0), (below, S.Zero, S.true)):
         steps: dict[Basic, Any] = {node: arg, Heaviside(gap): up, Heaviside(-gap): 1 - up}
@@ -515,7 +515,7 @@ def _squared(slope: Expr) -> Expr:
 
 
 def _expected(expr: Expr) -> Expr:
-    """Return the mean; of what is not random, itself. Powers of signs and of steps are signs and steps."""
+    """Return the mean; of what is not random, itself. Powers of steps are steps."""
     powers = {node: node.base ** (node.exp % 2 if node.base.func is sign else 1) for node in expr.atoms(Pow)
               if node.base.func in (sign, Heaviside) and node.exp.is_Integer}  # fmt: skip
     expr = expr.xreplace(powers)

@@ -65,9 +65,9 @@ def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
 
 
 def _iterated(problem: Problem) -> list[Near]:
-    """Return solutions that damped iteration of u = f(u) leads to, from several starts at once, with Newton's method after it.
+    """Return solutions that damped iteration of u = f(u), then Newton's method, lead to.
 
-    For many unknowns, whose domains are too wide for a scan; nothing where the equations have another form.
+    For many unknowns, whose domains are too wide for a scan.
     """
     unknowns, lefts = problem.plan.unknowns, problem.plan.lefts
     if sorted(str(name) for name in lefts) != sorted(item.name for item in unknowns):
