@@ -2,7 +2,7 @@
 
 Method. Panels grow with t; on each, all unknowns are collocated at m Radau nodes and found together by Newton's method with
 exact slopes, so that the newest part of a memory is implicit. Integrals are folded at half the time and done by Gauss rules
-between the panels' edges (see ``eqsolve.numerics.panel_functions``). Delays go by the method of steps: panels end at the break
+between the panels' edges (see ``march``). Delays go by the method of steps: panels end at the break
 points, the sums of delays, until these lie in derivatives beyond the degree.
 
 Order 2m − 1 at panel ends, m + 1 between (Brunner, Collocation Methods for Volterra Integral and Related Functional
@@ -29,12 +29,11 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError
 from eqsolve.numerics.arrays import ROUNDING
 from eqsolve.numerics.grids import over_panels
-from eqsolve.numerics.panel_functions import break_points
 from eqsolve.numerics.richardson import error_share
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import Solver, why_not_closed
-from eqsolve.solvers.convolution.march import MemoryMarch
+from eqsolve.solvers.convolution.march import MemoryMarch, break_points
 from eqsolve.solvers.marching import Compared, Stop, nodes_per_panel, with_numbers
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
