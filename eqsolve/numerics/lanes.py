@@ -1,8 +1,9 @@
 """Pointwise functions as machine code over lanes of paths: the text of a lowered function, translated to LLVM's vectors.
 
-The text (assignments, then ``return [...]``) is walked once; every operation becomes one on a vector of eight doubles. exp is
-written out (range reduction by ln 2 and a Taylor polynomial of degree 13, relative error 2e-16), others in terms of it; the
-rest calls the C library lane by lane. Functions that this does not know are left to the caller, who evaluates on arrays.
+The text (assignments, then ``return [...]``) is walked once; every operation becomes one on a
+vector of eight doubles. exp is written out (range reduction by ln 2 and a Taylor polynomial of
+degree 13, relative error 2e-16), others in terms of it; the rest calls the C library lane by lane.
+Functions that this does not know are left to the caller, who evaluates on arrays.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def _taylor(last: int, first: int) -> str:
     )
 
 
-# e^x = 2^k e^r with |r| ≤ ln 2 / 2, ln 2 in two parts; beyond ±708 the limits, infinity by overflow of a doubled exponent.
-# e^x − 1 by the series near zero, where the difference would cancel.
+# e^x = 2^k e^r with |r| ≤ ln 2 / 2, ln 2 in two parts; beyond ±708 the limits, infinity by overflow
+# of a doubled exponent. e^x − 1 by the series near zero, where the difference would cancel.
 _DEFINED = {
     item.name: item
     for item in ast.parse(f"""

@@ -22,10 +22,11 @@ from eqsolve.solvers.two_time.march import March
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-# Pairs of times at which factors are evaluated: what is known there, and how the values follow the newest panel. A value at a
-# pair is a number where its first time lies in the past, and linear in the unknowns of the newest panel where it lies on that:
-# a sparse matrix for each kind of time. Right-hand sides and their derivatives by all unknowns follow from these and from
-# pointwise functions alone.
+# Pairs of times at which factors are evaluated: what is known there, and how the values follow the
+# newest panel. A value at a pair is a number where its first time lies in the past, and linear in
+# the unknowns of the newest panel where it lies on that: a sparse matrix for each kind of time.
+# Right-hand sides and their derivatives by all unknowns follow from these and from pointwise
+# functions alone.
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +53,10 @@ class Past:
 
 
 class AgingPoints:
-    """Pairs (t, t') of times, with t ≥ t'.
+    """Pairs of ``times`` t and ``columns`` t' ≤ t, counted from the start, with their ``lags`` t − t'.
 
-    Parameters
-    ----------
-    past, unknowns
-        What is solved, and what is sought.
-    times, columns, lags
-        The pairs, counted from the start, and t − t'.
-    rows
-        Where the times are nodes of the newest panel: which. Else the times may lie anywhere.
+    Where the times are nodes of the newest panel, whose ``unknowns`` are sought, ``rows`` are their
+    numbers; else the times may lie anywhere.
     """
 
     def __init__(
@@ -178,18 +173,9 @@ class AgingPoints:
 class Span:
     """The points of one kind of integral: graded from both ends of its range, where one of the factors is fast.
 
-    Parameters
-    ----------
-    span
-        ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row).
-    times, columns, lags, rows
-        The pairs that the integral is wanted for; ``rows`` are nodes of the newest panel.
-    finest
-        Length of the panels at both ends.
-    ratio
-        How much longer each panel is than the one before.
-    count
-        Gauss points on each.
+    ``span`` is ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row),
+    for the pairs that the integral is wanted for. Panels of ``count`` Gauss points have the length
+    ``finest`` at both ends, and each is ``ratio`` times as long as the one before.
     """
 
     def __init__(
@@ -250,16 +236,9 @@ Blocks = dict[Slot, Array]
 
 
 class Panel:
-    """The equations of one row panel.
+    """The equations of one row panel, with their gradients, behind a solved ``past``; ``unknowns`` are guessed to begin with.
 
-    Parameters
-    ----------
-    plan
-        The equations, with their gradients.
-    past, unknowns
-        What is solved, and a guess of what is sought.
-    finest, ratio
-        Shortest panel of the integrals, and how much longer the next ones are.
+    ``finest`` is the shortest panel of the integrals, the next ones are longer by a ``ratio``.
     """
 
     def __init__(self, plan: CompiledPlan, past: Past, unknowns: Solved, finest: float, ratio: float) -> None:
@@ -304,7 +283,6 @@ class Panel:
         return worst
 
     # --- the equations
-    # ------------------------------------------------------------------------------------------------
     def equations(self, slopes: bool) -> tuple[Array, Array | None]:
         """Return what is left of every equation at the nodes, and its derivatives by all unknowns."""
         residual = np.empty(self.size)

@@ -1,10 +1,11 @@
 """A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
 
-On a panel the functions are polynomials of degree m through the left end and m Radau nodes. For a target t in the newest panel
-the range of ∫_0^t H(s, t − s) ds is folded at t/2: with v from 0 to t/2 the integrand is H(v, t − v) + H(t − v, v). Between
-the edges of the panels, and t minus these, both functions are polynomials, and a Gauss rule is exact up to their tails. Panels
-that grow like t are O(log t) many, and so are the pieces. Small times are small numbers in both halves, so that nothing is
-lost by subtracting them from large ones.
+On a panel the functions are polynomials of degree m through the left end and m Radau nodes. For a
+target t in the newest panel the range of ∫_0^t H(s, t − s) ds is folded at t/2: with v from 0 to
+t/2 the integrand is H(v, t − v) + H(t − v, v). Between the edges of the panels, and t minus these,
+both functions are polynomials, and a Gauss rule is exact up to their tails. Panels that grow like t
+are O(log t) many, and so are the pieces. Small times are small numbers in both halves, so that
+nothing is lost by subtracting them from large ones.
 """
 
 import functools
@@ -26,9 +27,10 @@ from eqsolve.solvers.marching import NotFiniteError, newton
 def break_points(delays: Sequence[float], end: float, levels: int) -> Array:
     """Return the sums of up to ``levels`` delays below ``end``, sorted.
 
-    A solution that starts with a jump in its first derivative has one in derivative k + 1 at sums of k delays; with panels of
-    degree below ``levels`` the later ones do not count (Bellen & Zennaro, Numerical Methods for Delay Differential
-    Equations, 2003, doi:10.1093/acprof:oso/9780198506546.001.0001).
+    A solution that starts with a jump in its first derivative has one in derivative k + 1 at sums
+    of k delays; with panels of degree below ``levels`` the later ones do not count (Bellen &
+    Zennaro, Numerical Methods for Delay Differential Equations, 2003,
+    doi:10.1093/acprof:oso/9780198506546.001.0001).
     """
     lengths = np.array(sorted({float(delay) for delay in delays if 0 < delay < end}))
     found = reached = np.zeros(1)
@@ -54,8 +56,8 @@ def _distinct(points: Array, end: float) -> Array:
 def gauss(m: int) -> tuple[Array, Array, Array]:
     """Return a Gauss rule on [0, 1], and the map from values at its points to Legendre coefficients up to degree m.
 
-    It has three points more than a polynomial of that degree: a product of two resolved polynomials then errs by the square of
-    their tails.
+    It has three points more than a polynomial of that degree: a product of two resolved polynomials
+    then errs by the square of their tails.
     """
     nodes, weights = np.polynomial.legendre.leggauss(m + 3)
     table = np.polynomial.legendre.legvander(nodes, m) * weights[:, None] * (np.arange(m + 1) + 0.5)
@@ -66,8 +68,8 @@ def gauss(m: int) -> tuple[Array, Array, Array]:
 class Samples:
     """All functions at many points: what is known of them, and how the newest panel's values enter.
 
-    ``known`` and ``known_rates`` are (functions, *points), zero inside the newest panel; ``rows`` and ``rate_rows`` are
-    (*points, nodes), zero outside it, or None where no point lies in it.
+    ``known`` and ``known_rates`` are (functions, *points), zero inside the newest panel; ``rows``
+    and ``rate_rows`` are (*points, nodes), zero outside it, or None where no point lies in it.
     """
 
     known: Array
@@ -103,8 +105,8 @@ class PanelFunctions:
     def sample(self, points: Array, newest: Array, width: float, rates: bool, side: Array | float = 0.0) -> Samples:
         """Return the functions at ``points`` ≥ 0; ``newest`` is the place of each point in the newest panel, from 0 to 1.
 
-        Points beyond the last edge lie in the newest panel, which has a ``width``. ``side`` (±1, or 0) says to which panel a
-        point on an edge belongs.
+        Points beyond the last edge lie in the newest panel, which has a ``width``. ``side`` (±1, or
+        0) says to which panel a point on an edge belongs.
         """
         begin = self.edges[-1]
         nudge = 1e-9 * width * side
@@ -158,19 +160,7 @@ def folded_points(edges: Array, targets: Array, m: int) -> tuple[Array, Array]:
 
 
 class MemoryPanel:
-    """A panel behind the functions known so far, and what its unknown values enter.
-
-    Parameters
-    ----------
-    program
-        The system with its numbers.
-    past
-        The functions on the panels before.
-    width
-        Of this panel.
-    delays
-        Lengths of the delays.
-    """
+    """A panel of a ``width`` behind the functions known so far, ``past``, and what its unknown values enter."""
 
     def __init__(self, program: ConvolutionProgram, past: PanelFunctions, width: float, delays: Sequence[float]) -> None:
         self.program, self.past, self.width = program, past, width
@@ -335,22 +325,11 @@ _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an e
 
 
 class MemoryMarch:
-    """All unknowns and observables on panels, one more after the other; times are counted from the start.
+    """All unknowns and observables on panels of m nodes, one more after the other; times are counted from the start.
 
-    Parameters
-    ----------
-    program
-        The system with its numbers.
-    m
-        Nodes per panel.
-    delays
-        Lengths of the delays.
-    tolerance
-        Of Newton's method on a panel, relative to the size of each unknown.
-    end
-        The last time that will be asked for.
-    sizes
-        Of the unknowns, where they are known from a rougher solution.
+    ``tolerance`` is that of Newton's method on a panel, relative to the size of each unknown,
+    ``end`` the last time that will be asked for; ``sizes`` of the unknowns may be known from a
+    rougher solution.
     """
 
     growth = 3.0  # the most by which a panel is wider than the one before: tails then show in time what comes
@@ -376,7 +355,6 @@ class MemoryMarch:
         return float(self.functions.edges[-1])
 
     # --- the start
-    # ----------------------------------------------------------------------------------------------------
     def _begin(self, end: float) -> None:
         """Find the values at the start and, from the derivatives there, a width for the first panel."""
         panel = MemoryPanel(self.program, self.functions, 1e-12 * end, self.delays)
@@ -425,7 +403,6 @@ class MemoryMarch:
                     )
 
     # --- one panel
-    # ----------------------------------------------------------------------------------------------------
     def add_panel(self, width: float) -> float:
         """Solve one panel; return its tail relative to the sizes of what has one. Nothing is kept before ``accept``."""
         self.tries += 1
@@ -463,7 +440,6 @@ class MemoryMarch:
         self.functions.add(end, self.table)
 
     # --- the solution
-    # -------------------------------------------------------------------------------------------------
     def curves(self, begin: float) -> tuple[PanelGrid, dict[str, Array], Array]:
         """Return the panels, unknowns and observables on their nodes by name, and which of the panels hold jumps.
 

@@ -255,13 +255,16 @@ def _put(means: Means, parts: list[dict[str, tuple[Array, Array | None]]], rows:
                     means[name][: rows.start, rows] = columns
 
 
-# --- Systems with white noise: correlations have a kink at equal times; time goes in steps, which are extrapolated.
+# --- Systems with white noise: correlations have a kink at equal times; time goes in steps, which
+# are extrapolated.
 #
-# The nodes of panels are kept, and every interval between them is cut into 1, 2, 4, ... equal steps of the trapezoidal rule.
-# Kinks lie on its nodes, and white noise is exact over every step; the rule is its own adjoint, so that values on the panels'
-# nodes have an expansion in the squares of the steps, also where intervals differ in length (Hairer, Lubich & Wanner 2006,
-# doi:10.1007/3-540-30666-8, section II.3). With L grids the extrapolated values are of order 2L. Between the nodes of the
-# panels they are polynomials: of two times, on either side of the kink by itself.
+# The nodes of panels are kept, and every interval between them is cut into 1, 2, 4, ... equal steps
+# of the trapezoidal rule. Kinks lie on its nodes, and white noise is exact over every step; the
+# rule is its own adjoint, so that values on the panels' nodes have an expansion in the squares of
+# the steps, also where intervals differ in length (Hairer, Lubich & Wanner 2006,
+# doi:10.1007/3-540-30666-8, section II.3). With L grids the extrapolated values are of order 2L.
+# Between the nodes of the panels they are polynomials: of two times, on either side of the kink by
+# itself.
 _SHARE = 0.3  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _SQUARE = 3.4  # changes that fall by less as steps halve do not go with their squares: 2**1.5 is 2.8
 _LEAST = math.sqrt(2)  # ratio of changes with which a limit is still taken
@@ -291,8 +294,9 @@ def subdivided(panels: PanelGrid, parts: int) -> Array:
 def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> tuple[Curves, Errors]:
     """Return the limit of solutions on nodes that are subdivided into 1, 2, 4, ... parts.
 
-    ``beside`` is another solution on the coarsest nodes, with other rules for integrals. The errors are a share of what the
-    coarsest grid changes, what the rules change, and how far polynomials between the nodes are from the limit of the others.
+    ``beside`` is another solution on the coarsest nodes, with other rules for integrals. The errors
+    are a share of what the coarsest grid changes, what the rules change, and how far polynomials
+    between the nodes are from the limit of the others.
     """
     values, errors = {}, {}
     middle = subdivided(panels, 2)
@@ -327,7 +331,8 @@ def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> 
 def falling(levels: Sequence[Array]) -> float:
     """Return the ratio by which changes fall as steps halve: four for smooth means, less where averages jump.
 
-    A jump of what is averaged leaves the square root of |t − t'| in its correlation, and the power 3/2 of the step elsewhere.
+    A jump of what is averaged leaves the square root of |t − t'| in its correlation, and the power
+    3/2 of the step elsewhere.
     """
     first, second = (float(np.linalg.norm(low - high)) for high, low in list(pairwise(levels))[-2:])
     size = float(np.linalg.norm(levels[-1]))

@@ -40,22 +40,12 @@ _UNEVEN = 3.0  # panels are merged only if neither is longer than the other by m
 
 
 class Merger:
-    """Merges column panels of a history in place.
+    """Merges column panels, of ``order`` nodes each, of a history in place.
 
-    Parameters
-    ----------
-    order
-        Nodes per panel.
-    tolerance
-        Change of any row that is accepted, relative to the unknown's size.
-
-    Attributes
-    ----------
-    changes
-        The largest change made to the rows of each unknown.
-    effect
-        The largest effect of a merge on what follows: the change of a definition or an observable, and of a slope during
-        a step, relative to their sizes.
+    ``tolerance`` is the change of any row that is accepted, relative to the unknown's size,
+    ``changes`` the largest one made to the rows of each unknown. ``effect`` is the largest effect
+    of a merge on what follows: the change of a definition or an observable, and of a slope during a
+    step, relative to their sizes.
     """
 
     def __init__(self, order: int, tolerance: float) -> None:
@@ -234,24 +224,11 @@ class Guide:
 
 
 class March:
-    """A solution that grows panel by panel.
+    """A solution that grows from the ``start`` panel by panel of ``order`` nodes each.
 
-    Parameters
-    ----------
-    compiled
-        The equations.
-    order
-        Nodes per panel.
-    start
-        First time.
-    tolerance
-        At which the iteration on a panel stops, relative to the size of each unknown.
-    merging
-        At which columns are merged, relative to the size of each unknown; 0 keeps all.
-    guide
-        A rougher solution over the same times.
-    checkpoint
-        Where the panels' solutions are kept.
+    The iteration on a panel stops at a ``tolerance``, and columns are merged at a tolerance
+    ``merging`` (0 keeps all), relative to the size of each unknown. ``guide`` is a rougher solution
+    over the same times; the panels' solutions are kept in the ``checkpoint``.
     """
 
     def __init__(

@@ -31,23 +31,15 @@ SMALLEST_SIZE = 1e-3  # of an unknown's largest value, below which its accuracy 
 class History:
     """Everything later panels need to know of earlier ones.
 
-    Attributes
-    ----------
-    row_edges, edges
-        Ends of the row panels, and of the column panels (fewer, once columns have been merged).
-    nodes, weights
-        The columns and their weights in an integral over the whole past.
-    functions, diagonal, first_column, last_row
-        One-time functions, K(s, s), K(s, start) and K(now, s) on the columns s.
-    last_block
-        K(t_i, s) on the newest panel's rows and all columns.
-    low, high
-        Operators of a right factor r: low[j, k] = ∫_start^{s_j} r(s_j, s) ℓ_k(s) ds and
-        high[k, j] = ∫_{s_j}^{now} r(s, s_j) ℓ_k(s) ds with ℓ_k the basis functions of the column panels.
-    full, full_factors
-        All values of kernels and right factors; kept only if an integrand does not separate.
-    largest, sizes
-        The largest value of each unknown so far, and its size in recent panels.
+    ``row_edges`` and ``edges`` are the ends of the row panels and of the column panels (fewer, once
+    columns have been merged), ``nodes`` and ``weights`` the columns and their weights in an
+    integral over the whole past. On the columns s are one-time ``functions``, K(s, s) in
+    ``diagonal``, K(s, start) in ``first_column``, K(now, s) in ``last_row``, and in ``last_block``
+    K(t_i, s) on the newest panel's rows. With ℓ_k the basis functions of the column panels, the
+    operators of a right factor r are low[j, k] = ∫_start^{s_j} r(s_j, s) ℓ_k(s) ds and high[k, j] =
+    ∫_{s_j}^{now} r(s, s_j) ℓ_k(s) ds. All values of kernels and right factors, ``full`` and
+    ``full_factors``, are kept only if an integrand does not separate. ``largest`` and ``sizes`` are
+    the largest value of each unknown so far, and its size in recent panels.
     """
 
     def __init__(self, plan: CompiledPlan, order: int) -> None:
@@ -263,16 +255,10 @@ class _Views(dict[Slot, Any]):
 
 
 class RowPanel:
-    """The rows of one panel while they are being solved.
+    """The rows of one panel at its nodes ``times`` while they are being solved, behind the solved past ``history``.
 
-    Parameters
-    ----------
-    plan, history
-        The equations and the solved past.
-    times, step
-        The nodes and the panel's length.
-    matrix
-        Integrals ∫^{t_i} ℓ_l of the basis functions of the nodes, from the panel's left end.
+    ``matrix`` are the integrals ∫^{t_i} ℓ_l of the basis functions of the nodes, from the panel's
+    left end.
     """
 
     def __init__(self, plan: CompiledPlan, history: History, times: Array, step: float, matrix: Array) -> None:
