@@ -71,8 +71,7 @@ logger = logging.getLogger("eqsolve")
 DEVICES = ("cpu", "gpu", "auto")
 
 # floating-point operations above which `auto` opens the card: loading its libraries takes 0.5 to 1
-# s,
-# in which one core does 2e9 to 1e10 of them; and where it is open, moving arrays a tenth of a
+# s, in which one core does 2e9 to 1e10 of them; and where it is open, moving arrays a tenth of a
 # second
 _WORTH = 1e10
 _WORTH_AGAIN = _WORTH / 10

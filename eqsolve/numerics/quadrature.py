@@ -467,8 +467,6 @@ def stacked(entries: Sequence[Any], size: int) -> Array:
     return made
 
 
-# --- Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks,
-# refined where needed.
 _REACH = math.sqrt(-2 * math.log(np.finfo(float).tiny))  # where the normal density underflows: 37.6
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])

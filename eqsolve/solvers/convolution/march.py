@@ -319,8 +319,6 @@ def _filled(value: Any, count: int) -> Array:
     return array if array.shape == (count,) else np.broadcast_to(array, (count,)).copy()
 
 
-# --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of
-# every unknown tell.
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
 
 

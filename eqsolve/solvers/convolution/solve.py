@@ -45,10 +45,8 @@ _FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
 _RATIO = 30.0  # between the tails of two solutions that are compared
 _FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
 # Least part of their difference that is taken for the error of the finer one. With panels narrower
-# by q the error is about
-# 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is a power p of the time
-# at its start, 1/(q^p − 1),
-# 2.3 for p = 1.
+# by q the error is about 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is
+# a power p of the time at its start, 1/(q^p − 1), 2.3 for p = 1.
 _SHARE = 1.0
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 

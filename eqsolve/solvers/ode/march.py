@@ -30,9 +30,8 @@ from eqsolve.solvers.tolerance import excess
 # --- Derivatives, initial values and observables of all paths at once, for one choice of numbers.
 #
 # Every combination of atoms and Gauss nodes of the random constants is a path. Several quadrature
-# rules of different orders
-# stand side by side, each with its own expectations, so that one integration shows how well the
-# rules agree.
+# rules of different orders stand side by side, each with its own expectations, so that one
+# integration shows how well the rules agree.
 @dataclass(frozen=True, eq=False)
 class OdeSystem:
     """A program with its numbers: the laws of its constants, and which of these meet."""
@@ -145,8 +144,6 @@ def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping
     return OdeSystem(at(program, numbers), used, find_parts(program.meetings, used))
 
 
-# --- One integration of all paths in time, by DOP853 or Radau IIA, with steps shorter than another
-# integration's.
 _RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
 logger = logging.getLogger("eqsolve")
 
@@ -331,10 +328,9 @@ class _Slope:
 # tolerance.
 #
 # The orders of a law's rules grow by about 2^(1/4). For every law with a density the four rules
-# below the best one share
-# the integration with it; the error of the best rule is extrapolated from how the expectations
-# change along them. Nodes so
-# far out that they add nothing to any mean are left out: of two Gaussians' these are most.
+# below the best one share the integration with it; the error of the best rule is extrapolated from
+# how the expectations change along them. Nodes so far out that they add nothing to any mean are
+# left out: of two Gaussians' these are most.
 
 # even ones only: whether a rule has a node in the middle must not change along the sequence
 _ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 16, 20, ..., 1522

@@ -29,10 +29,9 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
 # back it lies.
 #
 # Two neighbouring column panels become one as soon as every row, and the operators' dependence on
-# their outer time, is
-# reproduced from the merged panel's nodes to a tolerance. Rows then have O(log t) columns while
-# kernels stay resolved near the
-# diagonal, where the operators have taken up their fast parts before the merge.
+# their outer time, is reproduced from the merged panel's nodes to a tolerance. Rows then have O(log
+# t) columns while kernels stay resolved near the diagonal, where the operators have taken up their
+# fast parts before the merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 0.1  # of a merge on what follows, as a fraction of its tolerance
 _ONLY_READ = 10.0  # how much more a function may change that is only read
@@ -205,8 +204,6 @@ def _rows(table: Array, part: slice, to_merged: Array) -> Array:
     return np.concatenate([table[: part.start + 1], to_merged @ table[part], table[part.stop :]])
 
 
-# --- One march through time: collocation of one- and two-time equations, row panel by row panel,
-# over coarsening columns.
 @dataclass(frozen=True, eq=False)
 class Guide:
     """An earlier, rougher solution, from which a march takes the first guess on each panel."""

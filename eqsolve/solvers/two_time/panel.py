@@ -103,9 +103,8 @@ def padded(table: Array, width: int) -> Array:
 # --- Integrals over the past and the current panel, for all rows of the panel at once.
 #
 # The columns are those of the past followed by the panel's own nodes. Integrals over past columns
-# are products with the
-# operators in ``History``; the panel's own part uses the collocation matrix A, A[i, l] = ∫^{t_i}
-# ℓ_l, as it is iterated.
+# are products with the operators in ``History``; the panel's own part uses the collocation matrix
+# A, A[i, l] = ∫^{t_i} ℓ_l, as it is iterated.
 class Integrals:
     """The integrals of one panel. Factors are evaluated once per sweep, what the panel does not change once."""
 
@@ -233,8 +232,6 @@ class Integrals:
         return read
 
 
-# --- One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how
-# they are solved.
 Inverses = tuple[Array | None, Array | None]
 
 _LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it

@@ -41,13 +41,10 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
 #
 # Both the panels and the tolerances of the rougher solution are larger, by known factors. If q is
-# the ratio of the panels'
-# lengths, the error of the finer solution is at most about |difference| / (q^k − 1): k = m + 1 for
-# functions of one time
-# (their order between nodes), k = m for kernels (their order across a panel on the diagonal). Half
-# of that is added for
-# safety. What a comparison of panels does not show is added: rounding, the iteration's tolerance,
-# and what merging columns
+# the ratio of the panels' lengths, the error of the finer solution is at most about |difference| /
+# (q^k − 1): k = m + 1 for functions of one time (their order between nodes), k = m for kernels
+# (their order across a panel on the diagonal). Half of that is added for safety. What a comparison
+# of panels does not show is added: rounding, the iteration's tolerance, and what merging columns
 # changed.
 _MOST_OUTPUT_TIMES = 300
 
@@ -93,8 +90,6 @@ def _output_times(march: March) -> Array:
     return columns.edges[kept]
 
 
-# --- Closed systems of one- and two-time functions, solved to a tolerance: adaptive panels, then a
-# refined second solution.
 logger = logging.getLogger("eqsolve")
 
 _FIRST = 0.25  # share of the first march in the work, if one march over twice as many columns follows
