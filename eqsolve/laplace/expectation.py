@@ -7,7 +7,7 @@ comes close to the support of a law costs panels there, not accuracy.
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
@@ -171,34 +171,27 @@ def law_ladders(law: NumericLaw) -> list[Array]:
 def law_extremes(laws: Mapping[str, NumericLaw], function: Callable[[Mapping[str, Array]], list[Array]]) -> dict[str, Array]:
     """Return where functions of independent variables are smallest and largest over the support of their laws.
 
-    One of them may have a density; it is looked at on a grid, and again around the best places, ever closer.
+    One of them may have a density; it is looked at on a grid, and again around the best places,
+    ever closer.
     """
     smooth = [name for name, law in laws.items() if density_parts(law)]
-    atoms = {name: np.array([float(value) for value, _ in law.atoms_of()]) for name, law in laws.items()}
     if len(smooth) != 1:
         return {}
     (name,) = smooth
-    others = [key for key in laws if key != name]
-    fixed = [dict(zip(others, values, strict=True)) for values in itertools.product(*(atoms[key] for key in others))]
+    grids = [part.point(np.linspace(float(part.low), float(part.high), 305), np) for part in density_parts(laws[name])]
+    places = np.unique(np.concatenate([*grids, *law_ladders(laws[name])]))
+    others = {key: [float(value) for value, _ in law.atoms_of()] for key, law in laws.items() if key != name}
     found: dict[str, list[float]] = {key: [] for key in laws}
-    for given in fixed:
-        for point, places in _lines(laws[name]):
+    for values in itertools.product(*others.values()):
+        given = dict(zip(others, values, strict=True))
 
-            def look(y: Array, point: Any = point, given: Mapping[str, float] = given) -> tuple[list[Array], Array]:
-                x = point(y) * np.ones_like(y)
-                return function({name: x, **{key: np.full(len(x), value) for key, value in given.items()}}), x
+        def look(x: Array, given: Mapping[str, float] = given) -> tuple[list[Array], Array]:
+            return function({name: x, **{key: np.full(len(x), value) for key, value in given.items()}}), x
 
-            for value in extreme_places(look, places):
-                for key in laws:
-                    found[key].append(value if key == name else given[key])
+        for value in extreme_places(look, places):
+            for key in laws:
+                found[key].append(value if key == name else given[key])
     return {key: np.array(column) for key, column in found.items()}
-
-
-def _lines(law: NumericLaw) -> Iterator[tuple[Any, Array]]:
-    for part in density_parts(law):
-        yield lambda y, part=part: part.point(y, np), np.linspace(float(part.low), float(part.high), 305)
-    for ladder in law_ladders(law):
-        yield np.asarray, np.sort(ladder)
 
 
 @np.errstate(all="ignore")

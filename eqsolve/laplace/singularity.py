@@ -14,7 +14,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.laplace.algebraic import search_algebraic
 from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.expectation import as_source
-from eqsolve.laplace.explicit import Explicit, search_explicit
+from eqsolve.laplace.explicit import Explicit, PlaneSearch
 from eqsolve.laplace.half_plane import Candidate, Complex, Found, Region, survey
 from eqsolve.laplace.implicit import Prepared, fold_newton, refuse_divergent, refuse_unbounded, track_to
 from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, walk_real_axis
@@ -175,7 +175,7 @@ def _find_implicit(prepared: Prepared, track: RealTrack, region: tuple[float, fl
         return Found(found, False, box, scale)
     if prepared.transform.is_linear:
         box = Region(low - (0.0 if here is None else margin), anchor[1], height)
-        seen = search_explicit(Explicit(_for_survey(prepared, track)), box, known=here)
+        seen = PlaneSearch(Explicit(_for_survey(prepared, track)), box, known=here).run()
         found += [item for item in seen.candidates if complex(item.p).imag != 0 or here is None]
         return Found(found, seen.clean, box, scale)
     more, clean = survey(_for_survey(prepared, track), anchor, box, here, margin)
@@ -187,7 +187,7 @@ def _find_explicit(prepared: Prepared, region: tuple[float, float] | None, start
     function = Explicit(prepared)
     high = function.reach(far_right(prepared, start)[1])
     low, height = (-4 * high, 3 * high) if region is None else (float(region[0]), float(region[1]))
-    found = search_explicit(function, Region(low, max(high, low + height), height), axis_only=not certify)
+    found = PlaneSearch(function, Region(low, max(high, low + height), height), axis_only=not certify).run()
     return replace(found, clean=found.clean and certify, scale=high)
 
 

@@ -125,9 +125,6 @@ class Backend:
 class _Card(Backend):
     """Arrays on a graphics card, by CuPy."""
 
-    def get(self, values: Any) -> Array:
-        return np.asarray(self.arrays.asnumpy(values))
-
     def ahead(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
         """Yield a function's values; the next ones are computed on other cores while the card works on what was yielded."""
         with ThreadPoolExecutor(_AHEAD) as pool:

@@ -279,29 +279,23 @@ def _compile(text: str, kinds: str, lane_count: int) -> int:
     module = ir.Module(name="lanes")
     kind = ir.FunctionType(ir.VoidType(), [_POINTER] * 5 + [_INT, _POINTER])
     made = ir.Function(module, kind, "evaluate")
-    entry, node_head, node_body, node_end = (made.append_basic_block() for _ in range(4))
+    entry, head, body, after = (made.append_basic_block() for _ in range(4))
     builder = ir.IRBuilder(entry)
     unknowns, noises, constants, shared, parameters, nodes, out = made.args
-    head, body, after = (made.append_basic_block() for _ in range(3))
-    builder.branch(node_head)
-    builder.position_at_end(node_head)
-    node = builder.phi(_INT)
-    node.add_incoming(_INT(0), entry)
-    builder.cbranch(builder.icmp_signed("<", node, nodes), node_body, node_end)
-    builder.position_at_end(node_body)
+    size = builder.mul(nodes, _INT(lane_count))
     builder.branch(head)
     builder.position_at_end(head)
-    lane = builder.phi(_INT)
-    lane.add_incoming(_INT(0), node_body)
-    builder.cbranch(builder.icmp_signed("<", lane, _INT(lane_count)), body, after)
+    index = builder.phi(_INT)  # of all nodes and lanes
+    index.add_incoming(_INT(0), entry)
+    builder.cbranch(builder.icmp_signed("<", index, size), body, after)
     builder.position_at_end(body)
+    node, lane = builder.udiv(index, _INT(lane_count)), builder.urem(index, _INT(lane_count))
     writer = _Writer(builder, module)
     counts = dict.fromkeys("ptuzc", 0)
 
     def place(entry: int) -> Any:
         """Return where an entry's vector of this node and these lanes begins."""
-        row = builder.add(builder.mul(_INT(entry), nodes), node)
-        return builder.add(builder.mul(row, _INT(lane_count)), lane)
+        return builder.add(builder.mul(_INT(entry), size), index)
 
     def vector(base: Any, index: Any) -> Any:
         address = builder.bitcast(builder.gep(base, [index]), _VECTOR.as_pointer())
@@ -332,12 +326,9 @@ def _compile(text: str, kinds: str, lane_count: int) -> int:
     for number, item in enumerate(writer.run(function.body)):
         address = builder.bitcast(builder.gep(out, [place(number)]), _VECTOR.as_pointer())
         builder.store(item, address, align=8)
-    lane.add_incoming(builder.add(lane, _INT(LANES)), builder.block)
+    index.add_incoming(builder.add(index, _INT(LANES)), builder.block)
     builder.branch(head)
     builder.position_at_end(after)
-    node.add_incoming(builder.add(node, _INT(1)), after)
-    builder.branch(node_head)
-    builder.position_at_end(node_end)
     builder.ret_void()
     return _finish(str(module))
 

@@ -11,6 +11,7 @@ each column starts from its value there.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -239,18 +240,6 @@ _FAR = 0.03  # change of the first sweep beyond which the slopes at the guess ar
 _FRESH_SLOPES = (1, 14)  # sweeps before which the slopes are taken again
 
 
-class _Views(dict[Slot, Any]):
-    """Values by slot, made on first use."""
-
-    def __init__(self, make: Callable[[Slot], Any]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, slot: Slot) -> Any:
-        value = self[slot] = self._make(slot)
-        return value
-
-
 class RowPanel:
     """The rows of one panel at its nodes ``times`` while they are being solved, behind the solved past ``history``.
 
@@ -267,8 +256,7 @@ class RowPanel:
         self.functions: dict[str, Array] = {}
         self._lay_out()
         self.integrals = Integrals(self)
-        self._views = _Views(self._view)
-        self.read = self._views.__getitem__
+        self.read = functools.cache(self._view)  # values by slot, made on first use
         self._tails: dict[str, list[tuple[Array, Array]]] = {}
         self._inverses: dict[str, Inverses] = {}
         self.rights: dict[str, Array] = {}  # right-hand sides in the panel's own columns
