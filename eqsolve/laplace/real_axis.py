@@ -30,9 +30,7 @@ class RealTrack:
     # where the transform leaves its behaviour at infinity: the size of p at which things happen
     scale: float
     points: tuple[tuple[float, float], ...]  # the points (R, p) passed, from right to left
-    # h_R before and behind a branch point, or a(p) around the pole of a linear h; None where there
-    # is no bracket
-    bracket: tuple[float, float] | None = None
+    bracket: tuple[float, float] | None = None  # h_R before and behind a branch point
     error: float = 0.0  # at an edge, how far its place still moved with the last step
 
 
@@ -141,9 +139,8 @@ def _cross(prepared: Prepared, d: Any, R: float, p: float, scale: float) -> tupl
 def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]:
     """Return the places to the left that the local behaviour points to, by kind of singularity."""
     found = {}
-    if d.fold_slope != 0:
-        kind, share = ("zero", 1.0) if prepared.transform.is_linear else ("branch point", 0.5)
-        found[kind] = p - share * d.h_R / d.fold_slope
+    if d.fold_slope != 0 and not prepared.transform.is_linear:
+        found["branch point"] = p - 0.5 * d.h_R / d.fold_slope
     if d.slope != 0:
         found["pole"] = p + R / d.slope
     return {kind: float(at) for kind, at in found.items() if at < p}
@@ -182,33 +179,21 @@ def _land(
         if abs(abs(R - R_c) / opening - 1) > 0.5:
             return None  # two sheets cross there without a branch point, or it is too far to tell
         return _bracketed(prepared, RealTrack(kind, R_c, p_c, scale, tuple(points)), True)
-    if kind == "zero":
-        return _linear_pole(prepared, p, at, scale, points)
     # the point where 1/R vanishes, once the curve is on its way there
     if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
         return None
     made = pole_limit(prepared, R, p, at)
     if made is None or made[1] > 0.1 * CONTROLS.close * max(1e-2 * scale, abs(made[0])) or made[0] > p:
         return None
-    return RealTrack("pole", np.inf, float(made[0]), scale, tuple(points), None)
-
-
-def _linear_pole(prepared: Prepared, p: float, at: float, scale: float, points: list[tuple[float, float]]) -> RealTrack | None:
-    """Find the zero of a(p) in a(p) R + b(p) = 0 between brackets."""
-    from scipy.optimize import brentq
-
-    def coefficient(x: float) -> float:
-        return float(prepared(0.0, x).h_R)
-
-    left = at - 0.5 * (p - at)
-    if not np.isfinite(coefficient(left)) or np.sign(coefficient(left)) == np.sign(coefficient(p)):
-        return None
-    root = float(brentq(coefficient, left, p, xtol=1e-300, rtol=9e-16))
-    if abs(float(prepared(0.0, root).h)) <= 0.1 * CONTROLS.close * abs(float(prepared(0.0, p).h)):
-        return None
-    if abs(coefficient(root + 1e-9 * (p - root))) > abs(coefficient(p)):  # a pole of a(p), no zero
-        return None
-    return RealTrack("pole", np.inf, root, scale, tuple(points), (coefficient(left), coefficient(p)))
+    place = float(made[0])
+    if prepared.transform.is_linear:
+        if not prepared.same_side((R, p), (R, place)):  # behind the edge of a law
+            return None
+        prepared.resolve(R, place)
+        for _ in range(CONTROLS.few):  # the coefficient of R vanishes, with its expectations resolved there
+            d = prepared(0.0, place)
+            place -= float(d.h_R / d.h_Rp) if d.h_Rp != 0 else 0.0
+    return RealTrack("pole", np.inf, place, scale, tuple(points))
 
 
 def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float, float] | None) -> RealTrack:

@@ -237,8 +237,6 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
         return branch_candidate(prepared, track.R, track.p, float(side), words)
     if track.kind == "pole":
         words = f"1/R vanishes there, followed from p = {track.points[0][1]:.3g} along the real axis"
-        if track.bracket is not None:
-            words = f"the coefficient of R changes sign, from {track.bracket[1]:.2g} to {track.bracket[0]:.2g}"
         return _pole_candidate(prepared, track.points[-1], track.p, 1e-13 * max(abs(track.p), 1e-3 * track.scale), words)
     error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
     error = max(error, track.error)
