@@ -44,6 +44,26 @@ class Level:
     density: int = 0  # which of `DENSITIES` the leading mode is drawn from, where modes are sampled with weights
 
 
+def make_level(accuracy: float, seed: int) -> Level:
+    """Return the points that go with an accuracy of expectations."""
+    digits = -math.log10(accuracy)
+    return Level(accuracy, 1.4, round(4 + 3 * digits), round(40 / accuracy), seed)
+
+
+def refine(level: Level, way: str, over: float | None = None) -> Level:
+    """Return a level with more points in one way: as a probe, or as an effect ``over`` the tolerance asks for."""
+    match way:
+        case "sharp":
+            return replace(level, sharp=level.sharp / (math.sqrt(2) if over is None else 2**0.25))
+        case "modes":
+            wide = 20.0 if level.accuracy > 1e-3 else 10.0
+            factor = wide if over is None else min(max(over / 1.5, 2.0), 16.0)
+            return replace(level, accuracy=level.accuracy / factor, most=round(factor * level.most))
+        case "constants":
+            return replace(level, constants=math.ceil(1.5 * level.constants))
+    return replace(level, most=4 * level.most)
+
+
 @dataclass(frozen=True)
 class Layout:
     """How points are spread: a sparse grid given by its levels, one per mode; a sample; or a cubic design.
@@ -135,6 +155,45 @@ def _modes(covariance: Array, drop: float) -> tuple[Array, Array]:
     kept[-1] = True
     roots, vectors = np.sqrt(np.maximum(values[kept], 1e-300)), vectors[:, kept]
     return sizes * vectors * roots, vectors / roots / sizes
+
+
+@dataclass(eq=False)
+class Factor:
+    """The lower factor of a covariance, grown row by row; a variance that the past fixes up to rounding gets no coordinate."""
+
+    rows: Array
+    known: int = 0
+
+    def row(self, covariance: Array) -> Array:
+        """Return the next row for the covariances with all before and the variance; ``keep`` keeps it."""
+        from scipy.linalg.lapack import dtrtrs
+
+        n = self.known
+        made = np.zeros(n + 1)
+        if n:
+            made[:n] = dtrtrs(self.solvable.T, covariance[:n], lower=0, trans=1)[0]
+        left = float(covariance[n] - made[:n] @ made[:n])
+        # of a variance: what is left of it, given the past, counts as nothing below this
+        made[n] = math.sqrt(left) if left > 1e-10 * abs(float(covariance[n])) else 0.0
+        return made
+
+    def keep(self, row: Array) -> None:
+        self.rows[self.known, : len(row)] = row
+        self.known += 1
+
+    @property
+    def lost(self) -> Array:
+        return np.diagonal(self.rows)[: self.known] == 0
+
+    @property
+    def solvable(self) -> Array:
+        """The factor with infinite pivots where there is no coordinate: these solve to zero."""
+        whole = self.rows[: self.known, : self.known]
+        lost = self.lost
+        if lost.any():
+            whole = whole.copy()
+            whole[lost, lost] = np.inf
+        return whole
 
 
 def align(factor: Array, previous: Array) -> Array:

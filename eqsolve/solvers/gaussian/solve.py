@@ -29,8 +29,8 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import demand_memory
+from eqsolve.numerics.gaussian import make_level
 from eqsolve.numerics.grids import PanelGrid, largest_beside
-from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.rows import RowStore
