@@ -18,8 +18,7 @@ from typing import TypeGuard
 import numpy as np
 
 from eqsolve.numerics.arrays import Array, tensor_rule
-from eqsolve.numerics.constants import make_paths
-from eqsolve.numerics.draws import draw_constants
+from eqsolve.numerics.constants import draw_constants, make_paths
 from eqsolve.numerics.laws import STRATA, Component, NormalLaw, NumericLaw, SplitNormalLaw, hermite
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
