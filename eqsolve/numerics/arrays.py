@@ -11,6 +11,12 @@ EPSILON = float(np.finfo(float).eps)
 ROUNDING = 500 * EPSILON  # relative, of sums of hundreds of terms and of linear solves: 1e-13
 
 
+def filled(value: Any, shape: tuple[int, ...]) -> Array:
+    """Return a number, or an array that can be broadcast, as an array of a shape."""
+    array = np.asarray(value, dtype=float)
+    return array if array.shape == shape else np.broadcast_to(array, shape)
+
+
 def over_neighbours(values: Array, reach: int, combine: Any) -> Array:
     """Return the mean, or another function, over a window around every value."""
     for axis in range(values.ndim):

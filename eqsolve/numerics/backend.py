@@ -174,7 +174,8 @@ def card_problem() -> str:
     try:
         _open()
     except Exception as error:  # whatever a library, a driver or a card says
-        return f"CuPy finds no graphics card it can use ({_first_line(error)}); `nvidia-smi` shows cards and their driver"
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        return f"CuPy finds no graphics card it can use ({said}); `nvidia-smi` shows cards and their driver"
     return ""
 
 
@@ -188,10 +189,6 @@ def _open() -> Backend:
         raise RuntimeError("it computes wrongly")
     name = library.cuda.runtime.getDeviceProperties(library.cuda.Device().id)["name"]
     return _Card("gpu", name.decode() if isinstance(name, bytes) else str(name), library)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def anywhere(function: Callable[..., Any]) -> Callable[..., Any]:

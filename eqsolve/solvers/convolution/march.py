@@ -19,7 +19,7 @@ import numpy as np
 from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Terms
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import ROUNDING, Array, filled
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.solvers.marching import NotFiniteError, newton
 
@@ -183,7 +183,7 @@ class MemoryPanel:
         made = self.past.sample(inside, self.rule.with_start - delay / self.width, self.width, False, side)
         for number, equation in enumerate(self.program.equations):
             if equation.past is not None and before.any():
-                made.known[number, before] = _filled(equation.past(moments[before])[0], int(before.sum()))
+                made.known[number, before] = filled(equation.past(moments[before])[0], (int(before.sum()),))
         if made.rows is not None:
             made.rows[before] = 0.0
         return made
@@ -242,11 +242,11 @@ class MemoryPanel:
             late = item.where == "delay"
             arguments.append(self._delayed[item.delay].values(item.unknown, False, table) if late else table[item.unknown])
         arguments += [value for value, _ in made]
-        values = [_filled(value, self.places) for value in terms.function(*arguments)]
+        values = [filled(value, (self.places,)).copy() for value in terms.function(*arguments)]
         found: list[tuple[int, int, Array]] = []
         if slopes:
             for (row, column), change in zip(terms.partials, terms.slopes(*arguments), strict=True):
-                factor = _filled(change, self.places)[:, None]
+                factor = filled(change, (self.places,))[:, None]
                 if column < len(terms.readings):
                     reading = terms.readings[column]
                     # how the panel's values enter a reading, (nodes, nodes)
@@ -312,11 +312,6 @@ class MemoryPanel:
         past = self.program.equations[number].past
         assert past is not None
         return float(np.ravel(past(np.zeros(1))[0])[0])
-
-
-def _filled(value: Any, count: int) -> Array:
-    array = np.asarray(value, dtype=float)
-    return array if array.shape == (count,) else np.broadcast_to(array, (count,)).copy()
 
 
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import ROUNDING, Array, filled
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
@@ -126,8 +126,7 @@ class Integrals:
         if alias is not None:
             return self.panel.kernels[alias]
         if index not in self._factors:
-            value = np.asarray(self.plan.factors[index](self.panel.read), float)
-            self._factors[index] = self.panel.shaped(value, self.panel.total)
+            self._factors[index] = self.panel.value(self.plan.factors[index], self.panel.total)
         return self._factors[index]
 
     right = left  # the same values, read as a function of (middle, column) instead of (row, middle)
@@ -388,10 +387,9 @@ class RowPanel:
         self._tails.setdefault(name, []).append((joined[self.past :], now))
         return joined
 
-    def shaped(self, value: Array, width: int) -> Array:
-        """Return an array with one row per node and the given number of columns."""
-        shape = (self.count, width)
-        return value if value.shape == shape else np.broadcast_to(value, shape)
+    def value(self, function: Any, width: int, *more: Any) -> Array:
+        """Return a pointwise function with one row per node and the given number of columns."""
+        return filled(function(self.read, *more), (self.count, width))
 
     # --- sweeps
     def solve(self, tolerance: float) -> int:
@@ -456,7 +454,7 @@ class RowPanel:
                 self._update_function(equation, checked)
 
     def _right(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int, checked: bool) -> Array:
-        right = self.shaped(np.asarray(equation.body(self.read, integrals), float), width)
+        right = self.value(equation.body, width, integrals)
         if checked and not np.isfinite(right).all():
             row = int(np.argmin(np.isfinite(right).all(axis=1)))
             raise NotFiniteError(equation, float(self.times[row]))
@@ -499,23 +497,15 @@ class RowPanel:
         self.refresh((head,))
 
     # --- the implicit part
-    def _slope(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int) -> Array:
-        assert equation.slope is not None
-        return self.shaped(np.asarray(equation.slope(self.read, integrals), float), width)
-
-    def _gain(self, entry: CompiledContraction) -> Array:
-        assert entry.gain is not None
-        return self.shaped(np.asarray(entry.gain(self.read), float), 1)
-
     def _invert_function(self, equation: CompiledEquation, integrals: dict[Any, Array]) -> Inverses:
         """Return the inverse of 1 − ∂(right-hand side)/∂(own values), the memory of the panel itself included."""
         feedback = np.zeros((self.count, self.count))
         for entry in equation.contractions:
             if entry.gain is not None and entry.feedback is not None:
-                inner = self.shaped(np.asarray(entry.feedback(self.read), float), self.total)
-                feedback += self._gain(entry) * self.matrix * inner[:, self.past :]
+                inner = self.value(entry.feedback, self.total)
+                feedback += self.value(entry.gain, 1) * self.matrix * inner[:, self.past :]
         if equation.differential:
-            feedback = self.matrix @ (feedback + np.diag(self._slope(equation, integrals, 1)[:, 0]))
+            feedback = self.matrix @ (feedback + np.diag(self.value(equation.slope, 1, integrals)[:, 0]))
         elif not feedback.any():
             return None, None
         return np.linalg.inv(np.eye(self.count) - feedback), None
@@ -526,10 +516,12 @@ class RowPanel:
         linear = [entry for entry in equation.contractions if entry.gain is not None]
         if not (equation.differential or linear):
             return None, None
-        weights = sum((self._gain(e) * self.integrals.left(e.left)[:, past:] for e in linear), np.zeros((count, count)))
+        weights = sum(
+            (self.value(e.gain, 1) * self.integrals.left(e.left)[:, past:] for e in linear), np.zeros((count, count))
+        )
         feedback, own = (self.matrix * weights)[None], self._from_diagonal * weights
         if equation.differential:
-            slope = self._slope(equation, integrals, 1 if equation.slope_by_row else self.total)
+            slope = self.value(equation.slope, 1 if equation.slope_by_row else self.total, integrals)
             before = slope if equation.slope_by_row else slope[:, :past]
             after = np.broadcast_to(slope, (count, count)) if equation.slope_by_row else slope[:, past:]
             feedback = self.matrix @ (feedback + _diagonals(before))
@@ -542,7 +534,7 @@ class RowPanel:
         assert equation.diagonal is not None
         if equation.name in self._constants:
             return self._constants[equation.name]
-        values = self.shaped(np.asarray(equation.diagonal(self.read), float), 1)[:, 0]
+        values = self.value(equation.diagonal, 1)[:, 0]
         if not equation.diagonal.heads:
             self._constants[equation.name] = values
         return values
@@ -551,7 +543,7 @@ class RowPanel:
     def observe(self, equation: CompiledEquation) -> Array:
         """Return an observable on the panel's nodes."""
         integrals = {entry.symbol: self.integrals.row(entry)[:, None] for entry in equation.contractions}
-        return self.shaped(np.asarray(equation.body(self.read, integrals), float), 1)[:, 0].copy()
+        return self.value(equation.body, 1, integrals)[:, 0].copy()
 
     def with_left_end(self, equation: CompiledEquation) -> Array:
         """Return a kernel's rows, the one at the panel's left end first; its own columns are continued to it."""

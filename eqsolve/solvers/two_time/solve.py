@@ -193,7 +193,10 @@ def _march(
         # the work of a march goes with the square of the columns, those ahead too
         share = (march.columns / max(march.columns + march.m * ahead, 1.0)) ** 2
         options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
-        _watch_memory(march, 0 if coarse is None else ahead)
+        if march.panels % _LOOK == 0:  # rows grow with the panels; columns do too, unless they are merged
+            used = 0 if (rows := march.rows()) is None else rows.nbytes
+            more = 1 + (0 if coarse is None else ahead) / march.panels
+            demand_memory(used * more ** (2 if march.merger is None else 1), "the two-time functions")
 
     if coarse is None:
         reason = marching.advance(march, [end], resolution, span / 20, smallest=1e-12 * span, after=after)
@@ -219,16 +222,3 @@ def _finer(compiled: CompiledPlan, coarse: March, options: Options, resolution: 
         yield solution
         ratio = float(np.clip((1.5 * solution.worst.excess) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
         coarse = fine
-
-
-def _watch_memory(march: March, left: float) -> None:
-    """Refuse to go on when the solution, with so many panels still to come, would not fit into memory.
-
-    Rows grow with the panels; columns do too, unless they are merged.
-    """
-    if march.panels % _LOOK:
-        return
-    rows = march.rows()
-    used = 0 if rows is None else rows.nbytes
-    predicted = used * (1 + left / march.panels) ** (2 if march.merger is None else 1)
-    demand_memory(predicted, "the two-time functions")
