@@ -27,7 +27,7 @@ from eqsolve.laplace.real_axis import no_bounded_solution
 from eqsolve.numerics.arrays import Array
 
 _P, _R = symbols("p R")
-_SLANTS = (0.0, 0.1, -0.1, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0)  # of rays, in units of their length
+_SLANTS = (0.0, *(sign * 2.0**k for k in range(-3, 2) for sign in (1, -1)))  # of rays, in units of their length
 
 
 class Lost(ArithmeticError):

@@ -245,7 +245,8 @@ def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
     return nodes, weights / weights.sum()
 
 
-_ALONG = (1, 3, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769)  # along the strongest mode
+# points along the strongest mode: 1, 3, 5, 7, then one more than 2ᵏ and 3·2ᵏ⁻¹
+_ALONG = (1, 3, 5, 7, *(many * 2**k + 1 for k in range(2, 9) for many in (2, 3)))
 
 
 def lay_out(strengths: Sequence[float], level: Level) -> Layout:

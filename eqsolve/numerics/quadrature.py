@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import ParameterError
-from eqsolve.numerics.arrays import EPSILON, Array, tensor_rule
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, tensor_rule
 from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
@@ -32,8 +32,10 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 # doi:10.1137/130932132), others by Gauss–Legendre panels between kinks.
 
 
-_REACHES = (12.5, 18.0, 26.0, 37.0)  # e^{−x²/4} is 1e-17 at the first, and the largest double at the last, squared
-_PLANE = 7.5  # reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations
+# at the first e^{−x²/4} is below rounding; at the last e^{−x²/2} is nearly the smallest double
+_REACHES = tuple(2 * math.sqrt(-math.log(EPSILON / 20)) * 2 ** (k / 2) for k in range(4))
+# reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations: e^{−x²/2} is rounding there
+_PLANE = math.sqrt(-2 * math.log(ROUNDING))
 
 
 @dataclass(frozen=True)

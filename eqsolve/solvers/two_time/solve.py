@@ -94,7 +94,6 @@ logger = logging.getLogger("eqsolve")
 
 _FIRST = 0.25  # share of the first march in the work, if one march over twice as many columns follows
 _LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
-_LOOK = 100  # panels after which the memory needed is estimated again
 _LOOKS = (8, 40)  # panels after which the horizon is looked at
 _TOO_MANY = 400  # panels ahead from which another solver takes over; here they take seconds to minutes
 
@@ -193,7 +192,7 @@ def _march(
         # the work of a march goes with the square of the columns, those ahead too
         share = (march.columns / max(march.columns + march.m * ahead, 1.0)) ** 2
         options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
-        if march.panels % _LOOK == 0:  # rows grow with the panels; columns do too, unless they are merged
+        if march.panels % 100 == 0:  # rows grow with the panels; columns do too, unless they are merged
             used = 0 if (rows := march.rows()) is None else rows.nbytes
             more = 1 + (0 if coarse is None else ahead) / march.panels
             demand_memory(used * more ** (2 if march.merger is None else 1), "the two-time functions")
