@@ -1,4 +1,4 @@
-"""Where the expectations of a transform are taken: points with weights, laws with densities, solved distributions.
+"""Expectations of a transform by adaptive panels of Gauss rules: points with weights, laws with densities.
 
 A source gives a `Rule`, points and weights, that is good for integrands like the one it is shown;
 atoms are exact, and densities are cut into panels until each is resolved. So a singularity that

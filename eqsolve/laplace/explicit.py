@@ -1,4 +1,4 @@
-"""A transform that is given explicitly, R(p) = −b(p)/a(p), on circles: is it analytic inside, and if not, what is there?
+"""Singularities of an explicit transform R(p) = −b(p)/a(p) by its Laurent coefficients on circles.
 
 Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R
 is analytic inside. A pole shows as finitely many of them about its own place, whatever a numerator

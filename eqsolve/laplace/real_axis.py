@@ -1,7 +1,8 @@
-"""Follow a transform along the real axis from p → +∞ to its first singularity.
+"""Numerical continuation of a transform along the real axis, from p → +∞ to its first singularity.
 
-The walk is made with few points of the law first, and confirmed with all; expectations are resolved
-where it ends.
+Predictor and corrector (Allgower & Georg, Numerical Continuation Methods, 1990,
+doi:10.1007/978-3-642-61257-2). The walk is made with few points of the law first, and confirmed
+with all; expectations are resolved where it ends.
 
 The sheet is fixed at the far right, where the transform of an ordinary function stays bounded.
 Steps shrink with the distance to what may come: h_R → 0 (a branch point, or a pole when h is linear

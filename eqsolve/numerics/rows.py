@@ -1,4 +1,4 @@
-"""Two-time functions as rows of panels, each row panel over the columns of its own time; evaluated anywhere."""
+"""Piecewise polynomials of two times: rows of panels, each row panel over the columns of its own time."""
 
 from __future__ import annotations
 
