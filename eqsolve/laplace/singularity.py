@@ -323,19 +323,17 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
     """Repeat Newton's method in mpmath numbers from the double-precision answer."""
     import mpmath
 
-    if best.kind not in ("pole", "branch point") or (
-        best.kind == "branch point" and (prepared.transform.is_linear or not np.isfinite(complex(best.R)))
-    ):
-        where = f"{complex(best.p):.6g}"
-        raise SolverError(f"the {best.kind} at p = {where} is known in double precision only; leave out precision=")
-    if best.kind == "pole" and best.exponent != 0:
-        raise SolverError("a pole of higher order is known in double precision only; leave out precision=")
+    linear = prepared.transform.is_linear
+    fold = best.kind == "branch point" and not linear and np.isfinite(complex(best.R))
+    if not fold and not (best.kind == "pole" and best.exponent == 0 and linear):
+        order = " of higher order" if best.kind == "pole" and best.exponent else ""
+        where = f"{best.kind}{order} at p = {complex(best.p):.6g}"
+        raise SolverError(f"the {where} is known in double precision only; leave out precision=")
     with mpmath.workdps(precision + 15):
         function = prepared.precise(precision)
         p = mpmath.mpc(best.p) if complex(best.p).imag else mpmath.mpf(float(best.p))
         if best.kind == "pole":
-            p = _precise_pole(function, p, prepared.transform.is_linear, precision)
-            return replace(best, p=p, error=float(10.0**-precision))
+            return replace(best, p=_precise_pole(function, p, precision), error=float(10.0**-precision))
         R = mpmath.mpc(best.R) if complex(best.R).imag else mpmath.mpf(float(best.R))
         made = fold_newton(function, R, p, tolerance=float(10.0 ** -(precision + 5)) if precision < 290 else 1e-295)
         if made is None:
@@ -343,11 +341,9 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
         return replace(best, R=+made[0], p=+made[1], error=float(abs(made[1])) * 10.0**-precision)
 
 
-def _precise_pole(function: Any, p: Any, linear: bool, precision: int) -> Any:
+def _precise_pole(function: Any, p: Any, precision: int) -> Any:
     import mpmath
 
-    if not linear:
-        raise SolverError("a pole of a transform that is not linear in R is known in double precision only")
     for _ in range(100):
         try:  # Newton's method for 1/R = −h_R/h(0, p), which a numerator that vanishes too does not mislead
             d = function(mpmath.mpf(0), p)
