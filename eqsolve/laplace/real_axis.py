@@ -191,9 +191,11 @@ def _land(
         if not prepared.same_side((R, p), (R, place)):  # behind the edge of a law
             return None
         prepared.resolve(R, place)
-        for _ in range(CONTROLS.few):  # the coefficient of R vanishes, with its expectations resolved there
+        for _ in range(CONTROLS.few):  # where the coefficient of R vanishes, its expectations are resolved there now
             d = prepared(0.0, place)
-            place -= float(d.h_R / d.h_Rp) if d.h_Rp != 0 else 0.0
+            if not _ratio(d.h_R, d.h_Rp) <= CONTROLS.near * (p - place):  # something else diverges
+                break
+            place -= float(d.h_R / d.h_Rp)
     return RealTrack("pole", np.inf, place, scale, tuple(points))
 
 
