@@ -16,7 +16,8 @@ from typing import Any
 
 from llvmlite import binding, ir
 
-LANES = 8
+from eqsolve.numerics.compiled import LANES
+
 _DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
 _VECTOR, _WHOLE = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_INT, LANES)
 _BITS = ir.VectorType(ir.IntType(1), LANES)
