@@ -640,9 +640,7 @@ class Lines:
         table = self.signs(rows, at, np.tile(grid, len(lines)))[:, place].reshape(len(lines), steps)
         found = np.full((len(lines), most), _REACH)
         row, cell = np.nonzero(table[:, 1:] * table[:, :-1] < 0)
-        rank = np.zeros(len(row), dtype=int)
-        for index in range(1, len(row)):
-            rank[index] = rank[index - 1] + 1 if row[index] == row[index - 1] else 0
+        rank = np.arange(len(row)) - np.searchsorted(row, row)  # among those of its row
         keep = rank < most
         row, cell, rank = row[keep], cell[keep], rank[keep]
         low, high, sign = grid[cell], grid[cell + 1], table[row, cell]

@@ -266,7 +266,7 @@ def _put(means: Means, parts: list[dict[str, tuple[Array, Array | None]]], rows:
 # Between the nodes of the panels they are polynomials: of two times, on either side of the kink by
 # itself.
 _SHARE = 0.3  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
-_SQUARE = 3.4  # changes that fall by less as steps halve do not go with their squares: 2**1.5 is 2.8
+_SQUARE = math.sqrt(2**2 * 2**1.5)  # changes that fall by less as steps halve go with the power 3/2, not with the squares
 _LEAST = math.sqrt(2)  # ratio of changes with which a limit is still taken
 
 
