@@ -69,14 +69,6 @@ def without(product: Expr, node: Expr) -> Expr:
     return Mul(*(factor for factor in Mul.make_args(product) if factor is not node))
 
 
-def _other(second: Expr, k: Expr, kind: Any) -> Expr | None:
-    """Return f where second = −k f, a function of some kind."""
-    for node in Mul.make_args(second):
-        if isinstance(node, kind) and without(second, node) == -k:
-            return node
-    return None
-
-
 Rule = tuple[Expr, Expr]
 
 
@@ -95,49 +87,38 @@ _PLUS_NUMBER: dict[Any, dict[int, Callable[[Expr], Expr]]] = {
 }
 
 
-def _exponentials(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    other = _other(second, k, exp)
-    if other is None:
+def _alike(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
+    """Return f(x) − f(y) if second is −k f(y)."""
+    nodes = (node for node in Mul.make_args(second) if isinstance(node, type(base)) and without(second, node) == -k)
+    other = next(nodes, None)
+    if other is None or not (writer.real or isinstance(base, exp)):
         return None
-    x, y = (writer.write(node.args[0]) for node in (base, other))
-    gap = _opened(x - y) if (x - y).count_ops() < _MULTIPLY_OUT else x - y
-    sign = to.choose(gap, S.NegativeOne, S.One)
-    return sign * to.expm1(to.choose(gap, -gap, gap)), to.choose(gap, x, y)
-
-
-def _error_functions(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    other = _other(second, k, sp.erf)
-    if other is None or not writer.real:
-        return None
-    return to.erf_difference(*(writer.write(node.args[0]) for node in (base, other))), S.Zero
+    a, b = base.args[0], other.args[0]
+    x, y = writer.write(a), writer.write(b)
+    if isinstance(base, exp):
+        gap = _opened(x - y) if (x - y).count_ops() < _MULTIPLY_OUT else x - y
+        return to.choose(gap, S.NegativeOne, S.One) * to.expm1(to.choose(gap, -gap, gap)), to.choose(gap, x, y)
+    if isinstance(base, sp.erf):
+        return to.erf_difference(x, y), S.Zero
+    difference = _difference(a, b)
+    return None if difference is None else (to.log_ratio(x, y, writer.write(difference)), S.Zero)
 
 
 def _cosh(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
+    """Return cosh x ± sinh x."""
     x = base.args[0]
-    sides = [side for side in (1, -1) if second == side * k * sp.sinh(x)]
-    return (S.One, writer.write(x) * sides[0]) if sides else None
+    side = next((side for side in (1, -1) if second == side * k * sp.sinh(x)), None)
+    return None if side is None else (S.One, writer.write(x) * side)
 
 
 def _cosh_squared(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
     return (S.One, S.Zero) if second == -k * sp.sinh(base.args[0]) ** 2 else None
 
 
-def _logarithms(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    other = _other(second, k, log)
-    if other is None or not writer.real:
-        return None
-    a, b = base.args[0], other.args[0]
-    gap = _difference(a, b)
-    return None if gap is None else (to.log_ratio(*map(writer.write, (a, b, gap))), S.Zero)
-
-
-_RULES: dict[Any, Any] = {
-    (exp, S.One): _exponentials,
-    (sp.erf, S.One): _error_functions,
-    (sp.cosh, S.One): _cosh,
+_RULES = {
+    (exp, S.One): _alike, (sp.erf, S.One): _alike, (log, S.One): _alike, (sp.cosh, S.One): _cosh,
     (sp.cosh, 2 * S.One): _cosh_squared,
-    (log, S.One): _logarithms,
-}
+}  # fmt: skip
 
 
 def _powers(writer: Writer, base: Expr, power: Expr, k: Expr, second: Expr) -> Rule | None:
@@ -179,21 +160,22 @@ def _opened(expr: Expr) -> Expr:
 
 
 def _with_roots(writer: Writer, terms: list[Expr], plain: set[Expr]) -> Expr:
-    """Return the sum of terms, of which the ``plain`` ones are still to be written, with √a − b by its conjugate."""
+    """Return the sum of terms, of which the ``plain`` ones are still to be written, with √a + r by its conjugate.
+
+    r is all other terms or one of them, if the difference of the squares is simpler than both.
+    """
     waiting = [term for term in terms if term in plain]
     made = [term for term in terms if term not in plain]
-    place = 0
-    while place < len(waiting):
-        root = waiting[place]
-        others = waiting[:place] + waiting[place + 1 :]
-        found = _conjugate(writer, root, others) if _is_root(root) else None
-        if found is None:
-            place += 1
-            continue
-        written, used = found
-        made.append(written)
-        waiting = [term for term in others if term not in used]
-        place = 0
+    for root in [term for term in waiting if _is_root(term)]:
+        others = [term for term in waiting if term is not root]
+        for used in [others] if len(others) == 1 else [others, *([term] for term in others)]:
+            rest = Add(*used)
+            if root not in waiting or rest == 0 or rest.count_ops() > _MULTIPLY_OUT:
+                continue
+            if (gap := _difference(root**2, rest**2)) is not None:
+                made.append(to.conjugate_sum(writer.write(root), Add(*map(writer.write, used)), writer.write(gap)))
+                waiting = [term for term in others if term not in used]
+                break
     return Add(*made, *(writer.write(term) for term in waiting))
 
 
@@ -201,27 +183,15 @@ def _is_root(term: Expr) -> bool:
     return any(isinstance(node, Pow) and node.exp == S.Half and node.base.is_Add for node in Mul.make_args(term))
 
 
-def _conjugate(writer: Writer, root: Expr, others: list[Expr]) -> tuple[Expr, list[Expr]] | None:
-    """Return root + r, where r is all other terms or one of them, if root² − r² is simpler than both squares."""
-    choices = [others] if len(others) == 1 else [others, *([term] for term in others)]
-    for used in choices:
-        rest = Add(*used)
-        if rest == 0 or rest.count_ops() > _MULTIPLY_OUT:
-            continue
-        gap = _difference(root**2, rest**2)
-        if gap is not None:
-            return to.conjugate_sum(writer.write(root), Add(*map(writer.write, used)), writer.write(gap)), used
-    return None
-
-
-# --- Write expressions so that they neither overflow, nor underflow, nor cancel on the way to a
-# number of ordinary size.
 _SLOPE_ONE = (sp.sin, sp.sinh, sp.tan, sp.tanh, sp.asin, sp.atan, sp.asinh, sp.atanh, sp.LambertW, sp.polylog)  # f(x) ~ x at 0
 _GROWING = (
-    exp, sp.erfc, sp.erfi, sp.cosh, sp.sinh, sp.sech, sp.csch, sp.besseli, sp.besselk, sp.gamma, sp.factorial,
-    to.expm1, to.expit, to.sech2, to.plain_erfc,
+    exp, sp.erfc, sp.erfi, sp.cosh, sp.sinh, sp.besseli, sp.besselk, sp.gamma, to.expm1, to.expit, to.sech2, to.plain_erfc,
 )  # fmt: skip
-_WATCHED = (*_GROWING, *_SLOPE_ONE, log, sp.coth, sp.erf, sp.cos, sp.acosh)
+_BY_OTHERS = {
+    sp.coth: lambda x: 1 / sp.tanh(x), sp.sech: lambda x: 1 / sp.cosh(x), sp.csch: lambda x: 1 / sp.sinh(x),
+    sp.factorial: lambda x: sp.gamma(x + 1),
+}  # fmt: skip
+_WATCHED = (*_GROWING, *_SLOPE_ONE, *_BY_OTHERS, log, sp.erf, sp.cos, sp.acosh)
 _LOGARITHMS = {sp.cosh: to.log_cosh, sp.erfc: to.log_erfc, to.plain_erfc: to.log_erfc, to.sech2: to.log_cosh}
 _CASES = 3  # sides of conditions told apart in one exponent
 _LARGE = 20  # arguments of the gamma function whose logarithm is used
@@ -234,6 +204,8 @@ def safe(expr: Expr, *, real: bool = True) -> Expr:
     """
     if not expr.has(*_WATCHED) and not any(not node.exp.is_Integer or node.exp.is_negative for node in expr.atoms(Pow)):
         return expr
+    for function, written in _BY_OTHERS.items():
+        expr = expr.replace(function, written)
     return Writer(real).write(expr)
 
 
@@ -254,12 +226,6 @@ class Writer:
 
     def _write(self, expr: Any) -> Any:
         match expr:
-            case sp.coth():
-                return 1 / self.write(sp.tanh(expr.args[0]))
-            case sp.sech() | sp.csch():
-                return self.write(1 / (sp.cosh if isinstance(expr, sp.sech) else sp.sinh)(expr.args[0]))
-            case sp.factorial():
-                return self.write(sp.gamma(expr.args[0] + 1))
             case Mul() | Pow():
                 return self._product(expr)
             case Add():
@@ -333,7 +299,7 @@ class Writer:
         match expr:
             case exp():
                 return S.One, x
-            case to.expm1() if _below_zero(x) is None:
+            case to.expm1() if not (isinstance(x, to.choose) and x.args[1] == -x.args[2] == -x.args[0]):  # −|y| stays small
                 return to.choose(x, S.NegativeOne, S.One) * to.expm1(-size), to.choose(x, x, S.Zero)
             case to.expit():
                 return to.expit(size), to.choose(x, S.Zero, x)
@@ -345,8 +311,6 @@ class Writer:
                 return (1 + exp(-2 * size)) / 2, size
             case sp.sinh():
                 return -to.choose(x, S.One, S.NegativeOne) * to.expm1(-2 * size) / 2, size
-            case sp.sech() | sp.csch():
-                return self.pair(1 / (sp.cosh if isinstance(expr, sp.sech) else sp.sinh)(expr.args[0]))
             case _ if not self.real:
                 return None
             case sp.erfi():
@@ -357,8 +321,6 @@ class Writer:
                 return to.scaled_besselk(self.write(expr.args[0]), x), -x
             case sp.gamma():
                 return to.choose(x - _LARGE, S.One, sp.gamma(x)), to.choose(x - _LARGE, to.log_gamma(x), S.Zero)
-            case sp.factorial():
-                return self._grown(sp.gamma(x + 1))
         return None
 
     def _grown_sum(self, expr: Add) -> tuple[Expr, Expr]:
@@ -483,11 +445,6 @@ def _cases(expr: Basic) -> list[Any]:
     return [node for arg in expr.args for node in _cases(arg)] if isinstance(expr, Add | Mul) else []
 
 
-def _below_zero(x: Expr) -> Expr | None:
-    """Return x if it is written −|y|, or else nothing."""
-    return x if isinstance(x, to.choose) and x.args[1] == -x.args[2] and x.args[1] == -x.args[0] else None
-
-
 def _shortened(expr: Expr) -> Expr:
     # operations in an exponent beyond which no shorter form is looked for
     if not expr.is_Add or expr.count_ops() > 200:
@@ -498,9 +455,7 @@ def _shortened(expr: Expr) -> Expr:
 
 def _falls(factor: Expr) -> bool:
     """Whether a factor is one over something that overflows harmlessly, which is not to be heard of."""
-    if not isinstance(factor, Pow) or isinstance(factor, exp) or not factor.exp.is_negative:
-        return isinstance(factor, sp.sech | sp.csch)
-    return isinstance(factor.base, sp.cosh | sp.sinh)
+    return isinstance(factor, Pow) and factor.exp.is_negative and isinstance(factor.base, sp.cosh | sp.sinh)
 
 
 def _with_exponential(expr: Expr, sign: int) -> tuple[Expr, Expr] | None:
