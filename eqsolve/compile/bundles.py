@@ -61,8 +61,6 @@ class InverseFunction:
         return np.array(found, dtype=object)
 
 
-# --- Expressions with expectations made into functions: random parts that do not move are computed
-# once per law.
 class Bundle:
     """Several expressions in (R, p) with expectations, evaluated together with common parts shared."""
 

@@ -67,11 +67,6 @@ class Plan:
     def name(self) -> str:
         return self.model.name
 
-    @property
-    def reduction(self) -> Reduction | None:
-        """How the constraints became equations; None of a model without time."""
-        return _reduce(self.declared) if isinstance(self.declared, System) else None
-
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_derivations": {}}  # what is compiled needs them no more
 

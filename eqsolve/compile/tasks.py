@@ -106,7 +106,7 @@ class _Known:
         """Parameters of the laws of a flow's noises, with their defaults."""
         assert isinstance(self.model, Flow)
         found = {item for law in self.model.laws.values() for item in law.free_symbols if isinstance(item, Parameter)}
-        return {item.name: self.model.defaults.get(item, item.default) for item in found}
+        return {item.name: self.model.given(item) for item in found}
 
     def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""

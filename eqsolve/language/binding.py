@@ -116,7 +116,7 @@ def refuse_unknown(model: Model, settings: Iterable[str], known: Iterable[str]) 
 
 def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
     if given is None:
-        given = model.defaults.get(item, item.default)
+        given = model.given(item)
         if given is None:
             raise ParameterError(
                 f"parameter `{item.name}` of model `{model.name}` has no value and no default; "
@@ -225,7 +225,7 @@ def _check_conditions(model: Model, values: Mapping[Parameter, Expr]) -> None:
 
 
 def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr]) -> Law | None:
-    law = given if given is not None else getattr(model, "laws", {}).get(item, model.defaults.get(item, item.law))
+    law = given if given is not None else model.given(item)
     if law is None:
         return None
     if not isinstance(law, Law):

@@ -278,7 +278,6 @@ def _read_sample(path: Path) -> Array:
         raise ParameterError(f"{here()}law Empirical: {problem}") from None
 
 
-# --- The laws a user can name: points, densities, mixtures.
 class Point(Law, value=REQUIRED):
     """All mass at one value."""
 

@@ -236,11 +236,15 @@ class Model(Mapping[str, Equation]):
         """The parameters in order of their names."""
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Parameter))
 
+    def given(self, item: Parameter | Random) -> Any:
+        """Return the default of a parameter, or the law of a random constant; None where the model has none."""
+        own = item.law if isinstance(item, Random) else item.default
+        return getattr(self, "laws", {}).get(item, self.defaults.get(item, own))
+
     @property
     def infinite(self) -> dict[Parameter, Expr]:
         """The parameters that are infinite by default, which takes something out of the equations."""
-        known = ((item, self.defaults.get(item, item.default)) for item in self.parameters)
-        return {item: value for item, value in known if value in (S.Infinity, S.NegativeInfinity)}
+        return {item: value for item in self.parameters if (value := self.given(item)) in (S.Infinity, S.NegativeInfinity)}
 
     @property
     def randoms(self) -> tuple[Random, ...]:

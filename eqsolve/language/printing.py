@@ -83,7 +83,6 @@ def _running_time(model: Model) -> str | None:
     return None
 
 
-# --- Equations as text and as LaTeX, with the terms in the order in which they were written.
 class _Written:
     """Prints sums and products in a remembered order; shared by the two printers below."""
 

@@ -95,7 +95,7 @@ def _laws(model: Model) -> Iterator[str]:
     elsewhere = isinstance(model, Singularity) and bool(model.law_of)
     allowed = (Parameter, Unknown) if isinstance(model, FixedPoint) else (Parameter,)
     for item in model.randoms:
-        law = getattr(model, "laws", {}).get(item) or model.defaults.get(item, item.law)
+        law = model.given(item)
         if law is None and not elsewhere:
             yield (
                 f"random variable `{item}` of {model.label} has no law; "
@@ -136,7 +136,7 @@ def _names(model: Model) -> Iterator[str]:
 def _defaults(model: Model) -> Iterator[str]:
     """Every default lies in its parameter's domain."""
     for item in model.parameters:
-        value = model.defaults.get(item, item.default)
+        value = model.given(item)
         if value is None:
             continue
         place = model.place("defaults", item.name)

@@ -197,7 +197,7 @@ class _SystemCheck(ExpressionCheck):
         self.add(rough)
         self._laws()
         for name, expr in system.observables.items():
-            scope, times = self.observable(name), _times(expr)
+            scope, times = self.observable(name), free_times(expr)
             if len(times) > 1:
                 self.report(scope, f"depends on the times {quoted(times)}; expected at most one, such as `C(t, t)`")
             self.visit(expr, replace(scope, times=times))
@@ -236,7 +236,7 @@ class _SystemCheck(ExpressionCheck):
         """Refuse expectations of two times that do not come apart, as `solve` would."""
         for equation in self.system.equations:
             for node in sorted(equation.rhs.atoms(E), key=str):
-                times = _times(node.argument)
+                times = free_times(node.argument)
                 if len(times) != 2 or node.argument.has(Resp, Int):
                     continue
                 one, other = ({item} for item in times)
@@ -305,7 +305,7 @@ class _SystemCheck(ExpressionCheck):
         for key, law in self.system.laws.items():
             scope = Scope(self.system.law_label(key))
             if isinstance(law, White):
-                self.visit(law.strength, replace(scope, times=_times(law.strength)))
+                self.visit(law.strength, replace(scope, times=free_times(law.strength)))
             for item in sorted(law.free_symbols | law.atoms(Value), key=str) if isinstance(law, IN_STEPS) else ():
                 if not isinstance(item, Parameter):
                     self.report(scope, f"uses `{item}`; expected parameters only")
@@ -322,7 +322,7 @@ class _SystemCheck(ExpressionCheck):
             self.report(scope, f"gives {several} {got} as covariance; expected {want}")
             return
         kernels = entries(covariance)
-        times = tuple(sorted(set().union(*(free_times(entry) for entry in kernels)), key=str))
+        times = free_times(*kernels)
         if len(times) == 1 or len(times) > 2:
             self.report(scope, f"has a covariance in the times {quoted(times)}; expected two, such as `C(t, t')`")
         inner = replace(scope, times=times)
@@ -336,9 +336,9 @@ class _SystemCheck(ExpressionCheck):
         if len(parts) != size and parts != [0]:
             self.report(scope, f"gives {several} {len(parts)} means; expected one each")
         for part in parts:
-            if len(_times(part)) > 1:
+            if len(free_times(part)) > 1:
                 self.report(scope, f"has a mean `{part}` in more than one time; expected a function of one time")
-            self.visit(part, replace(scope, times=_times(part)))
+            self.visit(part, replace(scope, times=free_times(part)))
 
     def _covariance_symmetry(self, kernels: list[Expr], size: int, scope: Scope) -> None:
         first, second = scope.times
@@ -355,7 +355,7 @@ class _SystemCheck(ExpressionCheck):
     def _positive(self, kernels: list[Expr], names: tuple[str, ...], scope: Scope) -> None:
         """Refuse what is no covariance on any length of time, at the default parameters; `solve` tests the time it solves."""
         system, times, size = self.system, scope.times, len(names)
-        defaults = {item: system.defaults.get(item, item.default) for entry in kernels for item in entry.atoms(Parameter)}
+        defaults = {item: system.given(item) for entry in kernels for item in entry.atoms(Parameter)}
         known = [entry.xreplace(defaults) for entry in kernels if None not in defaults.values()]
         unknown = any(entry.free_symbols - set(times) or entry.has(Value) for entry in known)
         if not known or not system.start.is_number or unknown:
@@ -406,7 +406,7 @@ class _SystemCheck(ExpressionCheck):
                     )
                 scope = replace(scope, times=(first,) if isinstance(first, Time) else ())
             elif head in self.delayed and isinstance(value, Expr):
-                scope = replace(scope, times=_times(value), any_time=True)
+                scope = replace(scope, times=free_times(value), any_time=True)
                 if len(scope.times) > 1:
                     several = quoted(scope.times)
                     self.report(
@@ -440,7 +440,7 @@ class _SystemCheck(ExpressionCheck):
     # --- constraints
     def _constraints(self) -> None:
         for head, constraint in self.system.constraints.items():
-            scope = Scope(constraint_label(head, constraint), _times(constraint.lhs - constraint.rhs))
+            scope = Scope(constraint_label(head, constraint), free_times(constraint.lhs - constraint.rhs))
             if head in [equation.head for equation in self.system.equations]:
                 self.report(scope, f"stands beside the {self.system[head].label}; keep one of them")
             for side in (constraint.lhs, constraint.rhs):
@@ -458,11 +458,6 @@ class _SystemCheck(ExpressionCheck):
         for label, residual in reduction.invariants:
             if residual.is_number and abs(float(residual)) > 1e-9:
                 yield f"{label} does not hold at the start: it is off by {float(residual):.6g}; change init= or the constraint"
-
-
-def _times(expr: Expr) -> tuple[Time, ...]:
-    """Return the times that an expression depends on, in order."""
-    return tuple(sorted(free_times(expr), key=str))
 
 
 def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:

@@ -37,8 +37,7 @@ from eqsolve.verbs import later
 # expectations are split.
 def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return titles and lines: what is eliminated, what is solved for, where expectations are split; at the defaults."""
-    given = {item: model.defaults.get(item, item.default) for item in model.parameters}
-    values: dict[Parameter, Expr] = {item: S(value) for item, value in given.items() if value is not None}
+    values: dict[Parameter, Expr] = {item: S(value) for item in model.parameters if (value := model.given(item)) is not None}
     declared = frozenset(item.name for item in model.randoms if isinstance(item.law, Normal))
     try:
         reduced = reduce_fixed_point(model, values, declared)
@@ -550,7 +549,7 @@ def describe_settings(model: Model) -> tuple[Setting, ...]:
 def _settings(model: Model, laws: Mapping[str, str]) -> tuple[Setting, ...]:
     made, said = [], meanings(model.file)
     for item in model.parameters:
-        default = model.defaults.get(item, item.default)
+        default = model.given(item)
         text = None if default is None else f"{float(default):g}"
         made.append(Setting(item.name, describe_domain(item), text, said.get(item, "")))
     for random in model.randoms:

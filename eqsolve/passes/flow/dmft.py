@@ -154,7 +154,7 @@ def mean_of(expr: Expr, model: Model) -> Expr:
     for powers, coefficient in Poly(expr, *variables).terms():
         factor: Any = coefficient
         for item, power in zip(variables, powers, strict=True):
-            law = model.defaults.get(item, item.law)
+            law = model.given(item)
             moments = (S.One, *((law.moments() if isinstance(law, Law) else None) or ()))
             if power >= len(moments):
                 return E(expr)

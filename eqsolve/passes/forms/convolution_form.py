@@ -111,7 +111,7 @@ class ConvolutionForm:
     def rewrite(self, expr: Expr, now: Time | None, label: str) -> Expr:
         """Return a right-hand side in ``NOW``, dummies for values and for integrals; without ``now`` its one time is."""
         if now is None:
-            times = sorted(free_times(expr), key=str)
+            times = free_times(expr)
             if len(times) > 1:
                 raise ModelError(f"{label} depends on the times {quoted(times)}; expected one")
             now = times[0] if times else Time("t")

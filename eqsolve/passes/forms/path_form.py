@@ -295,7 +295,7 @@ def derive_path_form(system: System) -> PathForm:
     covariances = []
     for key, law in system.laws.items():
         if isinstance(law, GP):
-            moments = sorted(free_times(law.covariance), key=lambda item: (item not in running, str(item)))
+            moments = sorted(free_times(law.covariance), key=lambda item: item not in running)
             places = dict(zip(moments, (ROW, COLUMN), strict=False))
             label = f"law of `{members(key)[0]}`"
             kernel, centre = law.covariance.xreplace(places), at_row(law.mean)

@@ -119,7 +119,7 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
 
 
 def _value(model: Cases, item: Parameter, settings: Mapping[str, Any]) -> Any:
-    given = settings.get(item.name, model.defaults.get(item, item.default))
+    given = settings.get(item.name, model.given(item))
     refuse_several(model, item.name, given)
     return None if given is None else read_value(given, what=f"parameter `{item.name}`")
 
@@ -128,8 +128,6 @@ def _said(condition: Any) -> str:
     return "otherwise" if condition == True else str(condition).replace("&", "and").replace("|", "or")  # noqa: E712
 
 
-# --- Which values of parameters change a model's structure: those are put in before it is compiled,
-# the others stay arguments.
 def choosing_parameters(model: Model) -> frozenset[Parameter]:
     """Return the parameters whose every value may make another system.
 

@@ -121,9 +121,8 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
         residual = constraint.lhs - constraint.rhs
         times = free_times(residual)
         if len(times) != 1:
-            shown = quoted(sorted(times, key=str)) or "none"
-            raise ModelError(f"{label} depends on the times {shown}; expected one, as in Eq(C(t, t), 1)")
-        own = next(iter(times))
+            raise ModelError(f"{label} depends on the times {quoted(times) or 'none'}; expected one, as in Eq(C(t, t), 1)")
+        (own,) = times
         running = running or own
         residual = residual.xreplace({own: running})
         for _ in range(_MOST_DERIVATIVES + 1):

@@ -361,7 +361,7 @@ class _Limit:
 
     def _pair(self, node: E, noise: Process) -> Expr:
         """Return E[f_z g_z'] of E[f(t) g(t')]: the square of the slope where both are the same."""
-        clocks = sorted(free_times(node.argument), key=str)
+        clocks = free_times(node.argument)
         if len(clocks) != 2:
             return S.Zero
         early, late = ({head: Dummy(head.name, real=True) for head in self.marks} for _ in range(2))

@@ -118,8 +118,6 @@ def _pull_out(expr: Expr, large: Dummy, to: Expr) -> Expr:
     return large ** (power * made.exp) * rest**made.exp
 
 
-# --- Other units for a system: rescaled or shifted time, rescaled unknowns, and the leading order
-# in a parameter.
 logger = logging.getLogger("eqsolve")
 
 

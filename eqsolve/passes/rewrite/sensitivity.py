@@ -107,17 +107,11 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
 # the expectation, and the values x stay where they are. Where the support moves with p, the
 # constant is written as a
 # function of one whose law does not.
-def law_of(model: Model, item: Random) -> Basic | None:
-    """Return the law of a random constant of a model."""
-    given = getattr(model, "laws", {}).get(item)
-    return given if given is not None else item.law
-
-
 def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every constant whose values move with a parameter written in one whose values do not."""
     mapping: dict[Basic, Basic] = {}
     for item in system.randoms:
-        law = law_of(system, item)
+        law = system.given(item)
         if law is None or not law.free_symbols & set(parameters):
             continue
         if isinstance(law, Point):
@@ -135,7 +129,7 @@ def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
 
 def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
     """Return ∂log ρ/∂p of the law of a random constant, zero where it does not depend on the parameter."""
-    law = law_of(system, item)
+    law = system.given(item)
     if law is None or parameter not in law.free_symbols:
         return S.Zero
     found = law.score(item, parameter) if isinstance(law, Law) else None
@@ -148,8 +142,6 @@ def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
     return found
 
 
-# --- A system beside its own derivatives along parameters: the linearised equations of every
-# unknown, exactly.
 @dataclass(frozen=True)
 class NamedDerivative:
     """What a name in the enlarged system is: the derivative of something along a parameter.

@@ -47,8 +47,6 @@ def put_in_steps(system: System) -> System:
     return system._with(laws=Table(laws), step=length)
 
 
-# --- Processes at the start of time, ``x(0)`` under an expectation, replaced by what they start
-# from.
 def start_of(system: System, head: Process) -> Expr | None:
     """Return what a process starts from; None where that is a noise's own value, or not known."""
     if head in system.init:

@@ -101,8 +101,6 @@ def _fold(expr: Expr, symbol: Dummy, exponent: Expr) -> Expr:
     return expr if powers else total
 
 
-# --- Declared changes of variable: the new variable's equation, derived and proved before anything
-# uses it.
 @dataclass(frozen=True)
 class Substitution:
     """One exact change of variable."""
