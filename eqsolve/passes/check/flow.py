@@ -12,8 +12,8 @@ from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Process, Random, State, Time, Value
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
-from eqsolve.passes.flow.substitution import change_states, new_states
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
+from eqsolve.passes.rewrite.substitution import change_states, new_states
 
 _REASONS = {
     ("weight", Field): "a field is made of the weights, f = X w(θ), so a weight depends on the state only",

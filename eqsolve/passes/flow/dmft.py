@@ -43,10 +43,10 @@ from eqsolve.language.symbols import (
     fresh_name,
 )
 from eqsolve.language.system import System
-from eqsolve.passes.flow.substitution import new_states
 from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+from eqsolve.passes.rewrite.substitution import new_states
 
 
 # --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its
