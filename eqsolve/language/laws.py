@@ -46,6 +46,11 @@ def exact_value(value: Any) -> Any:
         raise ParameterError(f"{here()}expected a number or an expression, got {value!r}") from None
 
 
+def exact_start(value: Any) -> Any:
+    """Return a law, or nothing, as it is, and a value exactly."""
+    return value if value is None or isinstance(value, Law) else exact_value(value)
+
+
 REQUIRED = Parameter.empty
 
 
