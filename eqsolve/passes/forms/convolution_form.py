@@ -73,7 +73,7 @@ class Reading:
     unknown: int
     rate: bool
     where: str
-    delay: int = -1
+    delay: int = 0
 
 
 class ConvolutionForm:

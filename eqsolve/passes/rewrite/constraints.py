@@ -25,7 +25,7 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import has_shifts
 from eqsolve.passes.forms.expressions import chain, free_times, outermost
 
-_MOST_DERIVATIVES = 3
+_MOST_DERIVATIVES = 3  # of mechanical constraints the second contains the multiplier
 _SPARE_TIMES = ("s", "u", "v", "r", "q", "a", "b", "c")
 
 
