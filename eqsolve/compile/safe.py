@@ -21,26 +21,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy import (
-    Abs,
-    Add,
-    Basic,
-    Derivative,
-    DiracDelta,
-    Expr,
-    Function,
-    Mul,
-    Piecewise,
-    Pow,
-    S,
-    Subs,
-    conjugate,
-    exp,
-    expand,
-    im,
-    log,
-    re,
-)
+from sympy import Abs, Add, Basic, Expr, Function, Mul, Piecewise, Pow, S, exp, log
 from sympy.utilities.lambdify import implemented_function
 
 from eqsolve.errors import ModelError
@@ -546,7 +527,7 @@ def _shortened(expr: Expr) -> Expr:
     # operations in an exponent beyond which no shorter form is looked for
     if not expr.is_Add or expr.count_ops() > 200:
         return expr
-    opened = expand(expr)
+    opened = sp.expand(expr)
     return opened if opened.count_ops() < expr.count_ops() else expr
 
 
@@ -744,7 +725,7 @@ def with_evaluators(
     They take arrays of real numbers; ``precise`` ones take mpmath's numbers. ``names`` says what symbols stand for, in a
     message.
     """
-    for node in sorted({node for expr in expressions for node in expr.atoms(DiracDelta)}, key=str):
+    for node in sorted({node for expr in expressions for node in expr.atoms(sp.DiracDelta)}, key=str):
         zero = node.args[0].xreplace(dict(names or {}))
         if zero.atoms(Time) and not zero.atoms(Value):
             raise ModelError(f"white noise, `DiracDelta({zero})`, cannot be computed on a grid of times; give it a width")
@@ -758,12 +739,12 @@ def with_evaluators(
 def _exchange(expr: Any, precise: bool, names: Mapping[Basic, Basic]) -> Any:
     if not isinstance(expr, Basic) or not expr.args:
         return expr
-    if isinstance(expr, Derivative | Subs):
+    if isinstance(expr, sp.Derivative | sp.Subs):
         return _derivative(expr, precise, names)
     changed = [_exchange(arg, precise, names) for arg in expr.args]
-    if isinstance(expr, re | conjugate):  # sympy does not know that its functions are real here
+    if isinstance(expr, sp.re | sp.conjugate):  # sympy does not know that its functions are real here
         return changed[0]
-    if isinstance(expr, im):
+    if isinstance(expr, sp.im):
         return S.Zero
     name = type(expr).__name__
     if isinstance(expr, Function) and name in SPECIAL:
@@ -775,12 +756,14 @@ def _exchange(expr: Any, precise: bool, names: Mapping[Basic, Basic]) -> Any:
 
 def _derivative(expr: Any, precise: bool, names: Mapping[Basic, Basic]) -> Any:
     """Return a derivative that sympy left open: in closed form once its functions are known to be real, or by mpmath."""
-    inner, points = (expr.expr, dict(zip(expr.variables, expr.point, strict=True))) if isinstance(expr, Subs) else (expr, {})
-    if isinstance(inner, Derivative):
-        body = inner.expr.replace(lambda node: isinstance(node, re | conjugate), lambda node: node.args[0])
-        body = body.replace(lambda node: isinstance(node, im), lambda node: S.Zero)
+    inner, points = (
+        (expr.expr, dict(zip(expr.variables, expr.point, strict=True))) if isinstance(expr, sp.Subs) else (expr, {})
+    )
+    if isinstance(inner, sp.Derivative):
+        body = inner.expr.replace(lambda node: isinstance(node, sp.re | sp.conjugate), lambda node: node.args[0])
+        body = body.replace(lambda node: isinstance(node, sp.im), lambda node: S.Zero)
         closed = body.diff(*inner.variables)
-        if not closed.has(Derivative, Subs):
+        if not closed.has(sp.Derivative, sp.Subs):
             return _exchange(closed.subs(points), precise, names)
         places = [place for place, arg in enumerate(body.args) if arg.has(*inner.variables)]
         alone = len(places) == 1 and (body.args[places[0]],) == inner.variables
