@@ -312,9 +312,11 @@ def _build(node: ast.expr, text: str) -> Any:
             pass
         case ast.Constant(value=int() | float() as number):
             if isinstance(number, int):
-                return Integer(number) if abs(number) < 10**300 else _refuse(node, text, "the number is too large")
+                return Integer(number) if abs(number) < 10**300 else _refuse(text, "the number is too large")
             source = (ast.get_source_segment(text.strip(), node) or repr(number)).replace("_", "")
-            return S.Infinity if math.isinf(number) else _decimal(source, number)
+            if number == 0 or math.isinf(number):  # also 1e-999999999, whose exact value would fill the memory
+                return S.Zero if number == 0 else S.Infinity
+            return Rational(source) if abs(math.log10(number)) < 60 else Float(source, 17)
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -332,23 +334,17 @@ def _build(node: ast.expr, text: str) -> Any:
             if name in law_names():
                 raise ParameterError(f"the law {name} needs its parameters; usage: {law_names()[name].usage}")
             raise ParameterError(f"{quote(text)} names `{name}`, which is not known{did_you_mean(name, known)}")
-    return _refuse(node, text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
+    return _refuse(text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
 
 
-def _refuse(node: ast.expr, text: str, why: str) -> Any:
+def _refuse(text: str, why: str) -> Any:
     raise ParameterError(f"cannot read {quote(text)}: {why}")
-
-
-def _decimal(source: str, number: float) -> Expr:
-    if number == 0:
-        return S.Zero  # also 1e-999999999, whose exact value would fill the memory
-    return Rational(source) if abs(math.log10(abs(number))) < 60 else Float(source, 17)
 
 
 def _number(node: ast.expr, text: str) -> Expr:
     value = _build(node, text)
     if not isinstance(value, Expr):
-        _refuse(node, text, "arithmetic is between numbers")
+        _refuse(text, "arithmetic is between numbers")
     if not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
         raise ParameterError(f"a part of {quote(text)} is not a real number")
     return value
@@ -360,7 +356,7 @@ def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:
     if isinstance(op, ast.Pow):
         return _power(left, right, text)
     if type(op) not in _ARITHMETIC:
-        raise ParameterError(f"cannot read {quote(text)}: only + - * / ** are allowed")
+        _refuse(text, "only + - * / ** are allowed")
     return _ARITHMETIC[type(op)](left, right)
 
 

@@ -52,23 +52,18 @@ def check(model: Model) -> None:
 @functools.lru_cache(maxsize=256)
 def _accept(model: Model) -> None:
     """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""
-    match model:
-        case System():
-            from eqsolve.passes.check.system import system_problems
+    if isinstance(model, System):
+        from eqsolve.passes.check.system import system_problems
 
-            found = system_problems(model)
-        case FixedPoint():
-            found = [*_expression_problems(model), *_count(model)]
-        case Cases():
-            found = [*_cases(model)]
-        case Singularity():
-            found = [*_singularity(model)]
-        case Flow():
-            from eqsolve.passes.check.flow import flow_problems
+        found = system_problems(model)
+    elif isinstance(model, Flow):
+        from eqsolve.passes.check.flow import flow_problems
 
-            found = flow_problems(model)
-        case _:
-            raise ModelError(f"a model is a System, FixedPoint, Singularity or Flow, got {type(model).__name__}")
+        found = flow_problems(model)
+    elif isinstance(model, FixedPoint):
+        found = [*_expression_problems(model), *_count(model)]
+    else:
+        found = [*(_cases(model) if isinstance(model, Cases) else _singularity(model))]  # type: ignore[arg-type]
     shared = (*_laws(model), *_names(model), *_defaults(model), *_conditions(model), *_closed_forms(model))
     problems = tuple(dict.fromkeys((*found, *shared)))
     if len(problems) == 1:

@@ -103,9 +103,7 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
     from eqsolve.language.loading import load
 
     models = {name: load(name) for _, name in model.cases}
-    refuse_unknown(
-        model, settings, sorted({item.name for item in model.parameters}.union(*(m.settable for m in models.values())))
-    )
+    refuse_unknown(model, settings, sorted({*model.settable}.union(*(item.settable for item in models.values()))))
     values = {item: _value(model, item, settings) for item in model.parameters}
     for condition, name in model.cases:
         if condition.subs({item: value for item, value in values.items() if value is not None}) == True:  # noqa: E712
