@@ -498,8 +498,9 @@ class Writer:
 def gathered(exponent: Expr) -> Expr:
     """Return an exponent with its cases on the outside, so that in each what cancels is gone."""
     conditions = list(dict.fromkeys(node.args[0] for node in _cases(exponent)))
-    if not conditions:
-        return _shortened(exponent)
+    if not conditions:  # shorter when multiplied out, if that is not too long to try
+        opened = sp.expand(exponent) if exponent.is_Add and exponent.count_ops() <= 200 else exponent
+        return opened if opened.count_ops() < exponent.count_ops() else exponent
     if _conditions(exponent) > _CASES:
         return exponent
     first = conditions[0]
@@ -521,14 +522,6 @@ def _cases(expr: Basic) -> list[Any]:
     if isinstance(expr, choose):
         return [expr]
     return [node for arg in expr.args for node in _cases(arg)] if isinstance(expr, Add | Mul) else []
-
-
-def _shortened(expr: Expr) -> Expr:
-    # operations in an exponent beyond which no shorter form is looked for
-    if not expr.is_Add or expr.count_ops() > 200:
-        return expr
-    opened = sp.expand(expr)
-    return opened if opened.count_ops() < expr.count_ops() else expr
 
 
 def _falls(factor: Expr) -> bool:

@@ -218,7 +218,14 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
     inputs: list[Basic] = [ROW, *unknowns, *noises, *constants, *(head(ROW) for head in functions)]
     full = [*inputs, *(memory.symbol for memory in ensemble.memories)]
     starts = [unknown.start for unknown in ensemble.unknowns]
-    rough = {item for item in constants if not _is_sloped([*starts, *signals], list(targets), item)}
+    # constants along which slopes are not written in functions, or with which paths jump
+    moving = [*starts, *signals]
+    rough = {
+        item
+        for item in constants
+        if any(slope(expr, item).atoms(Derivative, Subs) for expr in (*moving, *targets))
+        or any(jumps(expr, [item]) is not None for expr in moving)
+    }
 
     def make(expressions: Iterable[Expr], arguments: Sequence[Basic]) -> Lowered:
         return lower(list(expressions), arguments, relations.parameters)
@@ -283,12 +290,6 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
         bent=_is_bent(ensemble, [*unknowns, *noises]),
         degree=_degree(ensemble, list(signals)),
     )
-
-
-def _is_sloped(moving: Sequence[Expr], averaged: Sequence[Expr], item: Basic) -> bool:
-    """Whether expressions have derivatives by a constant that are written in functions, and paths do not jump with it."""
-    unwritten = any(slope(expr, item).atoms(Derivative, Subs) for expr in (*moving, *averaged))
-    return not unwritten and all(jumps(expr, [item]) is None for expr in moving)
 
 
 def _is_bent(ensemble: PathEnsemble, moving: list[Basic]) -> bool:

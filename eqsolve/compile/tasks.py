@@ -99,16 +99,11 @@ class _Known:
         key = tuple((name, str(law)) for name, law in laws.items())
         return self._once(("mean field", key), lambda: later("dmft")(self._with_laws(laws), None))
 
-    @functools.cached_property
-    def _deciding(self) -> dict[str, Any]:
-        """Parameters of the laws of a flow's noises, with their defaults."""
-        assert isinstance(self.model, Flow)
-        found = {item for law in self.model.laws.values() for item in law.free_symbols if isinstance(item, Parameter)}
-        return {item.name: self.model.given(item) for item in found}
-
     def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""
-        known = {name: settings.get(name, default) for name, default in self._deciding.items()}
+        laws = getattr(self.model, "laws", {}).values()
+        found = {item for law in laws for item in law.free_symbols if isinstance(item, Parameter)}
+        known = {item.name: settings.get(item.name, self.model.given(item)) for item in found}
         return {name: value for name, value in known.items() if value is not None and read_value(value) in (0, 1)}
 
     @functools.cached_property

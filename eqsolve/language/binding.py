@@ -85,7 +85,11 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
         law = _law(model, item, settings.get(item.name), values)
         if law is not None:
             laws[item] = law
-    return Binding(model, values, _evaluate_moments(laws))
+    for item, law in list(laws.items()):  # moments of constants in other laws, such as Normal(0, E(w_star**2)), are numbers
+        if means := law.atoms(E):
+            laws[item] = law.xreplace({mean: Float(moment(mean.argument, laws, 200), 17) for mean in means})
+            laws[item].validate()
+    return Binding(model, values, laws)
 
 
 def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
@@ -240,17 +244,6 @@ def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr
     bound = law.xreplace(dict(values)) if law.free_symbols else law
     bound.validate()
     return bound
-
-
-def _evaluate_moments(laws: dict[Random, Law]) -> dict[Random, Law]:
-    """Replace moments of random constants inside other laws, such as Normal(0, E(w_star**2)), by numbers."""
-    for item, law in list(laws.items()):
-        means = law.atoms(E)
-        if means:
-            numbers = {mean: Float(moment(mean.argument, laws, 200), 17) for mean in means}
-            laws[item] = law.xreplace(numbers)
-            laws[item].validate()
-    return laws
 
 
 def _short(value: Any) -> str:

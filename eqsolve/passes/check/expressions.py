@@ -93,8 +93,10 @@ class ExpressionCheck:
     def _visit(self, expr: Any, scope: Scope) -> Iterator[str]:
         """Yield what is wrong with a node itself; what it contains is visited in its turn."""
         match expr:
-            case Value() | Int() | Resp() if not (isinstance(self.model, System) or self._is_noise(expr)):
-                noises = "" if not isinstance(self.model, Flow) else ", and a Flow noises that have a law in laws="
+            case Value() | Int() | Resp() if (
+                not isinstance(self.model, System) and getattr(expr, "head", 0) not in self.noises
+            ):
+                noises = ", and a Flow noises that have a law in laws=" if isinstance(self.model, Flow) else ""
                 yield f"uses `{expr}`; only a System has functions of time{noises}"
             case Value():
                 yield from self._value(expr, scope)
@@ -146,9 +148,6 @@ class ExpressionCheck:
                 scope = replace(scope, bound=scope.bound | set(inner)) if inner else scope
                 for arg in expr.args:
                     self.visit(arg, scope)
-
-    def _is_noise(self, expr: Basic) -> bool:
-        return isinstance(self.model, Flow) and isinstance(expr, Value) and expr.head in self.noises
 
     def _symbol(self, item: Symbol, scope: Scope) -> Iterator[str]:
         if item in scope.bound:

@@ -202,7 +202,9 @@ class _SystemCheck(ExpressionCheck):
                 self.report(scope, f"depends on the times {quoted(times)}; expected at most one, such as `C(t, t)`")
             self.visit(expr, replace(scope, times=times))
         self._starts()
-        self.add((*_running_times(system), *_start_time(system)))
+        self.add(_running_times(system))
+        for item in sorted(str(item) for item in system.start.atoms(Named, Value) if not isinstance(item, Parameter))[:1]:
+            self.add([f"the start of {system.label} uses `{item}`; expected a number, or an expression in parameters"])
         self._constraints()
         if not self.problems and has_shifts(system) and (unfit := why_not_convolution(system)):
             self.add([unfit])
@@ -551,12 +553,6 @@ def _running_times(system: System) -> Iterator[str]:
                 f"{equation.label} runs in the time `{equation.time}`, but the {first.label} in "
                 f"`{first.time}`; write the equations of all processes in one time"
             )
-
-
-def _start_time(system: System) -> Iterator[str]:
-    odd = sorted(str(item) for item in system.start.atoms(Named, Value) if not isinstance(item, Parameter))
-    if odd:
-        yield f"the start of {system.label} uses `{odd[0]}`; expected a number, or an expression in parameters"
 
 
 # --- Coefficients singular at the start, such as 3/t: named when a solve fails, as some cancel.

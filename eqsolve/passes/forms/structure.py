@@ -135,20 +135,17 @@ def choosing_parameters(model: Model) -> frozenset[Parameter]:
     found = {item for item in model.parameters if item.is_integer}
     for leaf in leaves(tuple(getattr(model, field) for field in model.content if field not in ("defaults", "conditions"))):
         for node in leaf.atoms(Piecewise, Pow, Max, Min):
-            found |= _choosing(node)
+            if isinstance(node, Pow):
+                found |= node.exp.atoms(Parameter) if not node.base.is_number else set()
+            elif isinstance(node, Piecewise):
+                conditions = [condition for _, condition in node.args if isinstance(condition, Basic)]
+                found |= {x for entry in conditions for relation in entry.atoms(Relational) for x in _plain(relation)}
+            else:
+                found |= _plain(node)
     for field in ("start", "step"):
         value = getattr(model, field, None)
         found |= value.atoms(Parameter) if isinstance(value, Basic) else set()
     return frozenset(found)
-
-
-def _choosing(node: Basic) -> set[Parameter]:
-    if isinstance(node, Pow):
-        return node.exp.atoms(Parameter) if not node.base.is_number else set()
-    if isinstance(node, Piecewise):
-        conditions = [condition for _, condition in node.args if isinstance(condition, Basic)]
-        return {item for entry in conditions for relation in entry.atoms(Relational) for item in _plain(relation)}
-    return _plain(node)
 
 
 def _plain(node: Basic) -> set[Parameter]:
