@@ -331,7 +331,8 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
             pointwise(body, symbols), by_own, by_row, tuple(made), optional(diagonal),
         )  # fmt: skip
 
-    kernels, functions = [], []
+    kernels: list[CompiledEquation] = []
+    functions: list[CompiledEquation] = []
     for item in system.equations:
         head, target = item.head, item.target
         assert head is not None

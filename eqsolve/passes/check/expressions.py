@@ -220,8 +220,8 @@ class ExpressionCheck:
         if isinstance(moment, Time):
             yield from self._known_time(moment, scope)
         elif moment == self.start:
-            unknown = isinstance(value.head, Process) and isinstance(self.model, System) and scope.expected
-            if unknown and value.head.name in self.defined and start_of(self.model, value.head) is None:
+            asked = isinstance(value.head, Process) and scope.expected and value.head.name in self.defined
+            if asked and isinstance(self.model, System) and start_of(self.model, value.head) is None:
                 yield (
                     f"reads `{value}` inside an expectation, but what it is there is not given by init= or by constants; "
                     f"give the expectation two times, C(t, t'), and read C(t, {self.start})"
