@@ -135,9 +135,9 @@ class Binder:
             return None
         chosen = dict(settings)
         laws, shown = dict(self._base.laws), {**numbers, **self._texts}
-        for name, (kind, law, arguments) in self._moving.items():
+        for name, (kind, law) in self._moving.items():
             laws[name] = law.at(numbers)
-            shown[name] = f"{kind}({', '.join(f'{float(item):.15g}' for item in arguments.at(numbers)())})"
+            shown[name] = f"{kind}({', '.join(f'{float(item):.15g}' for item in law.numbers.at(numbers)())})"
         return Values(numbers, laws, shown, functools.partial(bind, self.model, chosen), self._base.given)
 
     def _quickly_routed(self, settings: Mapping[str, Any]) -> Values | None:
@@ -175,11 +175,8 @@ class Binder:
         moving = {item.name: law for item, law in laws if item.name not in found and law.free_symbols}
         self._fixed = not any(law.parts or law.has(E) for law in moving.values())
         known = self.model.parameters
-        self._moving = {
-            name: (type(law).__name__, compile_law(law, known), lower(list(law.numbers), [], known))
-            for name, law in moving.items()
-            if self._fixed
-        }
+        plain = moving if self._fixed else {}
+        self._moving = {name: (type(law).__name__, compile_law(law, known)) for name, law in plain.items()}
         self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in found}
 
     def choose(self, settings: Mapping[str, Any]) -> Chosen:
