@@ -10,10 +10,11 @@ import numpy as np
 from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, Integer, Pow, Symbol, lambdify, log
 
 from eqsolve.errors import ModelError, did_you_mean, quoted
+from eqsolve.graphs import make_graph, reached
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import IN_STEPS, Law
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White, entries
-from eqsolve.language.symbols import Correlation, Function, Head, Named, Parameter, Process, Random, Response, Time, Value
+from eqsolve.language.symbols import Correlation, Function, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
@@ -255,9 +256,11 @@ class _SystemCheck(ExpressionCheck):
         if not system.noises:
             return
         equations = {eq.head: eq for eq in system.equations if isinstance(eq.head, Process)}
-        moving: set[Head] = {*system.noises, *(head for head, eq in equations.items() if eq.is_differential)}
-        for _ in equations:  # what is defined by constants alone does not move
-            moving |= {head for head, eq in equations.items() if any(value.head in moving for value in eq.rhs.atoms(Value))}
+        read = [(value.head, head) for head, eq in equations.items() for value in sorted(eq.rhs.atoms(Value), key=str)]
+        driving = [*system.noises, *(head for head, eq in equations.items() if eq.is_differential)]
+        moving = {*driving, *reached(make_graph((), read), driving)}  # what is defined by constants alone does not
+        defined = {head for head, eq in equations.items() if not eq.is_differential}
+        behind = make_graph((), ((reader, source) for source, reader in read if source in defined))
 
         def crossed(expr: Expr) -> Expr | None:
             """Return a jump of an expression, or of what it integrates, that a path may cross."""
@@ -267,25 +270,21 @@ class _SystemCheck(ExpressionCheck):
 
         found = {head: crossed(eq.rhs) for head, eq in equations.items()}
 
-        def defined_by(expr: Expr) -> list[Head]:
-            heads = [value.head for value in expr.atoms(Value) if value.head in equations]
-            return [head for head in heads if not equations[head].is_differential]
-
-        def first(head: Head, seen: frozenset[Head]) -> Expr | None:
-            """Return the jump of a process, its own or that of what it is defined by."""
-            if found[head] is not None:
-                return found[head]
-            further = [other for other in defined_by(equations[head].rhs) if other not in seen]
-            return next((made for other in further if (made := first(other, seen | {other})) is not None), None)
+        def first(heads: list[Any]) -> Expr | None:
+            """Return a jump of processes, their own or that of what they are defined by."""
+            further = [head for head in equations if head in reached(behind, heads)]
+            return next((found[head] for head in (*heads, *further) if found[head] is not None), None)
 
         for head, equation in equations.items():
-            itself = any(value.head == head for value in equation.rhs.atoms(Value))
-            if (equation.is_differential or itself) and (switch := first(head, frozenset({head}))) is not None:
+            switch = first([head]) if equation.is_differential or (head, head) in read else None
+            if switch is not None:
                 self.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {SMOOTH}")
         for equation in system.equations:
             for node in sorted(equation.rhs.atoms(Resp), key=str):
-                switches = [crossed(node.output), *(first(head, frozenset({head})) for head in defined_by(node.output))]
-                if switch := next((made for made in switches if made is not None), None):
+                switch = crossed(node.output)
+                if switch is None:
+                    switch = first([value.head for value in node.output.atoms(Value) if value.head in defined])
+                if switch is not None:
                     self.report(
                         _scope(equation),
                         f"takes the response `{node}` of what jumps where `{switch}` = 0; its mean is a density of paths, "
