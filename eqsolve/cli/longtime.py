@@ -55,7 +55,7 @@ def run_longtime(options: Namespace) -> int:
 
 def _arguments(parser: ArgumentParser) -> None:
     add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the numbers")
-    bias = "of many states at rest, the one told by the integral of the force: a declared change of variables"
+    bias = "of many states at rest, the one told by a declared integral of the force"
     parser.add_argument("--integrated", action="store_true", help=bias)
     parser.add_argument("--show", action="store_true", help="show the equations that were derived, and solve nothing")
 

@@ -39,9 +39,10 @@ def run_sweep(options: Namespace) -> int:
     if data is None and picture is None and not options.json:
         check_settings(model, read_axes(model, axes), settings)
         raise UsageError("name a file for the result: --out sweep.nc")
-    with _kept(data), Bar(options.quiet, count="point") as bar, connect(options.scheduler) as client:
-        executor = client and client.get_executor(pure=False)
-        result = sweep(model, axes, params=settings, progress=bar, out=data, executor=executor, **asked)
+    bar = Bar(options.quiet, count="point")
+    with _kept(data), bar, connect(options.scheduler) as client:
+        asked["executor"] = client and client.get_executor(pure=False)
+        result = sweep(model, axes, params=settings, progress=bar, out=data, **asked)
     if options.observables == "all":
         result.provenance.pop("derived", None)
     if was_read := "command" in result.provenance:
@@ -61,7 +62,7 @@ def _kept(data: Path | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if data is not None:
-            say(f"the finished points are kept in {data}.journal; the same command goes on from there")
+            say(f"finished points are kept in {data}.journal; the same command goes on from there")
         raise
 
 

@@ -50,8 +50,8 @@ class FixedPointPlan:
     """
 
     def __init__(
-        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...] = (), symbols: tuple[Basic, ...] = (),
-        points: frozenset[str] = frozenset(),
+        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...] = (),
+        symbols: tuple[Basic, ...] = (), points: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         self.name, self.location = model.name, model.location
         self._model, self.reduced = model, reduced
@@ -60,7 +60,8 @@ class FixedPointPlan:
         self._normals = tuple(xi for xi, _ in reduced.gaussians.values())
         self._constants = tuple(item for item in model.randoms if item.name not in reduced.gaussians)
         # what integrands are integrals over; constants that take a few values are summed over
-        self._spread = {item for item in (*self._normals, *self._constants) if item.name not in points}
+        randoms = (*self._normals, *self._constants)
+        self._spread = {item for item in randoms if item.name not in points}
         self._take_apart(extra)
         self._stand_ins = {item.name: item for item in (*self._parameters, *self._unknowns)}
         self._arguments = (
@@ -101,7 +102,7 @@ class FixedPointPlan:
         used = frozenset[Basic]().union(*(expr.free_symbols for expr in (*self._integrands, *read)))
         self.spreads = tuple(name for name, (standard, _) in reduced.gaussians.items() if standard in used)
         several = len(self._normals) > 1  # a single one costs nothing
-        self.needed = tuple(item in used or not several for item in (*self._normals, *self._constants))
+        self.needed = tuple(item in used or not several for item in self._normals + self._constants)
         self._pieces: dict[Any, Lowered] = {}
 
     def _take_apart(self, extra: tuple[Expr, ...]) -> None:
@@ -249,7 +250,8 @@ class FixedPointPlan:
         """Whether a switch is linear in the random variables, so that its zeros are known at once."""
         expr = self._stages[place].expression
         roots = {s.symbol for s in self._stages if isinstance(s, Root)}
-        return not expr.free_symbols & roots and all(not expr.diff(v).free_symbols & self._spread for v in self._spread)
+        slopes = [expr.diff(item) for item in self._spread]
+        return not any(item.free_symbols & self._spread for item in slopes) and not expr.free_symbols & roots
 
     # --- the direction in which integrands are not polynomial
     def _find_carriers(self) -> tuple[bool, list[Expr]]:
@@ -333,7 +335,8 @@ class FixedPointProgram:
                 self._plans.pop(next(iter(self._plans)))
             reduced = reduce_fixed_point(self.model, values.exact().values, declared, eliminate=eliminate)
             kept = tuple(next(item for item in reduced.unknowns if item.name == name) for name in held)
-            self._plans[key] = FixedPointPlan(self.model, hold(reduced, kept, dropped), extra, (*symbols, *kept), points)
+            system = hold(reduced, kept, dropped)
+            self._plans[key] = FixedPointPlan(self.model, system, extra, (*symbols, *kept), points)
         return self._plans[key]
 
     def with_mean(

@@ -58,7 +58,7 @@ def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> 
 
 
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return fixed points and rates of the model, and whether there are phases; that takes seconds."""
+    """Return fixed points and rates of the model, and whether there are phases."""
     others = find_related(desk.load())
     about = [{"name": other.name, "kind": other.kind} for other in others]
     told = [{"equations": equations(other), "labels": labels(other)} for other in others]
@@ -211,7 +211,8 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
 
 def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return what the long run is over the parameters asked for, and its boundaries."""
-    model, axes = desk.load(), {str(name): str(text) for name, text in _table(request, "over").items()}
+    model = desk.load()
+    axes = {str(name): str(text) for name, text in _table(request, "over").items()}
     made = phase_diagram(model, axes, params=_settings(request), progress=progress).json_object()
     classes, messages = made["points"]["class"], made["points"]["message"]
     return {

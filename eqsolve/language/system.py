@@ -160,10 +160,10 @@ class System(Model):
         return later("leading_order")(self, parameter, to, name)
 
     def long_time(self, name: str | None = None, *, integrated: bool = False) -> Any:
-        """Return the `FixedPoint` that the system comes to rest in, with the observable ``stability``.
+        """Return the `FixedPoint` that the system comes to rest in, with its ``stability``.
 
-        Of many such states, as without weight decay, ``integrated`` gives the one told by the integral θ
-        of the force, declared by ``substitute={w: f(θ)}``.
+        Of many such states, as without weight decay, ``integrated`` gives the one told by the
+        integral θ of the force, declared by ``substitute={w: f(θ)}``.
         """
         return later("long_time")(self, name, integrated)
 

@@ -386,9 +386,9 @@ def _rows(
     turned: Callable[[Array, Array, Array], tuple[Array, int, bool]],
     needed: Any = True,
 ) -> Rows:
-    """Return the rows of all branches; ``turned`` says where they run among several Gaussians, and how many are exact.
+    """Return the rows of all branches; ``turned`` says where they run among several Gaussians.
 
-    Variables that are not ``needed`` stay at their means.
+    It also says how many are exact. Variables that are not ``needed`` stay at their means.
     """
     table: list[tuple[Array, ...]] = []
     normals, exact = len(plan.normals), True

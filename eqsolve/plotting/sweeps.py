@@ -210,7 +210,7 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
 
 def _pieces(grids: list[Any], columns: list[Any]) -> Any:
     """Return lines between points in or beside one cell that have no other between them."""
-    cells = [np.interp(it, grid, np.arange(len(grid))) for it, grid in zip(columns, grids, strict=True)]
+    cells = [np.interp(it, at, np.arange(len(at))) for it, at in zip(columns, grids, strict=True)]
     apart = [np.abs(np.subtract.outer(it, it)) for it in cells]
     far = np.hypot(*apart)
     between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]

@@ -706,7 +706,8 @@ class PhaseDiagram(Result):
     def _sweep_object(self) -> dict[str, Any]:
         made = super()._sweep_object()
         made["points"]["class"] = self.classes.values.tolist()
-        return made | {"boundaries": {str(key): it.values.tolist() for key, it in self.boundaries.items()}}
+        made["boundaries"] = {str(key): it.values.tolist() for key, it in self.boundaries.items()}
+        return made
 
 
 def _with_times(array: xr.DataArray) -> xr.DataArray:

@@ -27,8 +27,9 @@ from eqsolve.progress import watching
 from eqsolve.results.result import BOUNDARY, PhaseDiagram
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
+from eqsolve.sweeping import run as grids
 from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
-from eqsolve.sweeping.run import Answer, GridRun, Journal, finished, grid_of, identify, package, same_settings
+from eqsolve.sweeping.run import Answer, GridRun, Journal
 
 Unknowns = dict[str, float]
 
@@ -41,8 +42,9 @@ Unknowns = dict[str, float]
 def phase_diagram(
     model: Model | str, axes: Mapping[str, Any] | None = None, *, observable: str | None = None,
     lyapunov: bool = False, tolerance: float = 1e-6, workers: Any = 1,
-    out: str | os.PathLike[str] | None = None, rtol: float | None = None, budget: float | str | None = None,
-    progress: Any = None, params: Mapping[str, Any] | None = None, **parameters: Any,
+    out: str | os.PathLike[str] | None = None, rtol: float | None = None,
+    budget: float | str | None = None, progress: Any = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
 ) -> PhaseDiagram:  # fmt: skip
     """Say what the long run of a model is over one or two parameters, and where it changes.
 
@@ -69,19 +71,19 @@ def phase_diagram(
     """
     began = time.perf_counter()
     assert isinstance(model, Model)
-    grid, fixed = grid_of("phase_diagram", model, axes, params, parameters, workers, out)
+    grid, fixed = grids.grid_of("phase_diagram", model, axes, params, parameters, workers, out)
     if len(grid) > 2 or not all(isinstance(value, float) for axis in grid for value in axis.labels):
         raise UsageError("a phase diagram has one axis or two, of numbers; set the others")
     if not 0 < tolerance < 1:
         raise UsageError(f"tolerance must lie between 0 and 1, got {tolerance:g}")
     points = lay_out_points(grid)
-    settled, first = same_settings(model, fixed, points, grid)
+    settled, first = grids.same_settings(model, fixed, points, grid)
     rule = LongRun.of(model, {**fixed, **first.settings}, observable, lyapunov, rtol, tolerance)
     options = Options.make(rtol=1e-3 if rtol is None else rtol, budget=budget, t_max=1.0)
     run = _Diagram(model, grid, fixed, options, progress, work=rule.at_point, rule=rule)
     asked = {"rtol": rtol, "tolerance": tolerance, "observable": observable, "lyapunov": lyapunov}
-    identity = {} if out is None else identify(run, **asked)
-    if out is not None and isinstance(there := finished(out, identity), PhaseDiagram):
+    identity = {} if out is None else grids.identify(run, **asked)
+    if out is not None and isinstance(there := grids.finished(out, identity), PhaseDiagram):
         return there
     with contextlib.nullcontext() if out is None else Journal(Path(out), identity) as journal:
         with watching(progress, count="point") as run.progress:
@@ -90,9 +92,11 @@ def phase_diagram(
             run.find_edges()
             run.work = rule.between
             places = [points[here].settings for _, _, here, _ in run.edges]
-            run.go([*points, *(SweepPoint(len(points) + k, it) for k, it in enumerate(places))], journal, None, workers)
+            pairs = [SweepPoint(len(points) + k, it) for k, it in enumerate(places)]
+            run.go([*points, *pairs], journal, None, workers)
         run.total, edges = len(points), run.look_beyond()
-        result = package(run, settled, time.perf_counter() - began, identity, PhaseDiagram, **edges)
+        seconds = time.perf_counter() - began
+        result = grids.package(run, settled, seconds, identity, PhaseDiagram, **edges)
         result.stats["observable"] = observable or ("lyapunov" if rule.exponents else "")
         result.latex.update(latex_names(filter(None, (model, rule.limit))))
         if out is not None:
@@ -111,7 +115,8 @@ def has_phases(model: Model) -> bool:
 @contextlib.contextmanager
 def _recorded() -> Iterator[Record]:
     """Give a record to work on; what goes wrong is its message."""
-    record: Record = {"status": "ok", "class": "not decided", "message": "", "unknowns": {}, "values": {}, "errors": {}}
+    record: Record = {"status": "ok", "class": "not decided", "message": ""}
+    record |= {part: {} for part in ("unknowns", "values", "errors")}
     began = time.perf_counter()
     try:
         yield record
@@ -159,14 +164,16 @@ class LongRun:
         wanted = [] if shown is None else [shown]
         demand_known(wanted, resting + moving, f"model `{model.name}` ends in no `{{}}`", "it has")
         states = lyapunov or limit is None or not set(wanted) <= set(resting)
-        return cls(None if why_not else model, limit, states, gaussian, lyapunov or shown == "lyapunov", *rest)
+        system, exponents = None if why_not else model, lyapunov or shown == "lyapunov"
+        return cls(system, limit, states, gaussian, exponents, *rest)
 
-    def fixed_point(self, settings: Record, start: Unknowns | None = None) -> tuple[FixedPointSolution, Unknowns]:
-        """Return the fixed point near a start, or searched for, if its numbers are worth something."""
+    def fixed_point(self, settings: Record, start: Any = None) -> tuple[FixedPointSolution, Unknowns]:
+        """Return the fixed point near a start, or searched for, if its numbers are worth it."""
         assert self.limit is not None
         binder = binder_of(self.limit)
         at = binder.read({name: it for name, it in settings.items() if name in self.limit.settable})
-        found = solve_problem(binder.plan(at).program(FIXED_POINT), at, start, scans=1 if start is None else 0)
+        program = binder.plan(at).program(FIXED_POINT)
+        found = solve_problem(program, at, start, scans=int(start is None))
         unknowns = {item.name: found.values[item.name] for item in self.limit.unknowns}
         for name, value in unknowns.items():
             if (error := found.errors[name]) > 1e-3 * abs(value) + 1e-12:
@@ -175,9 +182,10 @@ class LongRun:
 
     def stationary(self, settings: Record, options: Options) -> Any:
         assert self.system is not None
-        return stationary(self.system, params=settings, rtol=self.rtol, budget=options.budget, progress=False)
+        asked: Any = {"rtol": self.rtol, "budget": options.budget, "progress": False}
+        return stationary(self.system, params=settings, **asked)
 
-    def at_point(self, _: Model, settings: Record, options: Options, start: Unknowns | None = None) -> Answer:
+    def at_point(self, _: Model, settings: Record, options: Options, start: Any = None) -> Answer:
         """Return the class of a point."""
         with _recorded() as record:
             try:
@@ -222,7 +230,7 @@ class LongRun:
             record["message"] = "whether it is chaotic was not asked for: lyapunov=True"
 
     def between(
-        self, _: Model, settings: Record, options: Options, along: str, kind: str, unknowns: Unknowns, other: float
+        self, _: Model, settings: Record, options: Options, edge: tuple[str, str], unknowns: Unknowns, other: float
     ) -> Answer:
         """Return where the long run changes between two neighbours, the error, and the kind."""
 
@@ -235,6 +243,7 @@ class LongRun:
         def ahead(place: float, start: Unknowns | None) -> Unknowns:
             return self.fixed_point({**settings, along: place}, start)[1]
 
+        along, kind = edge
         with _recorded() as record:
             here = float(settings[along])
             width = self.tolerance * abs(other - here)
@@ -259,23 +268,28 @@ class _Diagram(GridRun):
         given = self.model, {**self.fixed, **point.settings}, self.options
         if self.cells is None or point.index < self.cells.size:
             return given
-        along, kind, here, there = self.edges[point.index - self.cells.size]
-        return *given, along, kind, self.records[here]["unknowns"], float(self.points[there].settings[along])
+        *edge, here, there = self.edges[point.index - self.cells.size]
+        other = float(self.points[there].settings[edge[0]])
+        return *given, edge, self.records[here]["unknowns"], other
 
     def find_edges(self) -> None:
         """Try points without a fixed point again from neighbours; list where the class changes."""
         records, beside = self.records, []
         for place, axis in enumerate(self.axes):
             lines = np.moveaxis(self.cells, place, -1)
-            pairs = zip(lines[..., :-1].ravel().tolist(), lines[..., 1:].ravel().tolist(), strict=True)
+            pairs = np.stack([lines[..., :-1].ravel(), lines[..., 1:].ravel()], axis=1).tolist()
             beside += [(axis.name, *pair) for one in pairs for pair in (one, one[::-1])]
         waiting = set(beside)
-        while ready := {it for it in waiting if [bool(records[k]["unknowns"]) for k in it[1:]] == [True, False]}:
+        known = {index for index, record in records.items() if record["unknowns"]}
+        while ready := {it for it in waiting if it[1] in known and it[2] not in known}:
             waiting -= ready
-            for _, known, index in sorted(ready):
-                if not records[index]["unknowns"]:
-                    record, _ = self.work(*self.arguments(self.points[index]), records[known]["unknowns"])
-                    records[index] = record if record["unknowns"] else records[index]
+            for _, start, index in sorted(ready):
+                if index not in known:
+                    given = self.arguments(self.points[index])
+                    record, _ = self.work(*given, records[start]["unknowns"])
+                    if record["unknowns"]:
+                        records[index] = record
+                        known.add(index)
         for along, here, there in beside:
             ranks = [(not records[k]["unknowns"], k) for k in (here, there)]
             if ranks[0] < ranks[1] and (kind := _kind(records[here], records[there])):
@@ -298,30 +312,36 @@ class _Diagram(GridRun):
         for record, region in zip(records, regions, strict=True):
             told = sorted(ways.get(region, {}).items(), key=lambda it: it[0] == "grows")
             if told and told[0][0] == "grows":
-                record |= {"class": "unbounded", "message": f"the fixed point grows without bound, as at {told[0][1]}"}
+                why = f"the fixed point grows without bound, as at {told[0][1]}"
+                record |= {"class": "unbounded", "message": why}
             elif told:
-                record["message"] = "the fixed point {} at {}; ".format(*told[0]) + record["message"]
-        kinds = dict.fromkeys([*(axis.name for axis in self.axes), "error"], float) | {"along": object, "kind": object}
-        return {BOUNDARY + key: ("boundary", np.array([row[key] for row in rows], kind)) for key, kind in kinds.items()}
+                record["message"] = f"the fixed point {' at '.join(told[0])}; {record['message']}"
+        kinds: dict[str, Any] = {axis.name: float for axis in self.axes}
+        kinds |= {"error": float, "along": object, "kind": object}
+        columns = {key: np.array([row[key] for row in rows], kind) for key, kind in kinds.items()}
+        return {BOUNDARY + key: ("boundary", column) for key, column in columns.items()}
 
 
 def _kind(one: Record, other: Record) -> str:
     """Return what tells where the long run changes between two points, if it does."""
-    pairs = {key: [it["values"].get(key, np.nan) for it in (one, other)] for key in ("stability", "lyapunov")}
-    signs = {key: a * b <= 0 for key, (a, b) in pairs.items() if not np.isnan(a + b)}
+    signs = {}
+    for key in ("stability", "lyapunov"):
+        product = one["values"].get(key, np.nan) * other["values"].get(key, np.nan)
+        signs |= {} if np.isnan(product) else {key: product <= 0}
     moving = not signs and {"still", "fluctuating"} == {one["class"], other["class"]}
     if signs.get("stability") or bool(one["unknowns"]) != bool(other["unknowns"]):
         return "stability" if signs.get("stability") else "ends"
     return "lyapunov" if signs.get("lyapunov", moving) else ""
 
 
-def _root(function: Callable[..., Any], one: float, other: float, width: float) -> tuple[float, float]:
+def _root(function: Any, one: float, other: float, width: float) -> tuple[float, float]:
     """Return the root of what changes sign, or the middle of its bracket, and the error."""
     from scipy.optimize import brentq
 
     seen: dict[float, tuple[float, float]] = {}
     try:
-        root = float(brentq(lambda x: seen.setdefault(x, function(x))[0], one, other, xtol=width / 2))
+        value = lambda x: seen.setdefault(x, function(x))[0]  # noqa: E731
+        root = float(brentq(value, one, other, xtol=width / 2))
     except (ValueError, EqsolveError) as error:
         above, below = ([p for p in seen if (seen[p][0] > 0) is side] for side in (True, False))
         if not (above and below):
@@ -343,8 +363,9 @@ def _end_of(
     for _ in range(60):  # halves of the interval, and a few searches
         sizes = [(abs(was[name]), abs(it)) for name, it in values.items() if it and was[name]]
         sizes += [(1 / old, 1 / now) for old, now in sizes]
-        zeros = [here + (here - before) * now / (old - now) for old, now in sizes if now < old]
-        zeros = sorted((abs(place - here), place) for place in zeros if (place - here) * (outside - place) > 0)
+        ends = [here + (here - before) * now / (old - now) for old, now in sizes if now < old]
+        ahead_of = [place for place in ends if (place - here) * (outside - place) > 0]
+        zeros = sorted((abs(place - here), place) for place in ahead_of)
         inside = [place for far, place in zeros if far < abs(beyond - here)]
         guess = inside[-1] if inside else None
         ratios = [abs(values[name] / it) for name, it in first.items() if it]

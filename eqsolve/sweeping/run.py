@@ -121,7 +121,7 @@ def sweep(
         device=device, budget=budget, observables=observables,
         derivatives=None if derivatives is None else _axes_along(grid, derivatives),
     )  # fmt: skip
-    run = GridRun(model, grid, fixed, options, progress)
+    run = GridRun(model, grid, fixed, options, progress, work=solve_point)
     identity = {} if out is None else identify(run)
     if out is not None and (there := finished(out, identity)) is not None:
         return there  # before anything is bound or compiled
@@ -137,7 +137,7 @@ def sweep(
 
 
 def grid_of(
-    verb: str, model: Model, axes: Any, params: Any, parameters: dict[str, Any], workers: Any, out: Any
+    verb: str, model: Model, axes: Any, params: Any, parameters: Any, workers: Any, out: Any
 ) -> tuple[tuple[Axis, ...], dict[str, Any]]:
     """Return the axes asked for and what is the same everywhere, all arguments checked."""
     from eqsolve.passes.check.check import check, refuse_words
@@ -150,7 +150,7 @@ def grid_of(
     if not (isinstance(workers, int) and 1 <= workers <= 1024):
         raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
     more = {name: value for name, value in parameters.items() if is_axis(value)}
-    fixed = {**(params or {}), **{name: value for name, value in parameters.items() if name not in more}}
+    fixed = {**(params or {}), **{name: it for name, it in parameters.items() if name not in more}}
     if axes is not None and (twice := sorted(set(axes) & set(more))):
         raise UsageError(f"`{twice[0]}` is an axis twice: among the axes, and by a keyword")
     grid = read_axes(model, {**(axes or {}), **more})
@@ -256,7 +256,8 @@ def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | 
         differ = _differences(there, identity)
         logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, differ)
         return None
-    logger.warning("%s holds this %s already, nothing is solved; remove it to solve again", out, found.kind)
+    told = "%s holds this %s already, nothing is solved; remove it to solve again"
+    logger.warning(told, out, found.kind)
     return found
 
 
@@ -435,7 +436,8 @@ class Journal(Checkpoint):
         self.begin({"sweep": identity})
         self.done: dict[int, Record] = {key: json.loads(bytes(self.read(key))) for key in self.there}
         if self.done:
-            logger.warning("%d finished points found in %s; going on from there", len(self.done), self.path)
+            told = "%d finished points found in %s; going on from there"
+            logger.warning(told, len(self.done), self.path)
 
     def __enter__(self) -> Journal:
         return self

@@ -121,7 +121,7 @@ def hold(reduced: Reduced, held: tuple[Unknown, ...], dropped: tuple[int, ...]) 
 
 
 def _moment(node: E, standards: set[Random]) -> Expr:
-    """Return the mean of a polynomial in standard normal variables, Σ f⁽²ᵏ⁾(0)/(2ᵏ k!), or any other."""
+    """Return the mean of a polynomial in standard normal variables, Σ f⁽²ᵏ⁾(0)/(2ᵏ k!)."""
     made, used = node.argument, node.argument.atoms(Random)
     if not used <= standards or not made.is_polynomial(*used):
         return node
@@ -144,7 +144,9 @@ def _explicit(equations: list[Equation]) -> tuple[int, Unknown, Expr] | None:
                 return index, left, right
         if isinstance(equation.lhs, Unknown):  # u = a + b u
             item = equation.lhs
-            slope, rest = (equation.lhs - equation.rhs).diff(item), (equation.lhs - equation.rhs).subs(item, 0)
-            if item not in slope.free_symbols and slope != 0 and (rest != 0 or not slope.atoms(Unknown)):
+            gap = equation.lhs - equation.rhs
+            slope, rest = gap.diff(item), gap.subs(item, 0)
+            lost = rest == 0 and slope.atoms(Unknown)  # where the slope vanishes
+            if item not in slope.free_symbols and slope != 0 and not lost:
                 return index, item, -rest / slope
     return None

@@ -50,7 +50,7 @@ from eqsolve.verbs import later
 
 
 @functools.lru_cache(maxsize=64)
-def derive_long_time(model: System | Flow, name: str | None = None, integrated: bool = False) -> FixedPoint:
+def derive_long_time(model: System | Flow, name: str | None, integrated: bool) -> FixedPoint:
     """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
     system = later("dmft")(model, None) if isinstance(model, Flow) else model
     made = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
@@ -86,8 +86,8 @@ class _Limit:
                 self.numbers[head] = (side or 1) * Unknown(fresh_name(word, self.taken), None, **known)
                 self.numbers[head] /= self.small if self.equations[head].rhs.has(E) else 1
             elif isinstance(head, Correlation):
-                faint = head in driving and not self.equations[head].rhs.has(E)
-                self.numbers[head] = Unknown(head.name, None, positive=True) * (self.small**2 if faint else 1)
+                faint = 2 if head in driving and not self.equations[head].rhs.has(E) else 0
+                self.numbers[head] = Unknown(head.name, None, positive=True) * self.small**faint
             elif isinstance(head, Function):
                 known = {"positive": True} if self._is_mean_of_positive(head) else {}
                 self.numbers[head] = Unknown(head.name, None, **known)
@@ -95,7 +95,7 @@ class _Limit:
         self.noises: dict[Process, Expr] = {}  # by these
         self.roots: dict[Process, Expr] = {}
         self.sizes: dict[Process, Expr] = {}  # of roots that may vanish
-        self.pieces: dict[Process, tuple[list[tuple[Any, Any]], set[Dummy]]] = {}  # of straight roots
+        self.pieces: dict[Process, Any] = {}  # of roots that are straight between kinks
         self.slopes: dict[tuple[Process, Process], Expr] = {}  # of roots, by noise
         self.instant: dict[tuple[Process, Process], Expr] = {}  # the part of these without memory
         self.means: dict[E, Unknown] = {}  # numbers that only covariances need
@@ -201,10 +201,12 @@ class _Limit:
     def put(self, expr: Expr) -> Expr:
         """Return an expression with roots and noises in place of the marks."""
         expr = expr.xreplace({Abs(self.marks[head]): size for head, size in self.sizes.items()})
-        expr = expr.xreplace({self.marks[head]: root for head, root in self.roots.items() if head not in self.pieces})
+        plain = [head for head in self.roots if head not in self.pieces]
+        expr = expr.xreplace({self.marks[head]: self.roots[head] for head in plain})
         for pieces, marks in self.pieces.values():
             if expr.free_symbols & marks:
-                expr = Piecewise(*((functools.reduce(Basic.xreplace, swaps, expr), holds) for swaps, holds in pieces))
+                made = [functools.reduce(Basic.xreplace, swaps, expr) for swaps, _ in pieces]
+                expr = Piecewise(*((it, holds) for it, (_, holds) in zip(made, pieces, strict=True)))
         return self.put_noises(expr)
 
     # --- noises
@@ -231,7 +233,7 @@ class _Limit:
             else:
                 scales = [self._numbered(kernel) / self.small**2]
             drawn = [Random(head.name, None, (Normal(0, scale),)) for head, scale in zip(heads, scales, strict=True)]
-            self.joined |= {self.sources[head]: variable for head, variable in zip(heads, drawn, strict=True)}
+            self.joined |= dict(zip([self.sources[head] for head in heads], drawn, strict=True))
             if share != 0:
                 self.joined[self.sources[heads[0]]] = share * drawn[1] + drawn[0]
 
@@ -318,37 +320,43 @@ class _Limit:
             slopes[noise] = Add(*(Piecewise(piece, (0, True)) for piece in made))
         return total, slopes
 
-    def _integrated_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
-        """Return the root where a force −εθ holds the integral θ of the others, as ε → 0."""
+    def _integrated_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, Any]:
+        """Return the root where a force −εθ holds the integral θ of the others, ε → 0."""
         change = self.system.substitute.get(head, S.Zero)
         inner = [value for value in change.atoms(Value) if isinstance(value.head, Process)]
         if len(inner) != 1 or free_times(change.xreplace({inner[0]: S.One})):
-            raise _refuse(self.system, f"`{head.name}` is not declared as a function of an integral of the force")
+            why = f"`{head.name}` is not declared as a function of an integral of the force"
+            raise _refuse(self.system, why)
         noises = [self.marks[noise] for noise in self.noises]
         total = cancel(force.xreplace({noise: self.small * noise for noise in noises}) / self.small)
         total = total.xreplace({self.small: S.Zero})
         angle = Plain(fresh_name(f"{inner[0].head.name}_value", self.taken), None)
-        weight, hold, free = change.xreplace({inner[0]: angle}), total.diff(mark), total.xreplace({mark: S.Zero})
-        root = Inverse(angle - hold * weight, angle)(free.xreplace({noise: noise / self.small for noise in noises}))
+        weight, hold = change.xreplace({inner[0]: angle}), total.diff(mark)
+        free = total.xreplace({mark: S.Zero})
+        push = free.xreplace({noise: noise / self.small for noise in noises})
+        root = Inverse(angle - hold * weight, angle)(push)
         rise = weight.diff(angle)
-        slopes = [(rise / (1 - hold * rise)).xreplace({angle: root}) * free.diff(noise) / self.small for noise in noises]
+        slope = (rise / (1 - hold * rise)).xreplace({angle: root})
+        slopes = [slope * push.diff(noise) for noise in noises]
         return weight.xreplace({angle: root}), dict(zip(self.noises, slopes, strict=True))
 
     def _leading(self, expr: Expr) -> Expr:
         """Return an expression as ε → 0; means are of order one, or of one over ε."""
-        means: dict[Basic, Any] = {node: Dummy("mean") for node in expr.atoms(E)}
-        bare = {node: mark / self.small if node.has(self.small) else mark for node, mark in means.items()}
-        made = cancel(expr.xreplace(bare)).xreplace({self.small: S.Zero})
-        return made.xreplace({
-            mark: E(node.argument * self.small) if node.has(self.small) else node for node, mark in means.items()
-        })  # fmt: skip
+        means, sizes = {}, {}
+        for node in expr.atoms(E):
+            sizes[node] = self.small if node.has(self.small) else S.One
+            means[node] = Dummy("mean")
+        made = cancel(expr.xreplace({node: mark / sizes[node] for node, mark in means.items()}))
+        back = {mark: E(node.argument * sizes[node]) for node, mark in means.items()}
+        return made.xreplace({self.small: S.Zero}).xreplace(back)
 
     def _simple_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
         slope = force.diff(mark)
         if (pieces := _straight_roots(force, mark)) is not None:
             slopes = {noise: Dummy("slope", real=True) for noise in self.noises}
             for swaps, _ in pieces:
-                swaps[-1].update({slopes[noise]: swaps[-1][mark].diff(self.marks[noise]) for noise in self.noises})
+                root = swaps[-1][mark]
+                swaps[-1].update({slopes[it]: root.diff(self.marks[it]) for it in self.noises})
             self.pieces[head] = pieces, {mark, *slopes.values()}
             return self.put(mark), slopes
         terms = Add.make_args(expand(force) if not force.has(Piecewise) else force)
@@ -392,7 +400,7 @@ class _Limit:
         elif self.noises:
             observables[fresh_name("stability", self.taken)] = self.named(self.stability())
         known = {head.name: self.named(root) for head, root in self.roots.items()}
-        variables = {name: root for name, root in known.items() if not root.has(self.small) or self.small == 1}
+        variables = {name: it for name, it in known.items() if self.small == 1 or not it.has(self.small)}
         make = functools.partial(
             FixedPoint, self.name, equations, observables=observables,
             variables=variables, conditions=self.conditions, flow=self.system.flow, cite=self.system.cite,
@@ -445,17 +453,18 @@ class _Limit:
         return _expected(self.put(total.xreplace(back)))
 
 
-def _straight_roots(force: Expr, mark: Dummy) -> list[tuple[tuple[dict[Basic, Any], ...], Any]] | None:
+def _straight_roots(force: Expr, mark: Dummy) -> list[tuple[Any, Any]] | None:
     """Return the stable root of a force made of straight pieces, None where it has others.
 
     For each piece: what stands for kinks, steps and in the end the state itself, and the condition.
     At a kink the force says on which side the root lies: beyond, where it is positive.
     """
     bent = [node for node in force.atoms(Max, Min) if node.has(mark) and len(node.args) == 2]
-    bent = [node for node in bent if not any(inner.has(mark) for arg in node.args for inner in arg.atoms(Max, Min))]
+    bent = [node for node in bent if not any(node.has(other) for other in bent if other != node)]
     if not bent:
         slope = force.diff(mark)
-        return None if slope.has(mark) else [(({mark: -force.xreplace({mark: S.Zero}) / slope},), S.true)]
+        root = -force.xreplace({mark: S.Zero}) / slope
+        return None if slope.has(mark) else [(({mark: root},), S.true)]
     node = min(bent, key=str)
     gap = node.args[0] - node.args[1]
     if (rise := gap.diff(mark)).has(mark):
@@ -492,7 +501,6 @@ def _squared(slope: Expr) -> Expr:
 
 def _expected(expr: Expr) -> Expr:
     """Return the mean; of what is not random, itself. Powers of steps are steps."""
-    powers = {node: node.base ** (node.exp % 2 if node.base.func is sign else 1) for node in expr.atoms(Pow)
-              if node.base.func in (sign, Heaviside) and node.exp.is_Integer}  # fmt: skip
-    expr = expr.xreplace(powers)
+    powers = [node for node in expr.atoms(Pow) if node.base.func in (sign, Heaviside) and node.exp.is_Integer]
+    expr = expr.xreplace({it: it.base ** (it.exp % 2 if it.base.func is sign else 1) for it in powers})
     return E(expr) if expr.atoms(Random) else expr

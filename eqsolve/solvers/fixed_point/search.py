@@ -40,8 +40,8 @@ class _Doubt:
 def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
     """Return starts near all solutions found by a scan of the unknowns' domains with few quadrature nodes.
 
-    Wider scans follow where one finds nothing, unless fewer are asked for; before the last ones, and after all of them,
-    doubtful starts are tried.
+    Wider scans follow where one finds nothing, unless fewer are asked for; before the last ones,
+    and after all of them, doubtful starts are tried.
     """
     if not problem.plan.unknowns:
         return [(np.zeros(0), None)]
@@ -73,7 +73,8 @@ def _iterated(problem: Problem) -> list[Near]:
     if sorted(str(name) for name in lefts) != sorted(item.name for item in unknowns):
         return []
     order = [lefts.index(item.name) for item in unknowns]
-    points = np.random.default_rng(0).uniform(-1, 1, (len(unknowns), 6)) * np.array([0, 0.01, 0.03, 0.1, 0.3, 1])
+    points = np.random.default_rng(0).uniform(-1, 1, (len(unknowns), 6))
+    points *= np.array([0, 0.01, 0.03, 0.1, 0.3, 1])
     for _ in range(100):
         step = np.clip(_scan(problem, problem.values(points))[order], -2, 2)
         sound = np.isfinite(step).all(axis=0)
@@ -82,10 +83,12 @@ def _iterated(problem: Problem) -> list[Near]:
             break
     found: list[Near] = []
     for column in problem.values(points).T:
-        if not any(same(problem, column, other, 0.1) for other, _ in found):
-            point = newton(problem, column, None, rounds=30, stop=1e-3)
-            if point.converged and not any(same(problem, point.values, other, _BESIDE) for other, _ in found):
-                found.append((point.values, point.mesh))
+        if any(same(problem, column, other, 0.1) for other, _ in found):
+            continue
+        point = newton(problem, column, None, rounds=30, stop=1e-3)
+        known = [same(problem, point.values, other, _BESIDE) for other, _ in found]
+        if point.converged and not any(known):
+            found.append((point.values, point.mesh))
     return found
 
 
