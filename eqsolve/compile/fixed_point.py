@@ -60,8 +60,8 @@ class FixedPointPlan:
         self._normals = tuple(xi for xi, _ in reduced.gaussians.values())
         self._constants = tuple(item for item in model.randoms if item.name not in reduced.gaussians)
         # what integrands are integrals over; constants that take a few values are summed over
-        randoms = (*self._normals, *self._constants)
-        self._spread = {item for item in randoms if item.name not in points}
+        every = self._normals + self._constants
+        self._spread = {item for item in every if item.name not in points}
         self._take_apart(extra)
         self._stand_ins = {item.name: item for item in (*self._parameters, *self._unknowns)}
         self._arguments = (

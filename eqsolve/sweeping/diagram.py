@@ -324,7 +324,7 @@ class _Diagram(GridRun):
 
 def _kind(one: Record, other: Record) -> str:
     """Return what tells where the long run changes between two points, if it does."""
-    signs = {}
+    signs: dict[str, bool] = {}
     for key in ("stability", "lyapunov"):
         product = one["values"].get(key, np.nan) * other["values"].get(key, np.nan)
         signs |= {} if np.isnan(product) else {key: product <= 0}
