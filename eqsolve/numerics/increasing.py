@@ -26,7 +26,8 @@ def increasing_roots(
     bracket, is no number, or does not halve the last one, the bracket is halved instead, in asinh y, so that roots of
     any size are reached in a few rounds.
     ``value_and_slope(y, places)`` gives f and f' at the nodes ``places`` (an index array, or a slice for all).
-    A root that does not exist is nan, and so is one of an f that is seen to fall: there may be others. ``rough`` roots are good to about 1e-4 of their size.
+    A root that does not exist is nan, and so is one of an f that is seen to fall: there may be others.
+    ``rough`` roots are good to about 1e-4 of their size, and are any of several.
     """
     enough = 3e-3 if rough else _QUADRATIC
     out = np.full(target.shape, np.nan)
@@ -66,7 +67,7 @@ def increasing_roots(
             last = np.abs(new - y)
             last[bad] = np.inf
             last[over] = np.inf
-            lost = np.isnan(gap) | (slope < -_FALLING * (1 + np.abs(value) / (1 + room)))
+            lost = np.isnan(gap) | ((slope < -_FALLING * (1 + np.abs(value) / (1 + room))) & (not rough))
             done = final | (right - left <= 4e-16 * np.abs(new)) | lost  # two roundings
             y = new
             if done.all():

@@ -122,9 +122,9 @@ def linearise(problem: Problem, values: Array, mesh: PanelMesh, along: tuple[str
         residual = np.where(log, np.log(right / left), right - left)
         scale_left, scale_right = np.where(log, 1 / left, 1.0), np.where(log, 1 / right, 1.0)
         change = partial[1] * scale_right[:, None] - partial[0] * scale_left[:, None]
-    through = change[:, len(names) :]
-    jacobian = change[:, : len(names)] + through @ slopes
-    rounding = 2.3e-16 * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
+        through = change[:, len(names) :]
+        jacobian = change[:, : len(names)] + through @ slopes
+        rounding = 2.3e-16 * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
     return Linearisation(residual, jacobian, means, slopes, rounding)
 
 
