@@ -16,8 +16,7 @@ from eqsolve.compile.forms import SINGULARITY
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.loading import read_model
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.richardson import extrapolate
+from eqsolve.numerics.arrays import Array, extrapolate
 
 _OFFSETS = np.array([0.16, 0.08, 0.04, 0.02])
 

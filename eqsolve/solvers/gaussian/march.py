@@ -18,12 +18,11 @@ import numpy as np
 from eqsolve.compile.gaussian import GaussianPlan
 from eqsolve.compile.stochastic import Covariance, MeanPlan
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import ROUNDING, Array, extrapolate
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.relations import Kernels
-from eqsolve.numerics.richardson import extrapolate
 from eqsolve.numerics.rows import RowStore
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.continuing import continue_means

@@ -25,10 +25,9 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import ROUNDING, Array, error_share
 from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.grids import PanelGrid, over_panels
-from eqsolve.numerics.richardson import error_share
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
