@@ -1,4 +1,4 @@
-"""The Marchenko-Pastur law: the limiting eigenvalue law of sample covariance matrices."""
+"""Limiting spectral laws of random matrices, usable on their own: the Marchenko-Pastur law of sample covariances."""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsolve.errors import ParameterError
+
+__all__ = ["MarchenkoPastur", "SpectrumError"]
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
