@@ -109,7 +109,7 @@ class MarchenkoPastur:
     delta: float
 
     def __post_init__(self) -> None:
-        given: object = self.delta
+        given = vars(self)["delta"]
         if not isinstance(given, Real) or isinstance(given, bool) or not 0.0 < float(given) < np.inf:
             raise SpectrumError(f"`delta` is not usable: got {given!r}, expected a positive finite real number")
         object.__setattr__(self, "delta", float(given))
@@ -226,10 +226,10 @@ class MarchenkoPastur:
             square = np.sin(half) ** 2
             terms = weights * (self.lambda_minus + width * square) ** order * np.exp(-tau * square)
             bulk[block] = min(self.delta, 1.0) * np.sum(np.where(index <= last, terms, 0.0), axis=1)
-        bulk = bulk.reshape(times.shape)
+        values = bulk.reshape(times.shape)
         if not scaled:
-            bulk = bulk * np.exp(-self.lambda_minus * times) + (self.atom if order == 0 else 0.0)
-        return shaped_like(bulk, t)
+            values = values * np.exp(-self.lambda_minus * times) + (self.atom if order == 0 else 0.0)
+        return shaped_like(values, t)
 
     def quadrature(self, n: int) -> tuple[Floats, Floats]:
         """Return nodes (ascending) and weights, exact for polynomials of degree <= 2n - 1, in O(n).

@@ -147,7 +147,7 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     """Return the result of a file's values and record."""
     grid, kernels = record["grid"], record["kernels"]
     panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
-    rows = _STORE.unpack(dataset[_ROWS].values) if kernels and panels is not None else None
+    rows = _STORE.unpack(dataset[_ROWS].values.tobytes()) if kernels and panels is not None else None
     fields = {name: record[name] for name in _FIELDS}
     made = Stationary if record["kind"] == "stationary" else Result
     return made(dataset.drop_vars(_ROWS, errors="ignore"), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)
