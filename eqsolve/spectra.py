@@ -109,8 +109,8 @@ class MarchenkoPastur:
     delta: float
 
     def __post_init__(self) -> None:
-        given = vars(self)["delta"]
-        if not isinstance(given, Real) or isinstance(given, bool) or not 0.0 < float(given) < np.inf:
+        given: object = self.delta
+        if isinstance(given, bool) or not isinstance(given, Real) or not 0.0 < float(given) < np.inf:
             raise SpectrumError(f"`delta` is not usable: got {given!r}, expected a positive finite real number")
         object.__setattr__(self, "delta", float(given))
 
