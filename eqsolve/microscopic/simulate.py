@@ -134,7 +134,7 @@ def simulate(
 ) -> Simulation:  # fmt: skip
     """Run a flow at finite size; ``Flow.simulate`` says what the parameters are."""
     from eqsolve.passes.check.check import check, refuse_words
-    from eqsolve.passes.flow.substitution import change_states
+    from eqsolve.passes.rewrite.substitution import change_states
 
     started = time.perf_counter()
     check(flow)

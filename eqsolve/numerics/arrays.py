@@ -14,9 +14,10 @@ SAFETY = 1.5  # of error estimates: the next order of the step is not small wher
 
 
 def filled(value: Any, shape: tuple[int, ...]) -> Array:
-    """Return a number, or an array that can be broadcast, as an array of a shape."""
-    array = np.asarray(value, dtype=float)
-    return array if array.shape == shape else np.broadcast_to(array, shape)
+    """Return a new array of a shape, filled with what is broadcast to it."""
+    made = np.empty(shape)
+    made[...] = value
+    return made
 
 
 def over_neighbours(values: Array, reach: int, combine: Any) -> Array:

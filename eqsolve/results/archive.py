@@ -147,6 +147,11 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     """Return the result of a file's values and record."""
     grid, kernels = record["grid"], record["kernels"]
     panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
+    if kernels and panels is not None and _ROWS not in dataset:
+        raise UsageError(
+            f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "
+            "are not read any more; solve again, or read the file with xarray"
+        )
     rows = _STORE.unpack(dataset[_ROWS].values.tobytes()) if kernels and panels is not None else None
     fields = {name: record[name] for name in _FIELDS}
     made = Stationary if record["kind"] == "stationary" else Result
