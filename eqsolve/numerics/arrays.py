@@ -38,8 +38,8 @@ def tensor_rule(rules: Sequence[tuple[Array, Array]]) -> tuple[list[Array], Arra
 def eliminate(matrix: Array, right: Array) -> Array:
     """Solve systems of the same size, one per entry of the last axis, by elimination without pivoting.
 
-    For matrices near one, as those of implicit steps; a vanishing pivot shows as a solution that is not finite. Both
-    arguments are overwritten.
+    For matrices near one, as those of implicit steps; a vanishing pivot shows as a solution that is
+    not finite. Both arguments are overwritten.
     """
     size = matrix.shape[0]
     for pivot in range(size - 1):

@@ -1,8 +1,8 @@
 """A Gaussian system solved on a grid, block after block: the past is settled, and the new rows of all means are iterated.
 
-The means give the kernels, these the law of the new rows, and this the means. Within one panel that is a contraction for
-panels short enough, or between two nodes where there are no panels; Anderson acceleration makes it a few steps (Walker & Ni
-2011, see ``eqsolve.numerics.secants``).
+The means give the kernels, these the law of the new rows, and this the means. Within one panel that
+is a contraction for panels short enough, or between two nodes where there are no panels; Anderson
+acceleration makes it a few steps (Walker & Ni 2011, see ``eqsolve.numerics.secants``).
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def march(
 ) -> LawMarch:
     """Return the solution on a grid; ``guess`` holds means on the same grid to begin with.
 
-    ``order`` is that of Gauss rules for constants with a density, ``accuracy`` that of the means, and what their iteration
-    may leave, relative to the largest value of each.
+    ``order`` is that of Gauss rules for constants with a density, ``accuracy`` that of the means,
+    and what their iteration may leave, relative to the largest value of each.
     """
     laws = tuple(
         tuple(
