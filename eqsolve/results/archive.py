@@ -152,7 +152,7 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
             f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "
             "are not read any more; solve again, or read the file with xarray"
         )
-    rows = _STORE.unpack(dataset[_ROWS].values) if kernels and panels is not None else None
+    rows = _STORE.unpack(dataset[_ROWS].values.tobytes()) if kernels and panels is not None else None
     fields = {name: record[name] for name in _FIELDS}
     made = Stationary if record["kind"] == "stationary" else Result
     return made(dataset.drop_vars(_ROWS, errors="ignore"), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)

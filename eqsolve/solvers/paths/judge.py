@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, error_share
 from eqsolve.numerics.operators import OperatorGrid, recovered_degree
 from eqsolve.numerics.relations import Kernels, Pointwise
-from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.sweep import Engine, Means, Sample
