@@ -153,6 +153,33 @@ def test_a_log_has_a_line_for_a_point_that_takes_long_and_few_for_quick_ones(
         assert report is not None
 
 
+def test_the_log_of_a_batch_job_has_the_points_of_a_sweep_and_of_no_other_script(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(Bar, "_pause", lambda bar, now: 0.0)  # every point, however quick
+    for job, lines in (("7", 2), ("", 0)):
+        monkeypatch.setenv("SLURM_JOB_ID", job) if job else monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+        eqsolve.sweep("ridge", lam=[0.1, 1])
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == lines
+        assert all(line.startswith(f"point {k}/2: lam=") and " s, ok (" in line for k, line in enumerate(said, 1))
+
+
+def test_a_log_has_a_line_where_nothing_is_told_for_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_LOGGED", 0.5)
+    said = ""
+    with Bar(count="point") as bar:
+        bar(1, 3, "k=1, 2 s, ok")
+        deadline = time.monotonic() + 30
+        while not said and time.monotonic() < deadline:
+            time.sleep(0.05)
+            said = capsys.readouterr().err
+    assert said.startswith("point 1/3: the next is under way (1 s, ")
+
+
 def test_the_clock_goes_on_while_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     with watching(None) as bar:

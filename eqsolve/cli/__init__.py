@@ -65,6 +65,8 @@ def _run(arguments: list[str]) -> int:
 
 def _with_plans(options: Namespace) -> int:
     """Run a verb; what was compiled of its model is kept for the next command."""
+    if (known := options.known(options)) is not None:
+        return int(known)
     if not isinstance(getattr(options, "model", None), str):
         return int(options.run(options))
     from eqsolve.cli.plans import keep, restore

@@ -228,9 +228,9 @@ def check_destination(path: str | None, option: str, suffixes: tuple[str, ...]) 
         got = f"{target.suffix!r}{did_you_mean(target.suffix, suffixes)}" if target.suffix else "no suffix"
         raise UsageError(f"{option}: expected a file name {names}, got {path!r} with {got}")
     if target.suffix.lower() == ".parquet":
-        from eqsolve.results.archive import demand_parquet
+        from eqsolve.results.archive import check_name
 
-        demand_parquet(path)
+        check_name(path)
     if target.is_dir():
         raise UsageError(f"{option}: {path!r} is a folder, not a file")
     if not target.parent.is_dir():

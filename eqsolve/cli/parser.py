@@ -147,7 +147,7 @@ def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
         child.examples = (verb.example, *verb.more)
         verb.add_arguments(child)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it
-        child.set_defaults(run=verb.run, commands=made)
+        child.set_defaults(run=verb.run, known=verb.known, commands=made)
         made[name] = child
     return parser, made
 

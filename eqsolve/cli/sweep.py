@@ -26,8 +26,6 @@ def run_sweep(options: Namespace) -> int:
     """Solve every point of a grid; exit code 1 says that some were not solved as asked, all others are there."""
     axes, asked, settings = read_grid(options.grid), _read(options), read_settings(options.settings)
     data, picture = destinations(options)
-    if data is not None and picture is None and not options.json and (code := _told(options, data)) is not None:
-        return code
     from eqsolve.language.loading import load
     from eqsolve.solvers.cluster import connect
     from eqsolve.sweeping.axes import check_settings, read_axes
@@ -81,12 +79,13 @@ def _digest(path: str) -> str:
         return ""
 
 
-def _told(options: Namespace, data: Path) -> int | None:
+def _told(options: Namespace) -> int | None:
     """Tell what a file holds if it was written by this very command, without loading models; None if it was not."""
     from eqsolve.files.record import read_record
     from eqsolve.language.loading import find
 
-    record = read_record(data)
+    data = Path(options.out or "")
+    record = {} if options.plot or options.json else read_record(data)
     known = record.get("provenance", {}).get("command", {})
     if known.get("asked") != _asked(options) or data.with_name(data.name + ".journal").exists():
         return None
@@ -168,6 +167,7 @@ SWEEP = Verb(
     example="sweep {model} --grid {parameter}=0.1:10:20:log --out sweep.nc --workers 2",
     add_arguments=_arguments,
     run=run_sweep,
+    known=_told,
     more=(
         "sweep {model} --grid {parameter}=0.1,0.3,1 --at 1,5 --out sweep.nc --plot sweep.png",
         "plot sweep.nc --logy  # draws it again",

@@ -18,6 +18,7 @@ class Verb:
     example: str  # after `eqsolve`; {model} stands for a model that exists, {parameter} for one of its parameters
     more: tuple[str, ...] = ()  # further examples, in the order in which one would try them; what follows a # explains
     description: str = ""  # the docstring of the function, unless given
+    known: Callable[[Namespace], int | None] = lambda _: None  # the exit code where all is done already
 
     @property
     def about(self) -> str | None:

@@ -58,10 +58,9 @@ def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> 
 
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and the rates that belong to the model; finding them takes loading all there are."""
-    others = find_related(desk.load())
-    about = [{"name": other.name, "kind": other.kind} for other in others]
-    told = [{"equations": equations(other), "labels": labels(other)} for other in others]
-    return {"related": [{**one, **more} for one, more in zip(about, told, strict=True)]}
+    related = find_related(desk.load())
+    told = [(other.name, other.kind, equations(other), labels(other)) for other in related]
+    return {"related": [dict(zip(("name", "kind", "equations", "labels"), item, strict=True)) for item in told]}
 
 
 def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:

@@ -245,19 +245,17 @@ class Features:
 
     def _rows(self, rng: np.random.Generator, n: int, d: int) -> Array:
         assert self.law is not None
+        variance = 1.0
         if isinstance(self.law, Normal):
             entries = rng.standard_normal((n, d))
-            entries *= d**-0.5
-            return entries
-        if self.law == _NAMED["binary"]:
-            signs = rng.integers(0, 2, size=(n, d), dtype=np.int8).astype(float)
-            signs *= 2.0
-            signs -= 1.0
-            signs *= d**-0.5
-            return signs
-        mean, variance = self.law.numeric().moments()
-        entries = self.law.numeric().sample(rng, n * d).reshape(n, d)
-        entries -= mean
+        elif self.law == _NAMED["binary"]:
+            entries = rng.integers(0, 2, size=(n, d), dtype=np.int8).astype(float)
+            entries *= 2.0
+            entries -= 1.0
+        else:
+            mean, variance = self.law.numeric().moments()
+            entries = self.law.numeric().sample(rng, n * d).reshape(n, d)
+            entries -= mean
         entries *= (variance * d) ** -0.5
         return entries
 

@@ -60,9 +60,13 @@ def save(
 
 
 def check_name(path: str | os.PathLike[str], known: tuple[str, ...] = (".nc", *TABLES)) -> None:
-    """Raise for a file whose name does not end like one that can be written."""
-    if Path(path).suffix.lower() not in known and not Path(path).is_dir():  # a folder is refused when it is written
+    """Raise for a file whose name does not end like one that can be written here."""
+    end = Path(path).suffix.lower()
+    if end not in known and not Path(path).is_dir():  # a folder is refused when it is written
         raise UsageError(f"a result is saved as {' or '.join(f'*{end}' for end in known)}, got {str(path)!r}")
+    if end == ".parquet" and not any(map(importlib.util.find_spec, ("pyarrow", "fastparquet"))):
+        instead = "(pip install pyarrow); *.csv and *.json need nothing"
+        raise UsageError(f"to write {str(path)!r} pandas needs pyarrow {instead}")
 
 
 def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.PathLike[str]) -> None:
@@ -93,15 +97,8 @@ def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
         if suffix == ".csv":
             frame.to_csv(temporary, index=False)
         else:
-            demand_parquet(str(path))
             frame.to_parquet(temporary, index=False)
     return True
-
-
-def demand_parquet(path: str) -> None:
-    """Raise where pandas has nothing to write parquet with."""
-    if not any(importlib.util.find_spec(name) for name in ("pyarrow", "fastparquet")):
-        raise UsageError(f"to write {path!r} pandas needs pyarrow (pip install pyarrow); *.csv and *.json need nothing")
 
 
 def _plain(value: Any) -> Any:

@@ -134,8 +134,7 @@ class Validation:
     @property
     def low_power(self) -> bool:
         """Whether there is an observable of which a deviation by a tenth would have been missed at all times."""
-        best = [item.detectable[item.keenest] for item in self.observables.values()]
-        return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in best)
+        return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in self.power.values())
 
     @property
     def warnings(self) -> tuple[str, ...]:

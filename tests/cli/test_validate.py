@@ -7,6 +7,7 @@ import pytest
 
 import eqsolve
 from eqsolve.cli import main
+from eqsolve.results.words import percent
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,6 +32,13 @@ def test_says_agrees_and_draws(models: Path, capsys: pytest.CaptureFixture[str])
     text = capsys.readouterr().out
     assert "verdict: agrees" in text
     assert "finite size" in text
+    for column in ("theory, finite size:", "bias:", "z:", "could see:"):
+        assert column in text  # what it means
+    seen = made["observables"]["E_test"]["detectable"]
+    best, worst = seen.index(min(seen)), seen.index(max(seen))
+    ends = " to ".join(f"{percent(seen[k])} (t = {[0.3, 1][k]:g})" for k in (best, worst))
+    assert main(["validate", *words]) == 0
+    assert f"E_test: a deviation of {ends} would have been detected" in capsys.readouterr().out
 
 
 def test_a_wrong_theory_disagrees(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
