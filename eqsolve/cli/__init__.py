@@ -83,7 +83,7 @@ def _with_plans(options: Namespace) -> int:
 
 
 def _limit_threads() -> None:
-    """Give linear algebra one thread, unless the user says otherwise: on the small matrices of a solve more are slower."""
+    """Give linear algebra one thread unless the user says otherwise: on small matrices more are slower."""
     from eqsolve.solvers.threads import THREAD_LIMITS
 
     if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_LIMITS):  # it reads them as it loads

@@ -1,4 +1,4 @@
-"""The command that opens a page whose sliders set a model's parameters, or writes such a page over a sweep."""
+"""The command that opens a page with sliders for a model's parameters, or writes one over a sweep."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _TOOK = "<took>"  # stands in a file for how long it took
 
 
 def run_sweep(options: Namespace) -> int:
-    """Solve every point of a grid; exit code 1 says that some were not solved as asked, all others are there."""
+    """Solve every point of a grid; exit code 1 says that some were not solved as asked."""
     axes, asked, settings = read_grid(options.grid), _read(options), read_settings(options.settings)
     data, picture = destinations(options)
     from eqsolve.language.loading import load
@@ -80,7 +80,7 @@ def _digest(path: str) -> str:
 
 
 def _told(options: Namespace) -> int | None:
-    """Tell what a file holds if it was written by this very command, without loading models; None if it was not."""
+    """Tell what a file holds that this very command wrote, without loading models; else return None."""
     from eqsolve.files.record import read_record
     from eqsolve.language.loading import find
 

@@ -1,4 +1,4 @@
-"""The command that holds a model's solution against finite-size runs of the microscopic model it describes."""
+"""The command that holds a model's solution against finite-size runs of what it describes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _text(found: Validation) -> str:
 
 
 def _power(found: Validation, name: str) -> str:
-    """Return the smallest deviations that would have been called a disagreement, at the best time and at the worst."""
+    """Return the smallest deviations that would have been detected, at the best time and at the worst."""
     from eqsolve.results.words import percent
 
     item = found.observables[name]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verb:
-    """One command: its help, its arguments, and the function that runs it and returns the exit code."""
+    """One command: its help, its arguments, and the function that returns its exit code."""
 
     summary: str
     add_arguments: Callable[[ArgumentParser], None]

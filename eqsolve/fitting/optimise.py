@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +31,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import read_seconds
 
+logger = logging.getLogger("eqsolve")
 _SCAN = {1: 11, 2: 6}  # points along each parameter; more parameters get _MANY points in all
 _MANY = 64
 _WIDE = 100.0  # ratio of the ends of a positive range from which on it is scanned in the logarithm
@@ -103,7 +105,7 @@ class Optimum:
         return {**made, "solves": self.solves, "status": self.status}
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw the landscape: the scan along one parameter, or as a map over two, and the optimum in it."""
+        """Draw the scan along one parameter, or as a map over two, and the optimum in it."""
         from eqsolve.plotting.fits import plot_landscape
 
         names = [item.name for item in self.ranges]
@@ -209,10 +211,6 @@ def _read(name: str, timeless: bool) -> Function:
     return lambda res: res[name].item() if timeless else res[name].values[-1]
 
 
-def _limit(read: Function, sign: float, end: float) -> Function:
-    return lambda res: sign * (read(res) - end)
-
-
 def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...]:
     """Return the constraints by their texts, as functions that are not to be negative."""
     if not isinstance(constraints, Mapping):
@@ -232,7 +230,7 @@ def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...
         for sign, end in ((1.0, low), (-1.0, high)):
             if end is not None:
                 text = f"{name} {'>=' if sign > 0 else '<='} {end:g}"
-                found.append((text, _limit(read, sign, end)))
+                found.append((text, lambda res, read=read, sign=sign, end=end: sign * (read(res) - end)))
     return tuple(found)
 
 
@@ -254,7 +252,7 @@ def _range(name: str, entry: Any) -> Range:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """One point of a search: goal and constraints there, their gradients in the coordinates, and the errors of these."""
+    """One point of a search: goal and constraints, their gradients in the coordinates, and the errors of these."""
 
     value: float
     error: float
@@ -295,8 +293,12 @@ class _OptimumSearch:
         edges = [bool(place <= _CLOSE or place >= 1 - _CLOSE) for place in best]
         allowed = np.maximum(here.limit_errors, 1e-6 * np.maximum(1.0, np.abs(here.limits)))
         if (here.limits < -allowed).any():
-            worst = self.limits[int(np.argmin(here.limits))][0]
-            raise UsageError(f"no point of the ranges was found where {worst} holds; widen the ranges, or ask for less")
+            missed, (worst, _) = min(zip(here.limits, self.limits, strict=True), key=lambda item: float(item[0]))
+            at = ", ".join(f"{item.name}={item.value(place):.4g}" for item, place in zip(self.ranges, best, strict=True))
+            raise UsageError(
+                f"no point of the ranges was found where {worst} holds; the nearest, {at}, misses it by {-missed:.3g}: "
+                "widen the ranges, or ask for less"
+            )
         active = here.limits <= allowed
         errors, error = np.where(edges, 0.0, math.inf), here.error
         try:
@@ -395,11 +397,18 @@ class _OptimumSearch:
         """Return the optimum near the best point of the scan."""
         from scipy.optimize import brentq, minimize
 
+        bounds, closely = [(0.0, 1.0)] * len(self.ranges), {"maxiter": 40, "ftol": 1e-14, "gtol": 1e-10}
         if self.limits:
+            if (self.at(start, slopes=False).limits < 0).any():  # and so everywhere in the scan
+                logger.warning("no point of the scan keeps %s; looking for one", " and ".join(text for text, _ in self.limits))
+                nearest = minimize(self._missed, start, jac=True, method="L-BFGS-B", bounds=bounds, options=closely)
+                before, start = self._missed(start)[0], np.asarray(nearest.x)
+                if nearest.fun > 1e-6 * before:
+                    return start
             kept = {"type": "ineq", "fun": lambda x: self.at(x).limits, "jac": lambda x: self.at(x).limit_slopes}
             found = minimize(
                 lambda x: self.at(x).value, start, jac=lambda x: self.at(x).gradient, method="SLSQP", constraints=[kept],
-                bounds=[(0.0, 1.0)] * len(self.ranges), options={"maxiter": 40, "ftol": 1e-10},
+                bounds=bounds, options={"maxiter": 40, "ftol": 1e-10},
             )  # fmt: skip
             return np.clip(np.asarray(found.x), 0.0, 1.0)
         if len(self.ranges) == 1:
@@ -415,10 +424,15 @@ class _OptimumSearch:
                 return np.array([high])
         found = minimize(
             lambda x: (self.at(x).value, self.at(x).gradient), start, jac=True, method="L-BFGS-B",
-            bounds=[(0.0, 1.0)] * len(self.ranges),
-            options={"maxiter": 40, "ftol": 1e-14, "gtol": 1e-10},
+            bounds=bounds, options=closely,
         )  # fmt: skip
         return np.asarray(found.x)
+
+    def _missed(self, place: Array) -> tuple[float, Array]:
+        """Return the sum of squares by which constraints are missed, and its gradient."""
+        seen = self.at(place)
+        missed = np.minimum(seen.limits, 0.0)
+        return float(missed @ missed), 2 * missed @ seen.limit_slopes
 
     def _errors(self, best: Array, here: _Seen, edges: list[bool], active: Array) -> Array:
         """Return the error bars of the parameters: what errors of gradient and constraints are to the optimum.

@@ -142,9 +142,8 @@ def simulate(
         raise UsageError(f"simulate takes a Flow, and model `{flow.name}` is a {flow.kind}")
     refuse_words("simulate", flow, parameters, flow.names)
     latex, told_of = latex_names((flow,)), meanings_of(flow)
-    if step is None:
-        refuse_continuous(flow)
     if step is None:  # descent is no flow: a change of variables would change it
+        refuse_continuous(flow)
         flow = change_states(flow)
     features = read_data(data)
     settings = {**(params or {}), **parameters}
@@ -247,10 +246,9 @@ def _place(backend: Backend, n: int, d: int, at_once: int, matrices: int) -> tup
     """Return where runs of so many matrices each go, how many at once, and what to say when a card cannot hold one."""
     if backend is CPU:
         return backend, at_once, ()
-    room = int(0.9 * backend.memory() / (8.0 * n * d * matrices + 1))
-    if room:
-        return backend, min(at_once, room), ()
     size = 8.0 * n * d * matrices
+    if room := int(0.9 * backend.memory() / (size + 1)):
+        return backend, min(at_once, room), ()
     note = f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"
     return CPU, at_once, (note,)
 

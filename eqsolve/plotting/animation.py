@@ -99,7 +99,7 @@ def animate_law(
 
 @dataclass(frozen=True)
 class Slider:
-    """Pictures at several times with a slider that chooses one: HTML and a line of JavaScript, nothing to install."""
+    """Pictures at several times with a slider that chooses one: HTML and a line of JavaScript."""
 
     times: tuple[float, ...]
     pictures: tuple[bytes, ...]

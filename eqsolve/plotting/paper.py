@@ -1,4 +1,4 @@
-"""Drawing for a column of print: sizes, fonts, theory as lines with bands, simulation as points with error bars."""
+"""Drawing for a column of print: theory as lines with bands, simulation as points with error bars."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def panels(rows: int = 1, columns: int = 1, *, height: float = 2.5, width: float
 
 
 def colours(count: int) -> list[Any]:
-    """Return colours for an ordered family; of more than three, dark to light, so that grey print keeps them in order."""
+    """Return colours for an ordered family; of more than three, dark to light, also in grey print."""
     return shades(count, few=3)
 
 

@@ -83,7 +83,7 @@ def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.Pa
 
 
 def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
-    """Write values and errors for other programs, as the file's suffix says; return whether it is one of theirs."""
+    """Write a table for other programs if the file's suffix says so; return whether it does."""
     check_name(path)
     if (suffix := Path(path).suffix.lower()) == ".nc":
         return False

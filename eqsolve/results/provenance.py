@@ -52,7 +52,7 @@ def derived_names(model: Model, names: Iterable[str]) -> dict[str, list[str]]:
 
 @kept_by_model
 def meanings_of(model: Model) -> dict[str, str]:
-    """Return what the parameters and random constants of a model mean, by name, where it says so."""
+    """Return what a model says of its parameters and random constants, by name."""
     said = meanings(model.file)
     return {item.name: told for item in (*model.parameters, *model.randoms) if (told := said.get(item))}
 
