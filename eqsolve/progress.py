@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import math
 import os
 import shutil
@@ -50,6 +51,7 @@ class Bar:
         self.where = "" if quiet or not self.outermost else _somebody_looks() or ("log" if log else "")
         if self.where == "log":
             threading.Thread(target=self._tick, daemon=True).start()
+        logging.getLogger("eqsolve").addFilter(self._make_room)
 
     def __call__(self, done: float, total: float, text: str) -> None:
         now = time.monotonic()
@@ -148,9 +150,14 @@ class Bar:
             shown: Any = importlib.import_module("IPython.display")
             self.screen.update(shown.HTML(""))
 
+    def _make_room(self, record: logging.LogRecord) -> bool:
+        self.clear()  # a message begins a line of its own
+        return True
+
     def close(self) -> None:
         """Take the line away for good."""
         self.ended.set()
+        logging.getLogger("eqsolve").removeFilter(self._make_room)
         self.clear()
         self.where = ""
         with Bar._lock:

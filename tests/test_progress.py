@@ -1,6 +1,7 @@
 """One bar, shown to people only; the share it shows is of work, never falls, and the time left follows from it."""
 
 import io
+import logging
 import sys
 import time
 
@@ -60,6 +61,20 @@ def test_a_person_sees_one_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch) -
     assert text.split("\r")[-2].strip() == ""
     with watching(None) as again:
         assert again is not None
+
+
+def test_a_message_has_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    logger = logging.getLogger("eqsolve")
+    with Bar(count="point") as bar:
+        bar(1, 3, "k=1, 2 s, ok")
+        logger.warning("k=2: failed")
+        terminal.write("k=2: failed\n")  # as the handler of a command does
+        bar(2, 3, "k=2, 2 s, failed")
+    before = terminal.getvalue().split("k=2: failed\n")[0]
+    assert before.endswith("\r")
+    assert before.split("\r")[-2].strip() == ""  # the bar was taken away
+    assert logger.filters == []
 
 
 def test_logs_stay_clean(monkeypatch: pytest.MonkeyPatch) -> None:

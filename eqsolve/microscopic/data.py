@@ -181,7 +181,7 @@ def balance(
                 _visit(matrix, sample, float(moment), flat.reshape(-1, d))
                 sample.features[:] = matrix.known()
         except SolverError:
-            pass  # with features known in part the flow went where it cannot be followed: the rest stays random
+            pass  # with features known in part the flow cannot be followed: the rest stays random
     return make(matrix.complete(rng, threads))
 
 
@@ -219,7 +219,7 @@ def _visit(matrix: _Matrix, sample: FlowSample, time: float, state: Array) -> No
 
 logger = logging.getLogger("eqsolve")
 
-_BLOCK = 1 << 20  # entries that come from one stream of random numbers; so few megabytes are reused, not asked for anew
+_BLOCK = 1 << 20  # entries from one stream of random numbers: few enough megabytes to be reused
 _NAMED = {"gaussian": Normal(0, 1), "binary": Rademacher(1), "student_t": StudentT(5)}
 
 

@@ -243,7 +243,7 @@ def _times(t_max: float | None, at: float | Iterable[float] | None, step: float 
 
 
 def _place(backend: Backend, n: int, d: int, at_once: int, matrices: int) -> tuple[Backend, int, tuple[str, ...]]:
-    """Return where runs of so many matrices each go, how many at once, and what to say when a card cannot hold one."""
+    """Return where runs of so many matrices each go, how many at once, and a note if no card can hold one."""
     if backend is CPU:
         return backend, at_once, ()
     size = 8.0 * n * d * matrices

@@ -1,4 +1,4 @@
-"""`sweep`: every point of a grid solved once, by any executor, nothing lost when one fails or all is killed."""
+"""`sweep`: every point of a grid solved once, by any executor, nothing lost when it is killed."""
 
 from __future__ import annotations
 

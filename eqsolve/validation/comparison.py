@@ -127,12 +127,12 @@ class Validation:
 
     @property
     def power(self) -> dict[str, float]:
-        """The smallest deviation that could have been seen at any of the times, as a fraction of each observable."""
+        """The smallest deviation that could have been seen at any time, as a fraction of each observable."""
         return {name: float(item.detectable[item.keenest]) for name, item in self.observables.items()}
 
     @property
     def low_power(self) -> bool:
-        """Whether there is an observable of which a deviation by a tenth would have been missed at all times."""
+        """Whether a deviation of some observable by a tenth would have been missed at all times."""
         return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in self.power.values())
 
     @property

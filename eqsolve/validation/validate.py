@@ -167,7 +167,7 @@ class _Task:
     device: str = "cpu"
 
     def _shared(self) -> dict[str, Any]:
-        """Return the settings of the flow: what the theory is solved with, so that defaults cannot differ."""
+        """Return the settings of the flow: those of the theory, so that defaults cannot differ."""
         if self.model is self.flow:
             return self.settings
         takes = settable(self.model)
