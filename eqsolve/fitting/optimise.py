@@ -211,6 +211,10 @@ def _read(name: str, timeless: bool) -> Function:
     return lambda res: res[name].item() if timeless else res[name].values[-1]
 
 
+def _limit(read: Function, sign: float, end: float) -> Function:
+    return lambda res: sign * (read(res) - end)
+
+
 def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...]:
     """Return the constraints by their texts, as functions that are not to be negative."""
     if not isinstance(constraints, Mapping):
@@ -230,7 +234,7 @@ def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...
         for sign, end in ((1.0, low), (-1.0, high)):
             if end is not None:
                 text = f"{name} {'>=' if sign > 0 else '<='} {end:g}"
-                found.append((text, lambda res, read=read, sign=sign, end=end: sign * (read(res) - end)))
+                found.append((text, _limit(read, sign, end)))
     return tuple(found)
 
 
