@@ -1,4 +1,4 @@
-"""The command line: ``main`` reads the arguments, runs one verb, turns errors into messages and exit codes.
+"""The command line: ``main`` runs one verb, and turns errors into messages and exit codes.
 
 Exit codes: 0 ok; 1 the solver did not reach what was asked; 2 bad input; 70 a bug of ours; 130 interrupted;
 141 the reader of our output went away.

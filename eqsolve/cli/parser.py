@@ -94,7 +94,8 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
     if name is None and (linear := re.sub("^lin(ear)?-?", "no-log", bare)) != bare and linear in flags:
         return f"{said}; did you mean `--{linear}`?"
     if name is None and is_option and (near := did_you_mean(bare, flags)):
-        return f"{said}{near.replace('`', '`--', 1)}"
+        more = f"; parameters are set by `--set NAME=VALUE` (it has: {', '.join(known)})" if known else ""
+        return f"{said}{near.replace('`', '`--', 1)}{more}"
     if not is_option and re.fullmatch(r"[-+.,;0-9e]+", wrong):
         return f"{said}; several values are separated by commas, without blanks, such as --at 0.1,1,10"
     if name is None and not equals and not (is_option and known and len(bare) > 1):

@@ -37,7 +37,8 @@ def run_validate(options: Namespace) -> int:
 
 def _text(found: Validation) -> str:
     """Return the comparison as tables, one per observable, and the verdict."""
-    lines = [f"{found.model}: n = {found.n}, d = {found.d}, {found.seeds} draws, {found.data}", ""]
+    size = f"n = {found.n}, d = {found.d}, {found.seeds} draws, {found.data}"
+    lines = [f"{found.model}: {found.verdict}; {size}", ""]
     for name, item in found.observables.items():
         lines += [f"{name}: {item.verdict}", _table(found, item), ""]
     if found.wasserstein is not None:

@@ -94,8 +94,8 @@ def slider_range(item: Parameter, default: float | None) -> tuple[float | None, 
     """Return the ends and the scale of a slider, from the parameter's domain and its default.
 
     A positive parameter gets whole decades, one below its default and one above at least, on a logarithmic slider. What may
-    be zero gets four times its default, at least 1, and what may be negative as much on both sides of it. Declared bounds cut
-    all of them. An infinite value has no slider.
+    be zero gets four times its default, at least 1, and what may be negative as much on both sides. Bounds cut all of them.
+    An infinite value has no slider.
     """
     lower, upper = (None if bound is None or not math.isfinite(float(bound)) else float(bound) for bound in item.bounds)
     if default is not None and not math.isfinite(default):

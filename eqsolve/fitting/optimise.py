@@ -1,11 +1,10 @@
 """`optimise`: the parameters at which an observable is smallest or largest.
 
-A coarse scan of the whole range finds where to begin, then gradients lead on: along one parameter the zero of the derivative
-between the neighbours of the best point (Brent's method), along several L-BFGS-B (Byrd, Lu, Nocedal & Zhu 1995,
-doi:10.1137/0916069), both scipy's. With H the second derivatives, from differences of the exact first ones, an error δg of the
-gradient moves the optimum by H⁻¹ δg: that is its error bar. Time may be one of the parameters: its optimum is found on every
-curve, and moves with the others without changing their derivatives (the envelope theorem). Under constraints scipy's SLSQP
-(Kraft 1988) leads on, and those that hold as equalities count in the error bars.
+After a coarse scan of the ranges gradients lead on: along one parameter to the zero of the derivative beside the best point
+(Brent's method), along several by L-BFGS-B (Byrd, Lu, Nocedal & Zhu 1995, doi:10.1137/0916069), under constraints by SLSQP
+(Kraft 1988), all scipy's. With H the second derivatives, from differences of the exact first ones, an error δg of the gradient
+moves the optimum by H⁻¹ δg: that is its error bar, in which constraints that hold as equalities count. The best time is found
+on every curve, and moves with the parameters without changing their derivatives (the envelope theorem).
 """
 
 from __future__ import annotations
@@ -98,11 +97,10 @@ class Optimum:
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
-        goal = "maximise" if self.maximise else "minimise"
+        goal, same = "maximise" if self.maximise else "minimise", ("parameters", "errors", "value", "at_edge")
         made: dict[str, Any] = {"model": self.model, "observable": self.observable, "goal": goal}
-        made |= {"parameters": self.parameters, "errors": self.errors, "value": self.value, "value_error": self.error}
-        made |= {"at_edge": self.at_edge, "message": self.edge, "active": list(self.active)}
-        return {**made, "solves": self.solves, "status": self.status}
+        made |= {name: getattr(self, name) for name in (*same, "solves", "status")}
+        return {**made, "value_error": self.error, "message": self.edge, "active": list(self.active)}
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the scan along one parameter, or as a map over two, and the optimum in it."""

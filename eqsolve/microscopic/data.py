@@ -137,7 +137,7 @@ class _Matrix:
 
 
 def _outside(vector: Array, known: Array, most: int) -> Array | None:
-    """Return the normalised part of a vector outside known directions, or None if it is small or there are enough."""
+    """Return the normalised part of a vector outside known directions; None if small, or there are enough."""
     length = float(np.linalg.norm(vector))
     if known.shape[1] >= most or not np.isfinite(length):
         return None

@@ -267,7 +267,7 @@ def _memory(n: int, d: int, states: int, at_once: int, matrices: int, kept: int)
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What one draw gave; ``speed`` is the largest eigenvalue at the start, ``diverged`` the first time not finite."""
+    """What one draw gave; ``speed`` is the largest eigenvalue at the start, ``diverged`` when it was not finite."""
 
     values: list[list[float]]
     snapshots: tuple[dict[str, Array], ...]
@@ -407,7 +407,7 @@ def draw_sample(
 
 
 def _streams(seed: int, index: int) -> list[np.random.Generator]:
-    """Return the streams of random numbers of one draw: for the features, the coordinates, the samples and the start."""
+    """Return the streams of random numbers of one draw: for features, coordinates, samples and start."""
     return [np.random.default_rng(stream) for stream in np.random.SeedSequence(seed, spawn_key=(index,)).spawn(4)]
 
 

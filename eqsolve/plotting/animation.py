@@ -57,7 +57,7 @@ def plot_law(
 def animate_law(
     result: Result, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60, seconds: float = 6.0
 ) -> FuncAnimation | None:
-    """Draw the law of a process at growing times, its mean as a line: write a GIF, or return the film to be shown."""
+    """Draw the law of a process at growing times, its mean as a line: write a GIF, or return the film."""
     from matplotlib.animation import FuncAnimation
 
     if path is not None and os.path.splitext(path)[1].lower() != ".gif":

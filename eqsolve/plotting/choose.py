@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # --- Functions of two times as heat maps.
 def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
-    """Draw a function of t and t' in colours, the diagonal dashed; where a response vanishes by causality, nothing."""
+    """Draw a function of t and t' in colours, the diagonal dashed; nothing where a response vanishes by causality."""
     axes = new_axes(ways.ax)
     stored = result.dataset[name]
     axis = time_axis(stored["row"].values, [stored.values.T], ways.logx)

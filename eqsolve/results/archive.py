@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve._version import __version__
 from eqsolve.arguments import checked
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError
@@ -71,8 +72,6 @@ def check_name(path: str | os.PathLike[str], known: tuple[str, ...] = (".nc", *T
 
 def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write values and the record that says what they are."""
-    from eqsolve._version import __version__
-
     check_name(path, (".nc",))
     record = {"provenance": {"version": __version__}, "format": _FORMAT, **record}
     dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
@@ -198,8 +197,6 @@ def _silence() -> Iterator[None]:
 
 
 def _check_version(name: str, record: dict[str, Any]) -> None:
-    from eqsolve._version import __version__
-
     provenance = record.get("provenance")
     version = provenance.get("version") if isinstance(provenance, dict) else None
     if record.get("format", 1) != _FORMAT:

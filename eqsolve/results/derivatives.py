@@ -166,7 +166,7 @@ def _inside(x: Array, nodes: Array, axis: str) -> Array:
 
 
 def _along(x: Array, nodes: Array, tables: list[Array], *, log: bool) -> tuple[Array, Array]:
-    """Return values and errors at x; nodes may come in any order, and are taken by their logarithm if ``log``."""
+    """Return values and errors at x, from nodes in any order, by their logarithm if ``log``."""
     order = np.argsort(nodes)
     y, y_error, s, s_error = (table[order] for table in tables)
     at = nodes[order]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from eqsolve._version import __version__
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.printing import kept_by_model
@@ -20,8 +21,6 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
     import numpy
     import scipy
     import sympy
-
-    from eqsolve._version import __version__
 
     source = source_text(model)
     return {

@@ -46,14 +46,9 @@ def examine() -> list[Finding]:
     """Return versions, machine, linear algebra, threads, GPU and where models and caches are."""
     packages = [replace(item, part="packages") for item in _packages()]
     machine = [replace(item, part="machine") for item in (*_machine(), *_linear_algebra(), *_graphics())]
-    return [*_versions(), *_places(), *packages, *machine]
-
-
-def _versions() -> Iterator[Finding]:
-    from eqsolve._version import __version__
-
-    yield Finding("eqsolve", f"{__version__} in {Path(__file__).resolve().parents[1]}")
-    yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
+    here = Finding("eqsolve", f"{eq.__version__} in {Path(__file__).resolve().parents[1]}")
+    python = Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
+    return [here, python, *_places(), *packages, *machine]
 
 
 def _packages() -> Iterator[Finding]:
