@@ -30,6 +30,7 @@ def test_says_agrees_and_draws(models: Path, capsys: pytest.CaptureFixture[str])
     assert eqsolve.open("v.nc").t.tolist() == [0.3, 1]
     assert main(["validate", "linear_regression", "--d", "40", "--seeds", "4", "--at", "0.3"]) == 0
     text = capsys.readouterr().out
+    assert text.startswith("linear_regression: agrees; n = 20, d = 40, 4 draws, ")
     assert "verdict: agrees" in text
     assert "finite size" in text
     for column in ("theory, finite size:", "bias:", "z:", "could see:"):

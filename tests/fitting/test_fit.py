@@ -48,6 +48,7 @@ def test_values_and_error_bars(rng):
     exact = found.parameters["v"] * np.exp(-found.parameters["a"] * line.get_xdata())
     np.testing.assert_allclose(line.get_ydata(), exact, rtol=1e-6)  # between the data too
     assert above.get_ylabel() == "$\\mathrm{size}$"
+    assert f" ± {found.errors['a']:.2g}, " in above.get_title()
 
 
 def _line(values, errors=None):
