@@ -11,6 +11,13 @@ EPSILON = float(np.finfo(float).eps)
 ROUNDING = 500 * EPSILON  # relative, of sums of hundreds of terms and of linear solves: 1e-13
 
 
+def filled(value: Any, shape: tuple[int, ...]) -> Array:
+    """Return a new array of a shape, filled with what is broadcast to it."""
+    made = np.empty(shape)
+    made[...] = value
+    return made
+
+
 def over_neighbours(values: Array, reach: int, combine: Any) -> Array:
     """Return the mean, or another function, over a window around every value."""
     for axis in range(values.ndim):

@@ -64,7 +64,8 @@ class Layout:
         """Return which modes, by decreasing strength, have more than one point."""
         if self.kind != "sparse":
             return np.ones(available, dtype=bool)
-        return np.array([any(entry[k : k + 1] > (0,) for entry in self.levels) for k in range(available)], dtype=bool)
+        several = {k for entry in self.levels for k, number in enumerate(entry) if number}
+        return np.isin(np.arange(available), list(several))
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,13 +240,18 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     return Layout("sparse", tuple(chosen)) if grow((), 1.0) else Layout("sample")
 
 
-def make_points(modes: int, layout: Layout, laws: dict[str, NumericLaw], level: Level) -> Points:
+def make_points(
+    modes: int, layout: Layout, laws: dict[str, NumericLaw], level: Level, given: tuple[Array, Array] | None = None
+) -> Points:
     """Return points for modes by decreasing strength and for the random constants, all independent.
 
-    Where modes are sampled, Gaussian constants are too, first.
+    Where modes are sampled, Gaussian constants are too, first. Coordinates along the modes may be ``given``, with weights.
     """
     drawn: dict[str, Array] = {}
-    match layout.kind:
+    match "given" if given else layout.kind:
+        case "given":
+            assert given is not None
+            normals, weights = given
         case "draws":
             return _draw(modes, laws, level)
         case "sample" | "single":
@@ -298,6 +304,56 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     used = min(layout.modes(modes), modes)
     if used == 0:
         return np.zeros((modes, 1)), np.ones(1)
+    points, weights = _combined(used, layout, level.accuracy, level.twist)
+    normals = np.zeros((modes, len(weights)))
+    normals[:used] = points
+    return normals, weights
+
+
+_MOST_LINES = 2000
+
+
+def star(modes: int) -> tuple[Array, Array]:
+    """Return a centre and two points along every mode, with weights that are exact for polynomials of degree three."""
+    points = np.zeros((modes, 1 + 2 * modes))
+    points[np.repeat(np.arange(modes), 2), 1 + np.arange(2 * modes)] = np.tile([-math.sqrt(3), math.sqrt(3)], modes)
+    return points, np.append(1 - modes / 3, np.full(2 * modes, 1 / 6))
+
+
+def spread_lines(effects: Array, accuracy: float) -> tuple[Array, Array] | None:
+    """Return where lines along a leading mode stand in the other modes, and their weights; None where there are too many.
+
+    ``effects`` tell how much three points along each of the others change an average. What is integrated along the lines is
+    smooth in them: 2n further points are taken to gain effectⁿ. Every combination that may contribute the accuracy is there.
+    """
+    effects = np.minimum(effects, 0.5)
+    order = np.argsort(-effects, kind="stable")
+    chosen: list[tuple[int, ...]] = []
+
+    def grow(entry: tuple[int, ...], gain: float) -> bool:
+        place = len(entry) - 1
+        if place == len(order) or effects[order[place]] * gain < accuracy:
+            chosen.append(entry)
+            return len(chosen) <= _MOST_LINES
+        effect, number = effects[order[place]], 0
+        while gain * effect**number >= accuracy:
+            if not grow((*entry, number), gain * effect**number):
+                return False
+            number += 1
+        return True
+
+    if not grow((0,), 1.0):
+        return None
+    used = max(map(len, chosen))
+    points, weights = _combined(used, Layout("sparse", tuple(chosen)), accuracy, 0)
+    others = np.zeros((len(order), len(weights)))
+    others[order[: used - 1]] = points[1:]
+    return others, weights
+
+
+@functools.lru_cache(maxsize=32)  # every start of a solve asks for the same few
+def _combined(used: int, layout: Layout, accuracy: float, twist: int) -> tuple[Array, Array]:
+    """Return the points and weights of a sparse grid in its own modes, all of which are used."""
     amounts = {entry[:used] + (0,) * (used - len(entry)): 1 for entry in layout.levels}
     for mode in range(used):
         amounts = {
@@ -308,19 +364,18 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     for entry, amount in amounts.items():
         if amount == 0:
             continue
-        along = _ALONG[entry[0]] + (1 + level.twist % 3 if level.twist and entry[0] else 0)
-        counts = [along, *(2 * number + 1 + (level.twist % 2 if number else 0) for number in entry[1:])]
-        columns, product = tensor_rule([_rule(count, level.accuracy) for count in counts])
+        along = _ALONG[entry[0]] + (1 + twist % 3 if twist and entry[0] else 0)
+        counts = [along, *(2 * number + 1 + (twist % 2 if number else 0) for number in entry[1:])]
+        columns, product = tensor_rule([_rule(count, accuracy) for count in counts])
         points.append(np.array(columns))
         weights.append(amount * product)
     whole, mass = np.hstack(points), np.concatenate(weights)
     keys, first, inverse = np.unique(np.round(whole, 10) + 0.0, axis=1, return_index=True, return_inverse=True)
     merged = np.bincount(inverse.reshape(-1), weights=mass, minlength=keys.shape[1])
-    keep = np.abs(merged) > 1e-3 * level.accuracy * np.abs(merged).max()
-    normals = np.zeros((modes, int(keep.sum())))
-    normals[:used] = whole[:, first][:, keep]
+    keep = np.abs(merged) > 1e-3 * accuracy * np.abs(merged).max()
+    normals = whole[:, first][:, keep]
     mass = merged[keep] / merged[keep].sum()
-    several = layout.resolved(modes)
+    several = layout.resolved(used)
     normals[several] /= np.sqrt((normals[several] ** 2) @ mass)[:, None]  # what was left out has no part in the variance
     return normals, mass
 

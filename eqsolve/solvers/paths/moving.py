@@ -68,7 +68,7 @@ class Mover:
                 break
             try:
                 means, curves = other_points(self.engine, solved, finer), judge.curves(solved)
-                if judge.worst(curves, judge.change(curves, solved.grid, means)) <= control.few:
+                if judge.moved(curves, solved.grid, means) <= control.few:
                     break
                 found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
             except SolverError:
@@ -148,7 +148,7 @@ class Mover:
         for way in ("choice", *self.ways(solved)):
             step = probe(self.engine, solved, same, design, way)
             moved = {name: value + step[name] for name, value in solved.means.items()}
-            effects[way] = self.judge.worst(curves, self.judge.change(curves, solved.grid, moved))
+            effects[way] = self.judge.moved(curves, solved.grid, moved)
         logger.info("paths: what more of them would change, in tolerances: %s",
                     ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
         return effects
