@@ -126,7 +126,7 @@ def _text(result: Result, took: str) -> str:
         cells = place if isinstance(place, tuple) else (place,)
         values = [number_with_error(float(one[name]), float(one[name + "_error"])) for name in names]
         rows.append((*(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells), *values))
-    times = result.dataset["t"].values if "t" in result.dataset.dims else []
+    times: Any = result.dataset["t"].values if "t" in result.dataset.dims else ()
     when = f" at t = {times[-1]:g}{f', the last of {len(times)} times' * (len(times) > 1)}" if len(times) else ""
     more = f"\n... and {stats['points'] - ROWS} more" if stats["points"] > ROWS else ""
     return f"{head}\n\nvalues{when}\n{lay_out(rows, right=True)}{more}"

@@ -362,7 +362,7 @@ class _OptimumSearch:
         return self._known[key]
 
     def _scan(self) -> tuple[list[Array], Array]:
-        """Return points all over the ranges, and the values there; a point that cannot be solved counts as bad."""
+        """Return points all over the ranges, and the values there, infinite where it cannot be solved."""
         count = len(self.ranges)
         if count <= 2:
             grid = np.linspace(0, 1, _SCAN.get(count, 1))

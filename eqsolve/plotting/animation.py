@@ -7,7 +7,7 @@ import html
 import io
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def plot_law(
     law: Distribution, name: str | None, *, ax: Any, bins: Any, label: str | None, logy: bool = False, **style: Any
 ) -> Any:
-    """Draw the law of one variable: the density if it is known, else a histogram; probabilities of atoms as stems."""
+    """Draw the law of one variable: its density, or else a histogram; probabilities of atoms as stems."""
     axes = new_axes(ax)
     variable = name or law.names[0]
     histogram = law.histogram(bins, variable)
@@ -102,7 +102,7 @@ class Slider:
     """Pictures at several times with a slider that chooses one: HTML and a line of JavaScript."""
 
     times: tuple[float, ...]
-    pictures: tuple[bytes, ...]
+    pictures: tuple[bytes, ...] = field(repr=False)
     title: str
 
     def _repr_html_(self) -> str:

@@ -78,7 +78,7 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
 
 
 def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
-    """Draw several results, by the names of their files, over each other: a panel for each quantity; return the axes."""
+    """Draw several results, by the names of their files, over each other, a panel for each quantity."""
     from eqsolve.plotting.sweeps import make_panels
 
     there = {file: _over_one_axis(file, item) for file, item in found.items()}

@@ -98,7 +98,7 @@ def _latex(found: Validation) -> dict[str, str]:
 
 
 def _time(found: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
-    """Return the axis of time, the same for all panels: by the rule of curves, over the times compared too."""
+    """Return the axis of time of all panels: by the rule of curves, over the times compared too."""
     if found.t is None or len(found.t) < 2:
         return None
     if found.result is not None and found.result.grid is not None:
