@@ -6,63 +6,33 @@ from typing import Any
 import numpy as np
 from sympy import Basic, Dummy, Expr, Pow, cse
 
-from eqsolve.compile.lowering import Module, as_function
+from eqsolve.compile.lowering import Lowered, Module, as_function
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Random
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.increasing import increasing_roots
 
 
-# --- Inverse functions at many points: the y with f(y) = x, in floats or in mpmath numbers.
-class InverseFunction:
-    """y with f(y) = x for an increasing f, at all points at once; polished in mpmath numbers where asked for."""
+def roots_at(function: Lowered, arguments: Sequence[Any], size: int, ends: Sequence[Any], *, rough: bool = False) -> Array:
+    """Return at many points the y with f(y) = target; the function gives f and its slope at (y, arguments).
 
-    def __init__(self, node: InverseValue, randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
-        y, arguments = node.variable, [*randoms, *parameters]
-        slope = node.expression.diff(y)
-        self._target = as_function(arguments, [node.argument])
-        self._ends = [as_function(list(parameters), [end]) for end in node.domain]
-        self._both = as_function([y, *arguments], [node.expression, slope])
-        self._precise = as_function([y, *arguments], [node.expression - node.argument, slope], "mpmath")
+    ``ends`` are the target, and the ends of the interval in which f increases; arrays of this size hold a value per point.
+    """
+    arrays = [place for place, entry in enumerate(arguments) if np.ndim(entry) and np.size(entry) == size]
 
-    def __call__(self, columns: Sequence[Array], numbers: Sequence[Any], module: str) -> Array:
-        """Return the roots; the columns hold the random variables' values at the points."""
-        floats = [np.asarray(column, dtype=float) for column in columns]
-        values = [float(number) for number in numbers]
-        roots = self._floats(floats, values)
-        return roots if module == "numpy" else self._polish(roots, columns, numbers)
+    def value_and_slope(y: Array, places: Array) -> tuple[Array, Array]:
+        given = list(arguments)
+        if len(places) < size:
+            for place in arrays:
+                given[place] = given[place][places]
+        value, slope = function(y, *given)
+        return value, slope
 
-    def _floats(self, columns: list[Array], numbers: list[float]) -> Array:
-        size = len(columns[0])
-        target = self._target(*columns, *numbers)[0] * np.ones(size)
-        low, high = (np.asarray(float(end(*numbers)[0])) for end in self._ends)
-
-        def value_and_slope(y: Array, places: Array) -> tuple[Array, Array]:
-            given = columns if len(places) == size else [column[places] for column in columns]
-            value, slope = self._both(y, *given, *numbers)
-            return value, slope
-
-        return increasing_roots(value_and_slope, target, low, high)
-
-    def _polish(self, roots: Array, columns: Sequence[Array], numbers: Sequence[Any]) -> Array:
-        import mpmath
-
-        found = []
-        for index, start in enumerate(roots):
-            y = mpmath.mpf(float(start))
-            given = [*(column[index] for column in columns), *numbers]
-            for _ in range(60):
-                value, slope = self._precise(y, *given)
-                step = value / slope
-                y -= step
-                if abs(step) <= 100 * mpmath.eps * (abs(y) + mpmath.eps):
-                    break
-            found.append(y)
-        return np.array(found, dtype=object)
+    target, low, high = ends
+    wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
+    return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), rough=rough)
 
 
-# --- Expressions with expectations made into functions: random parts that do not move are computed
-# once per law.
 class Bundle:
     """Several expressions in (R, p) with expectations, evaluated together with common parts shared."""
 
@@ -136,8 +106,7 @@ class Bundle:
         import mpmath
 
         inner, outer = self.functions("mpmath")
-        count = self.count
-        sums = [mpmath.mpf(0)] * count
+        sums = [mpmath.mpf(0)] * self.count
         for index, weight in enumerate(weights):
             bodies = inner(R, p, *parameters, *(column[index] for column in statics))
             sums = [total + weight * body for total, body in zip(sums, bodies, strict=True)]
@@ -168,27 +137,50 @@ class _StaticParts:
     """Random expressions without R and p, inverse functions included, at many points."""
 
     def __init__(self, expressions: Sequence[Expr], randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
-        self.inverses: list[tuple[Dummy, InverseFunction]] = []
+        # of each inverse function: its target and domain, f and its slope, and the same less the target for mpmath
+        self.inverses: list[tuple[Lowered, Lowered, Lowered]] = []
         nodes = sorted(set().union(*(expr.atoms(InverseValue) for expr in expressions)), key=lambda n: n.count_ops())
         swaps: dict[Basic, Basic] = {}
-        symbols = list(randoms)
         for node in nodes:
-            name = Dummy("y", real=True)
-            inner = InverseValue(*(arg.xreplace(swaps) for arg in node.args))
-            self.inverses.append((name, InverseFunction(inner, symbols, list(parameters))))
-            swaps[node] = name
-            symbols = [*symbols, name]
-        self.arguments = [*symbols, *parameters]
+            y, inner = node.variable, InverseValue(*(arg.xreplace(swaps) for arg in node.args))
+            arguments = [*randoms, *swaps.values(), *parameters]
+            value, slope, target = inner.expression, inner.expression.diff(y), inner.argument
+            self.inverses.append((
+                as_function(arguments, [target, *inner.domain]),
+                as_function([y, *arguments], [value, slope]),
+                as_function([y, *arguments], [value - target, slope], "mpmath"),
+            ))  # fmt: skip
+            swaps[node] = Dummy("y", real=True)
+        self.arguments = [*randoms, *swaps.values(), *parameters]
         self.bodies = [expr.xreplace(swaps) for expr in expressions]
         self._made: dict[str, Any] = {}
 
     def __call__(self, columns: list[Array], numbers: Sequence[Any], module: Module) -> list[Array]:
-        for _, inverse in self.inverses:
-            columns.append(inverse(columns, numbers, module))
+        size = len(columns[0])
+        for ends, pair, precise in self.inverses:
+            arguments = [*(np.asarray(column, dtype=float) for column in columns), *map(float, numbers)]
+            roots = roots_at(pair, arguments, size, ends(*arguments))
+            if module == "mpmath":
+                given = ([*(column[index] for column in columns), *numbers] for index in range(size))
+                roots = np.array([_polished(precise, *item) for item in zip(roots, given, strict=True)], dtype=object)
+            columns.append(roots)
         if module not in self._made:
             self._made[module] = as_function(self.arguments, self.bodies, module)
-        function, size = self._made[module], len(columns[0])
+        function = self._made[module]
         if module == "numpy":
             return [np.asarray(made) * np.ones(size) for made in function(*columns, *map(float, numbers))]
         rows = [function(*(column[i] for column in columns), *numbers) for i in range(size)]
         return [np.array([row[k] for row in rows], dtype=object) for k in range(len(self.bodies))]
+
+
+def _polished(function: Lowered, start: float, given: Sequence[Any]) -> Any:
+    """Return a root in mpmath's present precision by Newton's method, which doubles the digits in every step."""
+    import mpmath
+
+    y = mpmath.mpf(float(start))
+    for _ in range(60):
+        value, slope = function(y, *given)
+        y -= (step := value / slope)
+        if abs(step) <= 100 * mpmath.eps * (abs(y) + mpmath.eps):
+            break
+    return y

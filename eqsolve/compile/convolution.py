@@ -8,10 +8,11 @@ from sympy import Basic, Dummy, Expr
 from eqsolve.compile.laws import Moment
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.two_time import take_moments
+from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
-from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionEquation, ConvolutionForm
+from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionForm
 from eqsolve.passes.forms.convolution_form import Reading as Reading
 from eqsolve.passes.forms.expressions import slope
 
@@ -72,53 +73,34 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
     """Return the array functions of a system; parameters, and means of random constants, are arguments."""
     system, moments, known = take_moments(system, parameters)
     form = ConvolutionForm(system)
-    convolutions = list(form.integrals.values())
 
     def terms(expressions: Sequence[Expr]) -> Terms:
         used = set().union(*(expr.free_symbols for expr in expressions))
         places = {place: dummy for place, dummy in form.places.items() if dummy in used}
-        integrals = [index for index, item in enumerate(convolutions) if item.symbol in used]
-        arguments: list[Dummy] = [*places.values(), *(convolutions[index].symbol for index in integrals)]
-        pairs, slopes = [], []
-        for row, expr in enumerate(expressions):
-            for column, argument in enumerate(arguments):
-                if argument in expr.free_symbols:
-                    pairs.append((row, column))
-                    slopes.append(slope(expr, argument))
+        integrals = {place: item[0] for place, item in enumerate(form.integrals.values()) if item[0] in used}
+        arguments: list[Dummy] = [*places.values(), *integrals.values()]
+        pairs = [(row, k) for row, expr in enumerate(expressions) for k, x in enumerate(arguments) if x in expr.free_symbols]
+        slopes = [slope(expressions[row], arguments[column]) for row, column in pairs]
         inputs: list[Basic] = [NOW, *arguments]
-        return Terms(
-            tuple(places),
-            tuple(integrals),
-            lower(list(expressions), inputs, known),
-            tuple(pairs),
-            lower(slopes, inputs, known),
-        )
+        made = (lower(list(items), inputs, known) for items in (expressions, slopes))
+        return Terms(tuple(places), tuple(integrals), next(made), tuple(pairs), next(made))
 
-    def equation(item: ConvolutionEquation) -> MemoryEquation:
-        source = item.source
-        label = source.label if item.kind != "constraint" else f"constraint on `{item.name}` ({source.location})"
-        past = None if item.start is None else lower([item.start], [NOW], known)
-        return MemoryEquation(item.name, label, not_everywhere(source.rhs), item.kind, past)
+    def integrand(body: Expr, places: dict[Reading, Dummy]) -> Integrand:
+        inputs, slopes = [EARLY, LAG, *places.values()], [slope(body, dummy) for dummy in places.values()]
+        return Integrand(tuple(places), lower([body], inputs, known), lower(slopes, inputs, known))
 
-    integrals = []
-    for convolution in convolutions:
-        inputs = [EARLY, LAG, *(dummy for dummy, _ in convolution.places)]
-        slopes = [slope(convolution.integrand, dummy) for dummy, _ in convolution.places]
-        integrals.append(
-            Integrand(
-                tuple(place for _, place in convolution.places),
-                lower([convolution.integrand], inputs, known),
-                lower(slopes, inputs, known),
-            )
-        )
+    def equation(name: str, source: Equation, label: str, start: Expr | None, kind: str, _: Expr) -> MemoryEquation:
+        past = None if start is None else lower([start], [NOW], known)
+        return MemoryEquation(name, label, not_everywhere(source.rhs), kind, past)
+
     return ConvolutionProgram(
         begin=lower([system.start], [], known),
         moments=moments,
-        equations=tuple(map(equation, form.equations)),
-        bodies=terms([item.body for item in form.equations]),
+        equations=tuple(equation(*item) for item in form.equations),
+        bodies=terms([item[-1] for item in form.equations]),
         observables=tuple(form.observables),
         outputs=terms(list(form.observables.values())),
-        integrals=tuple(integrals),
+        integrals=tuple(integrand(body, places) for _, body, places in form.integrals.values()),
         delays=lower(list(form.delays), [], known),
         gauges=lower(list(form.gauges), [NOW], known),
     )

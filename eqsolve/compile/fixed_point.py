@@ -17,6 +17,7 @@ from sympy.core.function import Function as SympyFunction
 from sympy.core.power import Pow
 from sympy.functions.elementary.piecewise import ExprCondPair
 
+from eqsolve.compile.bundles import roots_at
 from eqsolve.compile.lowering import Lowered, Module, as_function
 from eqsolve.compile.values import Branches
 from eqsolve.errors import UsageError, did_you_mean
@@ -26,7 +27,6 @@ from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.reduction import Reduced, conditions_of, hold, reduce_fixed_point
@@ -143,7 +143,7 @@ class FixedPointPlan:
         return self._pieces[key]
 
     def _piece(self, what: str, *detail: Any) -> tuple[Sequence[Basic], list[Expr]]:
-        scalars = (*self._parameters, *self._unknowns, *self._means)
+        scalars: tuple[Basic, ...] = (*self._parameters, *self._unknowns, *self._means)
         axes = (*self._normals, *self._constants)
         match what:
             case "integrands":
@@ -154,35 +154,26 @@ class FixedPointPlan:
                 return self._arguments, [self._variable(name) for name in detail]
             case "variable slopes":
                 return self._arguments, self._totals(self._variable(detail[0]), axes)
-            case "switch":
-                return self._arguments, [self._stages[detail[0]].expression]
-            case "switch slopes":
-                place, *names = detail
-                return self._arguments, self._totals(self._stages[place].expression, (*self._along(names), *axes))
-            case "target":
-                stage = self._stages[detail[0]]
-                return self._arguments, [stage.argument, *stage.domain]
-            case "root":
-                stage = self._stages[detail[0]]
-                y = stage.variable
-                return (y, *self._arguments), [stage.expression, stage.expression.diff(y)]
+            case "switch" | "switch slopes" | "target" | "root":
+                stage: Any = self._stages[detail[0]]
+                if what == "switch slopes":
+                    return self._arguments, self._totals(stage.expression, (*self._along(detail[1:]), *axes))
+                if what == "target":
+                    return self._arguments, [stage.argument, *stage.domain]
+                if what == "root":
+                    return (stage.variable, *self._arguments), [stage.expression, stage.expression.diff(stage.variable)]
+                return self._arguments, [stage.expression]
             case "directions":
                 ones = {self._stages[place].symbol: S.One for place in self.switches}
                 return self._arguments, [form.subs(ones).diff(v) for form in self._carriers for v in axes]
-            case "sides":
-                return scalars, self._flat_sides
-            case "side slopes":
-                along = (*self._along(detail), *self._means)
-                return scalars, [side.diff(v) for side in self._flat_sides for v in along]
-            case "outputs":
-                return scalars, list(self._outputs.values())
-            case "output slopes":
-                along = (*self._along(detail), *self._means)
-                return scalars, [expr.diff(v) for expr in self._outputs.values() for v in along]
-        variances = [self.reduced.gaussians[name][1] for name in self.spreads]
-        if what == "variance slopes":
-            variances = [item.diff(v) for item in variances for v in self._along(detail)]
-        return (*self._parameters, *self._unknowns), variances
+            case "sides" | "side slopes":
+                made, along = self._flat_sides, (*self._along(detail), *self._means)
+            case "outputs" | "output slopes":
+                made, along = list(self._outputs.values()), (*self._along(detail), *self._means)
+            case _:
+                made, along = [self.reduced.gaussians[name][1] for name in self.spreads], self._along(detail)
+                scalars = (*self._parameters, *self._unknowns)
+        return scalars, [expr.diff(v) for expr in made for v in along] if what.endswith("slopes") else made
 
     @property
     def _flat_sides(self) -> list[Expr]:
@@ -231,29 +222,14 @@ class FixedPointPlan:
         first, given = len(arguments), iter(signs if signs is not None else ())
         for place, switch in enumerate(self.is_switch):
             if not switch:
-                full[first + place] = self._root(place, full, size, rough)
+                ends = self.piece("target", place)(*full)
+                full[first + place] = roots_at(self.piece("root", place), full, size, ends, rough=rough)
             elif signs is not None:
                 full[first + place] = next(given)
             else:
                 (inside,) = self.piece("switch", place)(*full)
                 full[first + place] = np.sign(np.broadcast_to(inside, (size,)))
         return full
-
-    def _root(self, place: int, full: list[Any], size: int, rough: bool) -> Array:
-        pair = self.piece("root", place)
-        target, low, high = self.piece("target", place)(*full)
-        wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
-        arrays = [(k, entry) for k, entry in enumerate(full) if np.ndim(entry) and np.size(entry) == size]
-
-        def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
-            given = list(full)
-            if len(places) < size:
-                for k, entry in arrays:
-                    given[k] = entry[places]
-            value, slope = pair(at, *given)
-            return value, slope
-
-        return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), rough=rough)
 
     def _combinations(self, place: int) -> list[tuple[int, ...]]:
         """Return the values that the switches inside a switch may take."""
@@ -318,10 +294,6 @@ def _degree(expr: Basic, randoms: frozenset[Basic]) -> int:
         case Pow() if expr.exp.is_Integer and expr.exp > 0:
             return int(expr.exp) * _degree(expr.base, randoms)
     return 1 if expr in randoms else 0
-
-
-# --- All plans of one fixed point: one per set of branches its numbers select, unknowns held, and
-# expressions asked for.
 
 
 class FixedPointProgram:

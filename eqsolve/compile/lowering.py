@@ -15,7 +15,7 @@ from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import SciPyPrinter
 from sympy.printing.pycode import MpmathPrinter
 
-from eqsolve.compile.safe_functions import Lazy, on_arrays, on_mpmath
+from eqsolve.compile.safe import Lazy, on_arrays, on_mpmath, safe, with_evaluators
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.numerics.backend import anywhere
@@ -121,9 +121,6 @@ def as_function(
     All lowering ends here. ``real=False`` says that complex values may come; ``shared`` how common parts are found;
     ``names`` are what the arguments stand for, in messages.
     """
-    from eqsolve.compile.safe import safe
-    from eqsolve.compile.safe_functions import with_evaluators
-
     placeholders = [_placeholder(index, item, real) for index, item in enumerate(arguments)]
     mapping = dict(zip(arguments, placeholders, strict=True))
     written = [safe(_by_cases(expr.xreplace(mapping)), real=real) for expr in expressions]

@@ -16,7 +16,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Value
+from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.causality import analyse_causality
 
@@ -79,23 +79,33 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         raise UsageError(f"model `{system.name}` has no differential equation to solve in time")
     time = states[0].time
     assert isinstance(time, Time)
-    given = [system.init[equation.head] for equation in states]
-    starts = [start_constant(_head(equation), value) for equation, value in zip(states, given, strict=True)]
-    drawn = {item: law for item, law in zip(starts, given, strict=True) if isinstance(law, Law)}
+    values: dict[str, Expr] = {head.name: head(time) for head in system.unknowns}
+    given = {equation.head: system.init[equation.head] for equation in states}
+    starts = [start_constant(head, value) for head, value in given.items()]
+    drawn = {item: law for item, law in zip(starts, given.values(), strict=True) if isinstance(law, Law)}
     randoms = sorted({*system.randoms, *drawn}, key=lambda item: item.name)
-    builder = _OdeBuilder(parameters, time, [time, *randoms, *(_head(equation)(time) for equation in states)])
+    builder = _OdeBuilder(parameters, time, [time, *randoms, *(values[equation.key] for equation in states)])
     for equation in definitions:
-        builder.add(_head(equation)(time), equation.rhs)
+        builder.steps.append(OdeStep(builder.lower([builder.timed(equation.rhs)])))
+        builder.known.append(values[equation.key])
     rights = [builder.timed(equation.rhs) for equation in states]
     derivatives, needed = builder.lower(rights), len(builder.steps)
     coupled = any(step.averaged for step in builder.steps)
     observables = [builder.timed(expr) for expr in system.observables.values()]
     outputs, reported = builder.lower(observables), len(builder.steps)
-    sizes = _sizes(builder, states, definitions, rights, observables)
+    # sizes of the functions' derivatives, of the functions defined and of the observables, in this order
+    functions = [pair for pair in zip(states, rights, strict=True) if not isinstance(pair[0].head, Process)]
+    known: dict[Expr, Expr] = {values[eq.key]: Dummy(eq.key, positive=True) for eq, _ in functions}
+    placeholders = list(known.values())
+    sizes = [term_sizes(right, known) for _, right in functions]
+    for equation in definitions:
+        if not isinstance(equation.head, Process):
+            sizes.append(term_sizes(builder.timed(equation.rhs), known))
+            known[values[equation.key]] = sizes[-1]
+    sizes += [term_sizes(expr, known) for expr in observables]
 
     def described(equation: Equation) -> OdeEquation:
-        place = builder.known.index(_head(equation)(time))
-        process = isinstance(equation.head, Process)
+        place, process = builder.known.index(values[equation.key]), isinstance(equation.head, Process)
         return OdeEquation(equation.key, equation.label, not_everywhere(equation.rhs), process, place)
 
     return OdeProgram(
@@ -104,22 +114,17 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         states=tuple(map(described, states)),
         definitions=tuple(map(described, definitions)),
         observables=tuple(system.observables),
+        sizes=builder.lower(sizes, placeholders),
         steps=tuple(builder.steps),
         needed=needed,
         reported=reported,
         starts=lower(starts, randoms, parameters),
         derivatives=derivatives,
         outputs=outputs,
-        sizes=sizes,
         coupled=coupled,
         meetings=_meetings(system),
         begin=lower([system.start], [], parameters),
     )
-
-
-def _head(equation: Equation) -> Head:
-    assert equation.head is not None
-    return equation.head
 
 
 class _OdeBuilder:
@@ -133,11 +138,6 @@ class _OdeBuilder:
         """Bring every time symbol to the running one."""
         return expr.xreplace({item: self.time for item in expr.free_symbols if isinstance(item, Time)})
 
-    def add(self, target: Basic, expr: Expr) -> None:
-        function = self.lower([self.timed(expr)])
-        self.steps.append(OdeStep(function))
-        self.known.append(target)
-
     def lower(self, expressions: list[Expr], more: Sequence[Basic] = ()) -> Lowered:
         """Lower expressions once every expectation in them is a quantity of its own."""
         for expr in expressions:
@@ -147,26 +147,6 @@ class _OdeBuilder:
                     self.steps.append(OdeStep(function, averaged=True, members=_members(node)))
                     self.known.append(node)
         return lower(expressions, [*self.known, *more], self.parameters)
-
-
-def _sizes(
-    builder: _OdeBuilder,
-    states: Sequence[Equation],
-    definitions: Sequence[Equation],
-    rights: Sequence[Expr],
-    observables: Sequence[Expr],
-) -> Lowered:
-    """Lower the sizes of the functions' derivatives, of the functions defined and of the observables, in this order."""
-    functions = [pair for pair in zip(states, rights, strict=True) if not isinstance(pair[0].head, Process)]
-    known: dict[Expr, Expr] = {_head(eq)(builder.time): Dummy(eq.key, positive=True) for eq, _ in functions}
-    placeholders = list(known.values())
-    sizes = [term_sizes(right, known) for _, right in functions]
-    for equation in definitions:
-        if not isinstance(equation.head, Process):
-            sizes.append(term_sizes(builder.timed(equation.rhs), known))
-            known[_head(equation)(builder.time)] = sizes[-1]
-    sizes += [term_sizes(expr, known) for expr in observables]
-    return builder.lower(sizes, placeholders)
 
 
 def term_sizes(expr: Expr, known: Mapping[Expr, Expr]) -> Expr:
@@ -190,17 +170,14 @@ def _meetings(system: System) -> tuple[tuple[str, ...], ...]:
     found = []
     for equation in system.equations:
         if isinstance(equation.head, Process):
-            started = system.init.get(equation.head)
-            begin = _members(None if started is None else start_constant(equation.head, started))
             outside = equation.rhs.xreplace({node: Dummy() for node in equation.rhs.atoms(E)})
-            found.append((equation.head.name, *_members(outside), *begin))
+            begin = (start_constant(equation.head, system.init[equation.head]),) if equation.head in system.init else ()
+            found.append((equation.head.name, *_members(outside), *_members(*begin)))
     expressions = [*(equation.rhs for equation in system.equations), *system.observables.values()]
     return (*found, *(_members(node) for expr in expressions for node in expr.atoms(E)))
 
 
-def _members(item: Basic | None) -> tuple[str, ...]:
-    """Return the names of the constants and processes in an expression."""
-    if item is None:
-        return ()
-    found = [node.name for node in item.atoms(Random)]
-    return tuple(sorted({*found, *(node.head.name for node in item.atoms(Value) if isinstance(node.head, Process))}))
+def _members(*items: Basic) -> tuple[str, ...]:
+    """Return the names of the constants and processes in expressions."""
+    values = {value.head for item in items for value in item.atoms(Value) if isinstance(value.head, Process)}
+    return tuple(sorted(node.name for node in values.union(*(item.atoms(Random) for item in items))))

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sympy import KroneckerDelta
+from sympy import Add, KroneckerDelta, expand
 
 from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import IN_STEPS
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import GP, Int
-from eqsolve.language.symbols import Function, Parameter, Value
+from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value
 from eqsolve.language.system import System, members
 
 # The passes are imported where a model is compiled: a plan that is kept needs none of them.
@@ -67,11 +67,6 @@ class Plan:
     def name(self) -> str:
         return self.model.name
 
-    @property
-    def reduction(self) -> Reduction | None:
-        """How the constraints became equations; None of a model without time."""
-        return _reduce(self.declared) if isinstance(self.declared, System) else None
-
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_derivations": {}}  # what is compiled needs them no more
 
@@ -119,7 +114,6 @@ def find_facts(model: Model) -> Facts:
     if not isinstance(model, System):
         return Facts(model.kind, functions=tuple(item.name for item in getattr(model, "unknowns", ())))
     from eqsolve.passes.forms.convolution_form import has_shifts
-    from eqsolve.passes.forms.operator_form import is_composition
 
     equations = model.equations
     return Facts(
@@ -130,11 +124,42 @@ def find_facts(model: Model) -> Facts:
         tuple(eq.key for eq in equations if isinstance(eq.head, Function)),
         any(equation.rhs.has(Int) for equation in equations),
         any(eq.rhs.has(eq.target) for eq in equations if not eq.is_differential and eq.target is not None),
-        not model.processes and is_composition(model),
+        not model.processes and _is_composition(model),
         tuple(item.name for item in model.whites),
         has_shifts(model),
         _fresh(model),
     )
+
+
+def _is_composition(system: System) -> bool:
+    """Whether kernels enter linearly or through integrals of at most one other, so that they can be matrices on few nodes."""
+    marker = Time("i")
+    for equation in system.equations:
+        head = equation.head
+        if isinstance(head, Correlation) and any(_on_diagonal(key, head) for key in system.init):
+            return False  # a value on the diagonal means a cusp there
+        for node in equation.rhs.atoms(Int):
+            kernels = [value for value in node.integrand.atoms(Value) if value.head.arity == 2]
+            if len(kernels) > 2 or not any(isinstance(value.head, Response) for value in kernels):
+                return False
+            if any(node.integrand.diff(value).has(value) for value in kernels):
+                return False
+        outside = equation.rhs.replace(lambda item: isinstance(item, Int), lambda item: marker)
+        values = [value for value in outside.atoms(Value) if value.head.arity == 2]
+        if any(outside.diff(value).atoms(Value) & set(values) for value in values):
+            return False
+        responses = {value for value in values if isinstance(value.head, Response)}
+        if isinstance(head, Correlation) and responses:
+            return False  # white noise: a cusp again
+        if isinstance(head, Response) and not all(
+            term.atoms(Value) & responses or marker in term.free_symbols for term in Add.make_args(expand(outside))
+        ):
+            return False  # a given kernel, which is no composition of others
+    return bool(system.kernels)
+
+
+def _on_diagonal(key: Any, head: Head) -> bool:
+    return isinstance(key, Value) and key.head == head and isinstance(key.moments[0], Time) and len({*key.moments}) == 1
 
 
 def _fresh(model: System) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from eqsolve.graphs import blocks_in_order, make_graph
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
-from eqsolve.language.system import System
 from eqsolve.numerics import relations as numeric
 from eqsolve.passes.forms.expressions import outermost, outside_means
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, initial_values, separate_times
@@ -33,7 +32,6 @@ class Relations:
         self._integrals: dict[Int, numeric.Integral] = {}
 
     # --- values
-    # -----------------------------------------------------------------------------------------------------
     def pointwise(self, expr: Expr) -> numeric.Pointwise:
         """Return a function of what stands at ROW and COLUMN."""
         if expr not in self._pointwise:
@@ -75,7 +73,6 @@ class Relations:
         return self._integrals[node]
 
     # --- operators
-    # ---------------------------------------------------------------------------------------------------
     def kernel(self, expr: Expr) -> numeric.KernelOperator:
         """Return the operator of a kernel given in (ROW, MIDDLE) or (ROW, COLUMN)."""
         kernel = expr.xreplace({MIDDLE: COLUMN})
@@ -116,7 +113,6 @@ class Relations:
         return factor in self.responses if isinstance(factor, E) else isinstance(factor, Int)
 
     # --- definitions
-    # --------------------------------------------------------------------------------------------------
     def definition(self, equation: Equation, start: Expr | None = None) -> numeric.Definition:
         """Return the equation of a kernel or function, solved for it where it enters linearly."""
         head = equation.head
@@ -186,10 +182,10 @@ def _terms(expr: Expr) -> Iterator[Expr]:
 
 def _factors(node: Int) -> tuple[Expr, Expr, Expr]:
     """Return an integrand as left factor in (ROW, MIDDLE), right factor in (MIDDLE, COLUMN), outer factor."""
-    parts = separate_times(node.integrand.xreplace({node.variable: MIDDLE}))
-    if parts.joint != 1:
+    outer, left, right, joint = separate_times(node.integrand.xreplace({node.variable: MIDDLE}))
+    if joint != 1:
         raise ModelError(f"the integrand of `{node}` does not separate in its three times")
-    return parts.left, parts.right, parts.outer
+    return left, right, outer
 
 
 # --- A closed system of compositions as definitions between operators, in the order in which they
@@ -204,21 +200,14 @@ class OperatorsProgram:
 
 
 def compile_operators(derivation: Derivation, parameters: Sequence[Symbol]) -> OperatorsProgram:
-    """Return the definitions of a closed system; differential ones know their start."""
+    """Return the definitions of a closed system; differential ones know their start, or their value on the diagonal in ROW."""
     system, form, relations = derivation.system, derivation.form, Relations(parameters, {})
     assert form is not None
-    definitions = tuple(
-        relations.definition(equation, _start(system, equation) if equation.is_differential else None)
-        for equation in (*form.kernels, *form.functions)
-    )
+
+    def start(equation: Equation) -> Expr | None:
+        begin, diagonal = initial_values(system, equation) if equation.is_differential else (None, None)
+        return begin if diagonal is None else diagonal
+
+    definitions = tuple(relations.definition(item, start(item)) for item in (*form.kernels, *form.functions))
     observables = tuple((name, relations.sum(expr)) for name, expr in form.observables)
     return OperatorsProgram(definitions, observables, lower([system.start], [], parameters))
-
-
-def _start(system: System, equation: Equation) -> Expr:
-    """Return the value at the start, or on the diagonal in ROW."""
-    start, diagonal = initial_values(system, equation)
-    given = start if diagonal is None else diagonal
-    if given is None:
-        raise ModelError(f"{equation.label} has no initial value")
-    return given

@@ -6,7 +6,7 @@ function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sympy import Basic, Dummy, Expr, MatrixBase, Mul, Poly, S
@@ -209,32 +209,33 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
 def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], fed: frozenset[E]) -> EnsemblePlan:
     signals = {signal: place for place, signal in enumerate(ensemble.signals)}
     targets = _targets(ensemble)
-    unknowns = [unknown.symbol for unknown in ensemble.unknowns]
+    unknowns, constants = [unknown.symbol for unknown in ensemble.unknowns], ensemble.randoms
     noises = [noise(ROW) for noise in ensemble.noises]
-    everything = [*signals, *targets, *(memory.signal for memory in ensemble.memories)]
-    everything += [expr for _, expr in ensemble.processes]
-    read = {value.head for expr in everything for value in expr.atoms(Value) if isinstance(value.head, Function)}
-    functions = sorted(read, key=str)
-    inputs: list[Basic] = [ROW, *unknowns, *noises, *ensemble.randoms, *(head(ROW) for head in functions)]
+    inner = [memory.signal for memory in ensemble.memories]
+    shown = [expr for _, expr in ensemble.processes]
+    read = {value.head for expr in (*signals, *targets, *inner, *shown) for value in expr.atoms(Value)}
+    functions = sorted((head for head in read if isinstance(head, Function)), key=str)
+    inputs: list[Basic] = [ROW, *unknowns, *noises, *constants, *(head(ROW) for head in functions)]
     full = [*inputs, *(memory.symbol for memory in ensemble.memories)]
-
-    def make(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Lowered:
-        return lower(expressions, arguments, relations.parameters)
-
-    def beside(expressions: Sequence[Expr], along: Sequence[Basic]) -> list[Expr]:
-        """Slopes that only guide the choice of points and steps: jumps are left out."""
-        return [slope(expr, symbol) for expr in expressions for symbol in along]
-
-    by_noise = [slope for row in ensemble.noise_slopes for slope in row]
     starts = [unknown.start for unknown in ensemble.unknowns]
-    sloped = [_is_sloped([*starts, *signals], list(targets), item) for item in ensemble.randoms]
+    # constants along which slopes are not written in functions, or with which paths jump
+    moving = [*starts, *signals]
+    rough = {
+        item
+        for item in constants
+        if any(slope(expr, item).atoms(Derivative, Subs) for expr in (*moving, *targets))
+        or any(jumps(expr, [item]) is not None for expr in moving)
+    }
 
-    def steady(expressions: Sequence[Expr]) -> list[Expr]:
-        """Slopes by the constants, none where one has no slope."""
-        pairs = list(zip(ensemble.randoms, sloped, strict=True))
-        return [slope(expr, item) if known else S.Zero for expr in expressions for item, known in pairs]
+    def make(expressions: Iterable[Expr], arguments: Sequence[Basic]) -> Lowered:
+        return lower(list(expressions), arguments, relations.parameters)
 
-    by_constant = steady(list(signals))
+    def slopes(expressions: Iterable[Expr], along: Sequence[Basic]) -> list[Expr]:
+        """Slopes by regions, so that jumps are left out; none by a constant that has no slope."""
+        return [S.Zero if item in rough else slope(expr, item) for expr in expressions for item in along]
+
+    def unless_zero(expressions: list[Expr]) -> Lowered | None:
+        return make(expressions, inputs) if any(expr != 0 for expr in expressions) else None
 
     def memory(link: form.Coupling) -> tuple[KernelOperator | None, int | None]:
         return (None, None) if link.memory is None else (relations.kernel(link.memory.kernel), targets[link.signal])
@@ -250,7 +251,7 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
             tuple(relations.factor(outer) for outer, _, _ in item.terms),
             tuple((targets[left], targets[right]) for _, left, right in item.terms),
             targets[item.output] if respond else -1, item.noise.name if item.noise is not None else "",
-            make([slope(item.output, symbol) for symbol in unknowns], full) if respond else None,
+            make(slopes([item.output], unknowns), full) if respond else None,
             not item.terms[0][2].free_symbols, item.node in fed, item.node.has(*KINKS),
             tuple(place for place, entry in enumerate(full) if any(piece.has(entry) for piece in factors)),
             make(switches(factors), full),
@@ -261,11 +262,11 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
         unknowns=tuple(unknown.name for unknown in ensemble.unknowns),
         integrated=tuple(unknown.integrated for unknown in ensemble.unknowns),
         noises=tuple(noise.name for noise in ensemble.noises),
-        constants=tuple(item.name for item in ensemble.randoms),
+        constants=tuple(item.name for item in constants),
         functions=tuple(head.name for head in functions),
-        starts=make(starts, list(ensemble.randoms)),
-        signals=make([*signals, *(slope for row in ensemble.slopes for slope in row)], inputs),
-        noise_slopes=make(by_noise, inputs) if any(expr != 0 for expr in by_noise) else None,
+        starts=make(starts, constants),
+        signals=make([*signals, *slopes(signals, unknowns)], inputs),
+        noise_slopes=unless_zero(slopes(signals, noises)),
         count=len(signals),
         links=tuple(
             Link(item.unknown, signals[item.signal], relations.factor(item.coefficient), *memory(item))
@@ -274,47 +275,36 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
         drives=tuple(map(drive, ensemble.drives)),
         kicks=tuple(map(drive, ensemble.kicks)),
         memories=tuple(relations.kernel(memory.kernel) for memory in ensemble.memories),
-        memory_signals=make([memory.signal for memory in ensemble.memories], inputs),
+        memory_signals=make(inner, inputs),
         means=tuple(mean(item) for item in ensemble.means),
         processes=tuple(head.name for head, _ in ensemble.processes),
-        process_values=make([expr for _, expr in ensemble.processes], full),
+        process_values=make(shown, full),
         targets=len(targets),
-        target_values=make(list(targets), full),
-        target_slopes=make(beside(list(targets), unknowns), full),
-        target_noise_slopes=make(beside(list(targets), noises), full),
-        start_slopes=make(steady(starts), list(ensemble.randoms)),
-        signal_slopes=make(by_constant, inputs) if any(expr != 0 for expr in by_constant) else None,
-        target_steady=make(steady(list(targets)), full),
-        sloped=tuple(sloped),
-        bent=_is_bent(ensemble, [*unknowns, *noises, *ensemble.randoms]),
+        target_values=make(targets, full),
+        target_slopes=make(slopes(targets, unknowns), full),
+        target_noise_slopes=make(slopes(targets, noises), full),
+        start_slopes=make(slopes(starts, constants), constants),
+        signal_slopes=unless_zero(slopes(signals, constants)),
+        target_steady=make(slopes(targets, constants), full),
+        sloped=tuple(item not in rough for item in constants),
+        bent=_is_bent(ensemble, [*unknowns, *noises]),
         degree=_degree(ensemble, list(signals)),
     )
 
 
-def _is_sloped(moving: Sequence[Expr], averaged: Sequence[Expr], item: Basic) -> bool:
-    """Whether expressions have derivatives by a constant that are written in functions, and paths do not jump with it."""
-    unwritten = any(slope(expr, item).atoms(Derivative, Subs) for expr in (*moving, *averaged))
-    return not unwritten and all(jumps(expr, [item]) is None for expr in moving)
-
-
 def _is_bent(ensemble: PathEnsemble, moving: list[Basic]) -> bool:
-    """Whether a signal has a kink, or one of a pair that is averaged a jump, in what moves from path to path."""
-    kinks = {node for signal in ensemble.signals for node in signal.atoms(*KINKS)}
-    fixed = set(ensemble.randoms)
-    if any(node.has(item) for node in kinks for item in moving if item not in fixed):
+    """Whether a signal has a kink, or one of a pair that is averaged a jump, in what moves along a path."""
+    if any(node.has(*moving) for signal in ensemble.signals for node in signal.atoms(*KINKS) if moving):
         return True
-    pairs = [piece for mean in ensemble.means if mean.kind == "two" for term in mean.terms for piece in term[1:]]
-    return any(jumps(piece, [item for item in moving if item not in fixed]) is not None for piece in pairs)
+    pairs = [piece for mean in ensemble.means if mean.kind == "two" for piece in mean.pieces]
+    return any(jumps(piece, moving) is not None for piece in pairs)
 
 
 def _targets(ensemble: PathEnsemble) -> dict[Expr, int]:
-    found: dict[Expr, None] = {}
-    for mean in ensemble.means:
-        found.update(dict.fromkeys(piece for term in mean.terms for piece in term[1:]))
-        if mean.kind == "response":
-            found[mean.output] = None
-    found.update(dict.fromkeys(link.signal for link in ensemble.links if link.memory is not None))
-    return {expr: place for place, expr in enumerate(found)}
+    """Return what is averaged, responds, or is acted on by memory, each with its place."""
+    found = [piece for mean in ensemble.means for piece in mean.pieces]
+    found += [link.signal for link in ensemble.links if link.memory is not None]
+    return {expr: place for place, expr in enumerate(dict.fromkeys(found))}
 
 
 def _degree(ensemble: PathEnsemble, signals: list[Expr]) -> int | None:

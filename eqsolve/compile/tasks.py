@@ -7,7 +7,7 @@ out. Each of these is done once for a model and kept, so that other numbers of t
 from __future__ import annotations
 
 import functools
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +24,7 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.forms.structure import sign
+from eqsolve.verbs import later
 
 if TYPE_CHECKING:
     from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity
@@ -77,40 +78,32 @@ class _Known:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._selected: dict[tuple[str, ...], Model] = {}
-        self._systems: dict[Any, Model] = {}
-        self._sensitive: dict[Any, Sensitivity] = {}
+        self._made: dict[Any, Any] = {}
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def _with_laws(self, laws: Mapping[str, Any]) -> Model:
+        """Return the model with some laws put in: moments are taken of them, and they are differentiated too."""
+        return self.model.subs(bind_some(self.model, laws)) if laws else self.model
 
     def select(self, names: Iterable[str] | str | None) -> Model:
         """Return the model with some of its observables."""
-        if names is None:
-            return self.model
-        key = (names,) if isinstance(names, str) else tuple(names)
-        if key not in self._selected:
-            self._selected[key] = select_observables(self.model, key)
-        return self._selected[key]
+        key = names if names is None or isinstance(names, str) else tuple(names)
+        return self._once(("select", key), lambda: select_observables(self.model, key))
 
     def mean_field(self, laws: Mapping[str, Any]) -> Model:
-        """Return the mean-field system of a flow; laws go in first, since moments are taken of them."""
-        assert isinstance(self.model, Flow)
+        """Return the mean-field system of a flow."""
         key = tuple((name, str(law)) for name, law in laws.items())
-        if key not in self._systems:
-            from eqsolve.passes.flow.dmft import derive_dmft
-
-            flow = self.model.subs(bind_some(self.model, laws)) if laws else self.model
-            self._systems[key] = derive_dmft(flow, None)
-        return self._systems[key]
-
-    @functools.cached_property
-    def _deciding(self) -> dict[str, Any]:
-        """Parameters of the laws of a flow's noises, with their defaults."""
-        assert isinstance(self.model, Flow)
-        found = {item for law in self.model.laws.values() for item in law.free_symbols if isinstance(item, Parameter)}
-        return {item.name: self.model.defaults.get(item, item.default) for item in found}
+        return self._once(("mean field", key), lambda: later("dmft")(self._with_laws(laws), None))
 
     def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""
-        known = {name: settings.get(name, default) for name, default in self._deciding.items()}
+        laws = getattr(self.model, "laws", {}).values()
+        found = {item for law in laws for item in law.free_symbols if isinstance(item, Parameter)}
+        known = {item.name: settings.get(item.name, self.model.given(item)) for item in found}
         return {name: value for name, value in known.items() if value is not None and read_value(value) in (0, 1)}
 
     @functools.cached_property
@@ -134,15 +127,15 @@ class _Known:
         return "is followed in discrete time so far" if persistent else "is drawn afresh at every step"
 
     def sensitive(self, names: tuple[str, ...], laws: Mapping[str, Any], change: bool) -> Sensitivity:
-        """Return the system beside its derivatives along parameters; laws go in first, since they are differentiated too."""
-        assert isinstance(self.model, System)
-        key = (names, change, tuple((name, str(law)) for name, law in laws.items()))
-        if key not in self._sensitive:
+        """Return the system beside its derivatives along parameters."""
+
+        def make() -> Sensitivity:
             from eqsolve.passes.rewrite.sensitivity import derive_sensitivity
 
-            system = self.model.subs(bind_some(self.model, laws)) if laws else self.model
-            self._sensitive[key] = derive_sensitivity(system, names, change=change)
-        return self._sensitive[key]
+            return derive_sensitivity(self._with_laws(laws), names, change=change)  # type: ignore[arg-type]
+
+        key = (names, change, tuple((name, str(law)) for name, law in laws.items()))
+        return self._once(key, make)
 
     @functools.cached_property
     def plan(self) -> Plan:

@@ -1,22 +1,40 @@
-"""A two-time plan as array functions: every factor and every right-hand side over (rows, columns) of nodes."""
+"""Two-time equations as array functions over (rows, columns) of nodes, in the sector t > t'.
+
+A causal kernel vanishes and a symmetric one folds over when its times change order, so an integrand over s has a kink at
+s = t'. Splitting the range there leaves only kernels K(later, earlier), smooth up to and across the diagonal:
+
+    ∫_0^t  → "low": ∫_0^{t'} and "high": ∫_{t'}^t.
+
+Each integrand is separated into a left factor of (t, s) and a right factor of (s, t'), so that an integral over a whole
+row is a matrix product. What cannot be separated is kept as a joint factor of all three times.
+
+A correlation that is not given on the diagonal gets an equation there: with ∂_t C(t, t') = F(t, t') on both sides of it,
+
+    dC(t, t)/dt = F(t, t⁻) + F(t, t⁺),
+
+in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 on one side and for R(t, t) on the other.
+"""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sympy import Basic, Dummy, Expr
+from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
 
 from eqsolve.compile.laws import Moment, compile_moment
 from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.errors import ModelError
 from eqsolve.graphs import blocks_in_order, make_graph
+from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
 from eqsolve.language.model import leaves, mapper
-from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Parameter, Time, Value
+from eqsolve.language.nodes import E, Int, Resp
+from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
-from eqsolve.passes.forms.expressions import slope
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, split_sectors
+from eqsolve.passes.forms.expressions import rebuilt, slope
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, at_row, initial_values, separate_times
+from eqsolve.passes.rewrite.constraints import AuxiliaryResponse, without_future
 
 Slot = tuple[str, str]
 
@@ -63,12 +81,13 @@ class PointwiseTerm:
 class CompiledContraction:
     """An integral over the middle time."""
 
-    symbol: str
-    span: str
-    # index of the left factor; index of the right factor, or None for 1
-    left: int
+    symbol: str  # stands for the integral in the equation's body
+    span: str  # ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row)
+    left: int  # index of the factor in (ROW, MIDDLE)
+    # index of the factor in (COLUMN, MIDDLE), with the later time first: the column in "low", the
+    # middle in "high"; None for 1
     right: int | None
-    joint: PointwiseTerm | None
+    joint: PointwiseTerm | None  # factor of all three times that does not separate
     # derivative of the right-hand side by the integral, if that is a function of the row only and
     # the integral contains the equation's own unknown: a kernel as the right factor, a function
     # inside the left one
@@ -172,6 +191,101 @@ def compile_with_gradients(system: System, parameters: Sequence[Parameter]) -> C
     return compile_system(system, parameters, gradients=True)
 
 
+Contraction = tuple[Dummy, str, Expr, Expr, Expr]  # symbol, span, left, right and joint factor
+
+
+class _Splitter:
+    """Brings one right-hand side to the sector; collects its integrals as contractions."""
+
+    def __init__(self, system: System, label: str, one_time: bool) -> None:
+        self.start, self.label, self.one_time = system.start, label, one_time
+        self.known: dict[tuple[str, Expr, Expr, Expr], Dummy] = {}
+
+    @property
+    def contractions(self) -> list[Contraction]:
+        return [(symbol, *key) for key, symbol in self.known.items()]
+
+    def body(self, expr: Expr) -> Expr:
+        """Return the expression with ordered kernel values and a symbol for each separated integral."""
+        if isinstance(expr, E | Resp | Derivative):
+            raise ModelError(f"{self.label}: `{expr}` does not belong to a closed system")
+        if isinstance(expr, Int):
+            return self.integral(expr)
+        if isinstance(expr, Value):
+            return self.ordered(expr, {ROW: 2, COLUMN: 1})
+        return rebuilt(expr, self.body)
+
+    def ordered(self, value: Value, rank: dict[Basic, int]) -> Expr:
+        """Return a kernel value with its later time first: symmetric ones fold over, causal ones vanish."""
+        if value.head.arity == 1:
+            return value
+        first, second = value.moments
+        later = rank.get(first, 0) >= rank.get(second, 0)
+        if later:
+            return value
+        return S.Zero if isinstance(value.head, Response) else Value(value.head, second, first)
+
+    def integral(self, node: Int) -> Expr:
+        inner = node.integrand.xreplace({node.variable: MIDDLE})
+        if inner.has(Int):
+            raise ModelError(
+                f"{self.label}: an integral inside an integral; give the inner one a name of its own: `{as_written(node)}`"
+            )
+        total = S.Zero
+        for span in self.spans(node):
+            rank = {ROW: 3, MIDDLE: 2, COLUMN: 1} if span != "low" else {ROW: 3, COLUMN: 2, MIDDLE: 1}
+            body = inner.xreplace({value: self.ordered(value, rank) for value in inner.atoms(Value)})
+            for term in _pieces(body):
+                if term != 0:
+                    total += self.separate(term, span)
+        return total
+
+    def spans(self, node: Int) -> tuple[str, ...]:
+        """Return the parts of a range of integration between the start, the column and the row."""
+        if node.low == node.high:  # an integral from t' to t, on the diagonal
+            return ()
+        places: dict[tuple[Expr, Expr], tuple[str, ...]] = {(self.start, ROW): ("all",)}
+        if not self.one_time:
+            places = {(self.start, COLUMN): ("low",), (COLUMN, ROW): ("high",), (self.start, ROW): ("low", "high")}
+        if (node.low, node.high) not in places:
+            raise ModelError(
+                f"{self.label}: the integral `{node}` does not run between the start ({self.start}) and the times on the left"
+            )
+        return places[node.low, node.high]
+
+    def separate(self, term: Expr, span: str) -> Expr:
+        """Split a product by the times its factors depend on; return its outer factor times the integral's symbol."""
+        outer, left, right, joint = separate_times(term)
+        key = (span, left, right, joint)
+        if key not in self.known:
+            self.known[key] = Dummy(f"I{len(self.known)}", real=True)
+        return outer * self.known[key]
+
+
+def _pieces(body: Expr) -> Iterator[Expr]:
+    """Yield the terms of an integrand, multiplied out no further than they need to be to separate.
+
+    A factor such as (t − s) e^{s−t} stays as it is: its parts would be large and cancel.
+    """
+    for term in Add.make_args(body):
+        factors = Mul.make_args(term)
+        if not (_is_joint(term) or any(isinstance(factor, Add | Pow) and _is_sum(factor) for factor in factors)):
+            yield term
+            continue
+        for part in Add.make_args(expand(term, power_exp=False)):
+            yield from Add.make_args(expand(part)) if _is_joint(part) else (part,)
+
+
+def _is_joint(term: Expr) -> bool:
+    return any({ROW, COLUMN, MIDDLE} <= factor.free_symbols for factor in Mul.make_args(term))
+
+
+def _is_sum(factor: Expr) -> bool:
+    """Whether a factor is a sum of unknowns, or a whole power of one."""
+    base = factor.base if isinstance(factor, Pow) and factor.exp.is_Integer and factor.exp > 0 else factor
+    return isinstance(base, Add) and base.has(Value)
+
+
 def compile_system(system: System, parameters: Sequence[Parameter], *, gradients: bool = False) -> CompiledPlan:
     """Return the array functions of a closed system; parameters, and means of random constants, are arguments."""
     system, moments, known = take_moments(system, parameters)
@@ -180,61 +294,81 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     table: dict[Expr, int] = {}
     stored: set[int] = set()
 
-    def factor(expr: Expr) -> int:
-        return table.setdefault(expr, len(table))
+    def optional(expr: Expr | None) -> PointwiseTerm | None:
+        return None if expr is None else pointwise(expr)
 
-    def contraction(item: Contraction, equation: SectorEquation) -> CompiledContraction:
-        left = factor(item.left.xreplace({MIDDLE: COLUMN}))
-        right = None
-        if item.right != 1:
-            places = {COLUMN: ROW, MIDDLE: COLUMN} if item.span == "low" else {MIDDLE: ROW}
-            right = factor(item.right.xreplace(places))
-            stored.add(right)
-        joint = None if item.joint == 1 else pointwise(item.joint)
-        feedback = (None if expr is None else pointwise(expr) for expr in _feedback(item, equation))
-        return CompiledContraction(item.symbol.name, item.span, left, right, joint, *feedback)
+    def contraction(item: Contraction, feedback: tuple[Expr | None, Expr | None]) -> CompiledContraction:
+        symbol, span, left, right, joint = item
+        placed = None
+        if right != 1:
+            places = {COLUMN: ROW, MIDDLE: COLUMN} if span == "low" else {MIDDLE: ROW}
+            placed = table.setdefault(right.xreplace(places), len(table))
+            stored.add(placed)
+        first = table.setdefault(left.xreplace({MIDDLE: COLUMN}), len(table))
+        return CompiledContraction(
+            symbol.name, span, first, placed, None if joint == 1 else pointwise(joint), *map(optional, feedback)
+        )
 
-    def equation(item: SectorEquation) -> CompiledEquation:
-        contractions = tuple(contraction(entry, item) for entry in item.contractions)
+    def equation(
+        name: str, body: Expr, sides: _Splitter, head: Head | None = None, source: Equation | None = None,
+        start: Expr | None = None, diagonal: Expr | None = None,
+    ) -> CompiledEquation:  # fmt: skip
+        symbols = tuple(item[0] for item in sides.contractions)
+        made = [contraction(item, _feedback(item, head, body, symbols)) for item in sides.contractions]
+        differential = source is not None and source.is_differential
         by_own, by_row = None, True
-        if item.head is not None and item.differential:
-            derivative = slope(item.body, item.head(ROW, COLUMN) if item.head.arity == 2 else item.head(ROW))
-            by_row = COLUMN not in derivative.free_symbols and not derivative.has(*_symbols(item))
-            by_own = pointwise(derivative, _symbols(item))
-        diagonal = None if item.diagonal is None else pointwise(item.diagonal)
-        body = pointwise(item.body, _symbols(item))
-        source = item.equation
-        key, label = (item.name, f"observable `{item.name}`") if source is None else (source.key, source.label)
-        start = None if item.start is None else lower([item.start], [], parameters)
+        if head is not None and differential:
+            derivative = slope(body, head(ROW, COLUMN) if head.arity == 2 else head(ROW))
+            by_row = COLUMN not in derivative.free_symbols and not derivative.has(*symbols)
+            by_own = pointwise(derivative, symbols)
+        key, label, doubtful = name, f"observable `{name}`", ""
+        if source is not None:
+            key, label, doubtful = source.key, source.label, not_everywhere(source.rhs)
+        hidden = source is not None and (head != source.head or isinstance(head, AuxiliaryResponse))
         return CompiledEquation(
-            item.name, key, label, item.symmetric, item.differential, item.hidden, start,
-            "" if source is None else not_everywhere(source.rhs), body, by_own, by_row,
-            contractions, diagonal,
+            name, key, label, isinstance(head, Correlation), differential, hidden,
+            None if start is None else lower([start], [], parameters), doubtful,
+            pointwise(body, symbols), by_own, by_row, tuple(made), optional(diagonal),
         )  # fmt: skip
 
-    kernels, functions, observables = (tuple(map(equation, items)) for items in split_sectors(system))
+    kernels: list[CompiledEquation] = []
+    functions: list[CompiledEquation] = []
+    for item in system.equations:
+        head, target = item.head, item.target
+        assert head is not None
+        assert target is not None
+        right = item.rhs.xreplace(dict(zip(target.moments, (ROW, COLUMN), strict=False)))
+        start, diagonal = initial_values(system, item)
+        if isinstance(head, Correlation) and item.is_differential and diagonal is None:
+            own = Function(fresh_name(f"{item.key}_diagonal", system.names))
+            sides = _Splitter(system, item.label, True)
+            beside = (without_future(right, order) for order in ((ROW, COLUMN), (COLUMN, ROW)))
+            total = sum((sides.body(side.xreplace({COLUMN: ROW})) for side in beside), S.Zero)
+            functions.append(equation(own.name, total.xreplace({head(ROW, ROW): own(ROW)}), sides, own, item, start))
+            diagonal = own(ROW)
+        sides = _Splitter(system, item.label, head.arity == 1)
+        made = equation(item.key, sides.body(right), sides, head, item, start, diagonal)
+        (functions if head.arity == 1 else kernels).append(made)
+    observables = []
+    for name, expr in system.observables.items():
+        sides = _Splitter(system, f"observable `{name}`", True)
+        observables.append(equation(name, sides.body(at_row(expr)), sides))
     factors = tuple(pointwise(expr) for expr in table)
     aliases = tuple(expr.head.name if isinstance(expr, Value) and expr.moments == (ROW, COLUMN) else None for expr in table)
-    return CompiledPlan(begin, moments, kernels, functions, observables, factors, aliases, frozenset(stored))
+    equations = (tuple(kernels), tuple(functions), tuple(observables))
+    return CompiledPlan(begin, moments, *equations, factors, aliases, frozenset(stored))
 
 
-def _feedback(item: Contraction, equation: SectorEquation) -> tuple[Expr | None, Expr | None]:
+def _feedback(item: Contraction, head: Head | None, body: Expr, symbols: tuple[Dummy, ...]) -> tuple[Expr | None, Expr | None]:
     """Return how an integral feeds the equation's own unknown back into it, where that is simple (see the attributes)."""
-    head = equation.head
-    if head is None or item.joint != 1:
-        return None, None
-    gain = equation.body.diff(item.symbol)
-    if COLUMN in gain.free_symbols or gain.has(*_symbols(equation)):
+    symbol, span, left, right, joint = item
+    gain = body.diff(symbol)
+    if head is None or joint != 1 or COLUMN in gain.free_symbols or gain.has(*symbols):
         return None, None
     if head.arity == 2:
-        own = item.span == "high" and item.right == head(MIDDLE, COLUMN)
-        return (gain, None) if own else (None, None)
-    inner = slope(item.left, head(MIDDLE)).xreplace({MIDDLE: COLUMN})
+        return (gain if span == "high" and right == head(MIDDLE, COLUMN) else None), None
+    inner = slope(left, head(MIDDLE)).xreplace({MIDDLE: COLUMN})
     return (gain, inner) if inner != 0 else (None, None)
-
-
-def _symbols(item: SectorEquation) -> tuple[Dummy, ...]:
-    return tuple(entry.symbol for entry in item.contractions)
 
 
 def _pointwise(

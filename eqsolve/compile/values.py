@@ -17,7 +17,7 @@ from sympy import Basic, Expr
 from sympy.core.relational import Relational
 
 from eqsolve.compile.laws import compile_law
-from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.lowering import lower
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.errors import EqsolveError
 from eqsolve.language.binding import Binding, ParameterDomain, bind, read_value
@@ -65,8 +65,6 @@ class Branches:
         return (tuple(numbers[name] for name in self._whole), tuple(signs))
 
 
-# --- Numbers for a plan: what the user sets, read without symbols where numbers are given, and the
-# plan they belong to.
 @dataclass(frozen=True, eq=False)
 class Values:
     """Numbers of the parameters and laws of the random constants, by name.
@@ -93,10 +91,10 @@ class Binder:
         self._names = {item.name: item for item in model.parameters}
         self._domains = {item.name: ParameterDomain.of(item) for item in model.parameters}
         self._free = frozenset(item.name for item in model.parameters if item not in self.choosing)
-        self._conditions = [(item.rel_op, _sides(model, item)) for item in model.conditions]
+        self._conditions = [(item.rel_op, lower([item.lhs, item.rhs], [], model.parameters)) for item in model.conditions]
         self._base: Values | None = None
         self._plans: dict[Any, Plan] = {}
-        known = {item.name: model.defaults.get(item, item.default) for item in model.parameters}
+        known = {item.name: model.given(item) for item in model.parameters}
         self._needed = frozenset(name for name, value in known.items() if value is None)
         self._defaults = {name: float(read_value(value)) for name, value in known.items() if value is not None}
         choices = model.law_of if isinstance(model, Singularity) else model.cases if isinstance(model, Cases) else ()
@@ -137,9 +135,9 @@ class Binder:
             return None
         chosen = dict(settings)
         laws, shown = dict(self._base.laws), {**numbers, **self._texts}
-        for name, (kind, law, arguments) in self._moving.items():
+        for name, (kind, law) in self._moving.items():
             laws[name] = law.at(numbers)
-            shown[name] = f"{kind}({', '.join(f'{float(item):.15g}' for item in arguments.at(numbers)())})"
+            shown[name] = f"{kind}({', '.join(f'{float(item):.15g}' for item in law.numbers.at(numbers)())})"
         return Values(numbers, laws, shown, functools.partial(bind, self.model, chosen), self._base.given)
 
     def _quickly_routed(self, settings: Mapping[str, Any]) -> Values | None:
@@ -172,16 +170,13 @@ class Binder:
             self._base = self.take(bind(self.model, settings))
         except EqsolveError:  # whoever reads exactly says why
             return
-        laws = _declared_laws(self.model)
+        laws = [(item, law) for item in self.model.randoms if (law := self.model.given(item)) is not None]
         found = {item.name for item, _ in laws if is_found(self.model, item)}
         moving = {item.name: law for item, law in laws if item.name not in found and law.free_symbols}
         self._fixed = not any(law.parts or law.has(E) for law in moving.values())
         known = self.model.parameters
-        self._moving = {
-            name: (type(law).__name__, compile_law(law, known), lower(list(law.numbers), [], known))
-            for name, law in moving.items()
-            if self._fixed
-        }
+        plain = moving if self._fixed else {}
+        self._moving = {name: (type(law).__name__, compile_law(law, known)) for name, law in plain.items()}
         self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in found}
 
     def choose(self, settings: Mapping[str, Any]) -> Chosen:
@@ -227,17 +222,8 @@ def _itself(binding: Binding) -> Binding:
     return binding
 
 
-def _declared_laws(model: Model) -> list[tuple[Random, Any]]:
-    laws = [(item, getattr(model, "laws", {}).get(item, model.defaults.get(item, item.law))) for item in model.randoms]
-    return [(item, law) for item, law in laws if law is not None]
-
-
 def _replaced(item: Random, law: Any, binding: Binding) -> bool:
     return item.law is None or (law != item.law and law != item.law.xreplace(dict(binding.values)))
-
-
-def _sides(model: Model, relation: Any) -> Lowered:
-    return lower([relation.lhs, relation.rhs], [], list(model.parameters))
 
 
 binder_of = kept_by_model(Binder)

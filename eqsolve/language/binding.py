@@ -85,7 +85,11 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
         law = _law(model, item, settings.get(item.name), values)
         if law is not None:
             laws[item] = law
-    return Binding(model, values, _evaluate_moments(laws))
+    for item, law in list(laws.items()):  # moments of constants in other laws, such as Normal(0, E(w_star**2)), are numbers
+        if means := law.atoms(E):
+            laws[item] = law.xreplace({mean: Float(moment(mean.argument, laws, 200), 17) for mean in means})
+            laws[item].validate()
+    return Binding(model, values, laws)
 
 
 def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
@@ -116,7 +120,7 @@ def refuse_unknown(model: Model, settings: Iterable[str], known: Iterable[str]) 
 
 def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
     if given is None:
-        given = model.defaults.get(item, item.default)
+        given = model.given(item)
         if given is None:
             raise ParameterError(
                 f"parameter `{item.name}` of model `{model.name}` has no value and no default; "
@@ -225,7 +229,7 @@ def _check_conditions(model: Model, values: Mapping[Parameter, Expr]) -> None:
 
 
 def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr]) -> Law | None:
-    law = given if given is not None else getattr(model, "laws", {}).get(item, model.defaults.get(item, item.law))
+    law = given if given is not None else model.given(item)
     if law is None:
         return None
     if not isinstance(law, Law):
@@ -240,17 +244,6 @@ def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr
     bound = law.xreplace(dict(values)) if law.free_symbols else law
     bound.validate()
     return bound
-
-
-def _evaluate_moments(laws: dict[Random, Law]) -> dict[Random, Law]:
-    """Replace moments of random constants inside other laws, such as Normal(0, E(w_star**2)), by numbers."""
-    for item, law in list(laws.items()):
-        means = law.atoms(E)
-        if means:
-            numbers = {mean: Float(moment(mean.argument, laws, 200), 17) for mean in means}
-            laws[item] = law.xreplace(numbers)
-            laws[item].validate()
-    return laws
 
 
 def _short(value: Any) -> str:
@@ -312,9 +305,11 @@ def _build(node: ast.expr, text: str) -> Any:
             pass
         case ast.Constant(value=int() | float() as number):
             if isinstance(number, int):
-                return Integer(number) if abs(number) < 10**300 else _refuse(node, text, "the number is too large")
+                return Integer(number) if abs(number) < 10**300 else _refuse(text, "the number is too large")
             source = (ast.get_source_segment(text.strip(), node) or repr(number)).replace("_", "")
-            return S.Infinity if math.isinf(number) else _decimal(source, number)
+            if number == 0 or math.isinf(number):  # also 1e-999999999, whose exact value would fill the memory
+                return S.Zero if number == 0 else S.Infinity
+            return Rational(source) if abs(math.log10(number)) < 60 else Float(source, 17)
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -332,23 +327,17 @@ def _build(node: ast.expr, text: str) -> Any:
             if name in law_names():
                 raise ParameterError(f"the law {name} needs its parameters; usage: {law_names()[name].usage}")
             raise ParameterError(f"{quote(text)} names `{name}`, which is not known{did_you_mean(name, known)}")
-    return _refuse(node, text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
+    return _refuse(text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
 
 
-def _refuse(node: ast.expr, text: str, why: str) -> Any:
+def _refuse(text: str, why: str) -> Any:
     raise ParameterError(f"cannot read {quote(text)}: {why}")
-
-
-def _decimal(source: str, number: float) -> Expr:
-    if number == 0:
-        return S.Zero  # also 1e-999999999, whose exact value would fill the memory
-    return Rational(source) if abs(math.log10(abs(number))) < 60 else Float(source, 17)
 
 
 def _number(node: ast.expr, text: str) -> Expr:
     value = _build(node, text)
     if not isinstance(value, Expr):
-        _refuse(node, text, "arithmetic is between numbers")
+        _refuse(text, "arithmetic is between numbers")
     if not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
         raise ParameterError(f"a part of {quote(text)} is not a real number")
     return value
@@ -360,7 +349,7 @@ def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:
     if isinstance(op, ast.Pow):
         return _power(left, right, text)
     if type(op) not in _ARITHMETIC:
-        raise ParameterError(f"cannot read {quote(text)}: only + - * / ** are allowed")
+        _refuse(text, "only + - * / ** are allowed")
     return _ARITHMETIC[type(op)](left, right)
 
 

@@ -96,24 +96,24 @@ def normal(names: str, *, variance: Any = 1, mean: Any = 0, latex: str | None = 
     return random(names, Normal(mean, variance), latex=latex)
 
 
-def process(names: str, *, latex: str | None = None) -> Any:
-    """Declare stochastic processes: ``w, g, z = process("w g z")``."""
-    return _declare(symbols.Process, names, latex)
+def _declarer(cls: Any, doc: str) -> Any:
+    """Return the function that declares symbols of a kind by their names."""
+
+    def declare(names: str, *, latex: str | None = None) -> Any:
+        return _declare(cls, names, latex)
+
+    declare.__doc__ = doc
+    declare.__name__ = declare.__qualname__ = cls.__name__.lower()
+    return declare
 
 
-def function(names: str, *, latex: str | None = None) -> Any:
-    """Declare deterministic functions of one time: ``mu = function("mu")``."""
-    return _declare(symbols.Function, names, latex)
-
-
-def correlation(names: str, *, latex: str | None = None) -> Any:
-    """Declare symmetric functions of two times."""
-    return _declare(symbols.Correlation, names, latex)
-
-
-def response(names: str, *, latex: str | None = None) -> Any:
-    """Declare causal functions of two times, zero for t < t'."""
-    return _declare(symbols.Response, names, latex)
+process = _declarer(symbols.Process, """Declare stochastic processes: ``w, g, z = process("w g z")``.""")
+function = _declarer(symbols.Function, """Declare deterministic functions of one time: ``mu = function("mu")``.""")
+correlation = _declarer(symbols.Correlation, """Declare symmetric functions of two times.""")
+response = _declarer(symbols.Response, """Declare causal functions of two times, zero for t < t'.""")
+state = _declarer(symbols.State, """Declare components of a flow's microscopic state.""")
+field = _declarer(symbols.Field, """Declare a flow's fields f = X w(θ).""")
+gradient = _declarer(symbols.Gradient, """Declare a flow's gradients g = Xᵀℓ/δ.""")
 
 
 def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assumptions: bool) -> Any:
@@ -134,18 +134,3 @@ def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assum
 def symbol(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:
     """Declare bound variables, such as the ``y`` of ``Inverse(f(y), y)``."""
     return _declare(symbols.Plain, names, latex, None, **assumptions)
-
-
-def state(names: str, *, latex: str | None = None) -> Any:
-    """Declare components of a flow's microscopic state."""
-    return _declare(symbols.State, names, latex)
-
-
-def field(names: str, *, latex: str | None = None) -> Any:
-    """Declare a flow's fields f = X w(θ)."""
-    return _declare(symbols.Field, names, latex)
-
-
-def gradient(names: str, *, latex: str | None = None) -> Any:
-    """Declare a flow's gradients g = Xᵀℓ/δ."""
-    return _declare(symbols.Gradient, names, latex)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from eqsolve.errors import ModelError, UsageError
-from eqsolve.language.laws import IN_STEPS, Law, exact_value, read_noise_law
+from eqsolve.language.laws import IN_STEPS, exact_start, read_noise_law
 from eqsolve.language.model import Model, Table, leaves
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Field, Gradient, Parameter, Process, State, Time, Value, as_expression
@@ -233,8 +233,7 @@ class Flow(Model):
         where = user_location()
         match field:
             case "state":
-                starts = {key: item if isinstance(item, Law) else exact_value(item) for key, item in value.items()}
-                return Table({_member(key, State, where, field): start for key, start in starts.items()})
+                return Table({_member(k, State, where, field): exact_start(v) for k, v in value.items()})
             case "drift":
                 return Table({_member(k, State, where, field): as_expression(v, "drift=") for k, v in value.items()})
             case "weights" | "loss_gradient":

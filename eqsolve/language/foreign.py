@@ -1,6 +1,7 @@
 """What Python, numpy and sympy say to a mistake in a model file, told in the language of models, with the fix."""
 
 import ast
+import builtins
 import difflib
 import inspect
 import linecache
@@ -79,8 +80,7 @@ def _no_number(error: BaseException) -> str | None:
 def _value(node: ast.expr, frame: FrameType) -> Any:
     """Return what a name, or a name with dots, stands for in the user's file; nothing is called."""
     if isinstance(node, ast.Name):
-        builtin = getattr(__import__("builtins"), node.id, None)
-        return frame.f_locals.get(node.id, frame.f_globals.get(node.id, builtin))
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id, getattr(builtins, node.id, None)))
     if isinstance(node, ast.Attribute):
         return getattr(_value(node.value, frame), node.attr, None)
     return None
@@ -93,14 +93,10 @@ def _home(function: Any) -> str:
         return type(owner).__module__.split(".")[0]
     known = getattr(function, "__module__", None) or getattr(owner, "__name__", None)
     if known is None and type(function).__name__ == "ufunc":
-        known = "scipy" if function.__name__ in _scipy_names() else "numpy"
+        import numpy
+
+        known = "numpy" if getattr(numpy, function.__name__, None) is function else "scipy"
     return str(known or type(function).__module__).split(".")[0]
-
-
-def _scipy_names() -> list[str]:
-    import numpy
-
-    return [name for name in (*_FORMULAS, *_NAMES, "erf", "erfc", "erfinv", "gamma", "zeta") if not hasattr(numpy, name)]
 
 
 def _bad_call(node: ast.Call, frame: FrameType, error: BaseException) -> str | None:
@@ -215,5 +211,5 @@ def _bad_import(error: ImportError) -> str | None:
     home = _home_of_name(name)
     if home is not None and home != module:
         return f"`{module}` has no `{name}`; write `from {home} import {name}`"
-    known = _public() if module == "eqsolve" else dir(__import__("sys").modules.get(module, sympy))
+    known = _public() if module == "eqsolve" else dir(sys.modules.get(module, sympy))
     return f"`{module}` has no `{name}`{did_you_mean(name, known)}"

@@ -1,7 +1,7 @@
 """Which of sympy's functions a model may use: those with real values that something here can compute.
 
 The names are sympy's. ``PLAIN`` ones are elementary, and are written out as numpy's or scipy's functions of the same
-meaning; the others are computed by ``eqsolve.compile.safe_functions``, by scipy where it knows them and by mpmath elsewhere.
+meaning; the others are computed by ``eqsolve.compile.safe``, by scipy where it knows them and by mpmath elsewhere.
 """
 
 from sympy import Basic, Function, Pow

@@ -46,6 +46,11 @@ def exact_value(value: Any) -> Any:
         raise ParameterError(f"{here()}expected a number or an expression, got {value!r}") from None
 
 
+def exact_start(value: Any) -> Any:
+    """Return a law, or nothing, as it is, and a value exactly."""
+    return value if value is None or isinstance(value, Law) else exact_value(value)
+
+
 REQUIRED = Parameter.empty
 
 
@@ -278,7 +283,6 @@ def _read_sample(path: Path) -> Array:
         raise ParameterError(f"{here()}law Empirical: {problem}") from None
 
 
-# --- The laws a user can name: points, densities, mixtures.
 class Point(Law, value=REQUIRED):
     """All mass at one value."""
 

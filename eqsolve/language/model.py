@@ -10,44 +10,37 @@ from sympy.core.relational import Relational
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import Law, exact_value
+from eqsolve.language.laws import exact_start, exact_value
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time
 from eqsolve.verbs import later
 
 
-class Table(Mapping[Any, Any]):
-    """An immutable, ordered, hashable, picklable mapping."""
+class Table(dict[Any, Any]):
+    """An immutable, ordered, hashable, picklable mapping; equal to one with the same entries in the same order."""
 
-    __slots__ = ("_items",)
-    _items: dict[Any, Any]
-
-    def __init__(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> None:
-        object.__setattr__(self, "_items", dict(items))
+    __slots__ = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("this table is immutable; use replace() on the model")
 
-    def __getitem__(self, key: Any) -> Any:
-        return self._items[key]
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("this table is immutable; use replace() on the model")
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._items)
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self._items.items()))
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and list(self._items.items()) == list(other._items.items())
+        return isinstance(other, Table) and list(self.items()) == list(other.items())
+
+    def __ne__(self, other: object) -> bool:  # (that of a dictionary goes by its own rule)
+        return not self == other
 
     def __reduce__(self) -> Any:
-        return (Table, (list(self._items.items()),))
-
-    def __repr__(self) -> str:
-        return repr(self._items)
+        return (Table, (list(self.items()),))
 
 
 def transform(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -150,7 +143,8 @@ class Model(Mapping[str, Equation]):
                     "write `from eqsolve import Eq` and do not import Eq from sympy"
                 )
             if not isinstance(equation, Equation):
-                raise ModelError(f"{self.location}: eqs= takes equations made by Eq(lhs, rhs), got {equation!r}")
+                hint = "; == compares two expressions, Eq makes an equation of them" if equation in (True, False) else ""
+                raise ModelError(f"{self.location}: eqs= takes equations made by Eq(lhs, rhs), got {equation!r}{hint}")
             if equation.key in seen and self.kind == "System":
                 both = (seen[equation.key], equation)
                 at_start = [item for item in both if item.target is not None and not item.target.has(Time)]
@@ -190,9 +184,6 @@ class Model(Mapping[str, Equation]):
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self._key()))
-
-    def __reduce__(self) -> Any:
-        return (_restore, (type(self), dict(self.__dict__)))
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name!r}: {len(self.equations)} equations>"
@@ -236,11 +227,15 @@ class Model(Mapping[str, Equation]):
         """The parameters in order of their names."""
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Parameter))
 
+    def given(self, item: Parameter | Random) -> Any:
+        """Return the default of a parameter, or the law of a random constant; None where the model has none."""
+        own = item.law if isinstance(item, Random) else item.default
+        return getattr(self, "laws", {}).get(item, self.defaults.get(item, own))
+
     @property
     def infinite(self) -> dict[Parameter, Expr]:
         """The parameters that are infinite by default, which takes something out of the equations."""
-        known = ((item, self.defaults.get(item, item.default)) for item in self.parameters)
-        return {item: value for item, value in known if value in (S.Infinity, S.NegativeInfinity)}
+        return {item: value for item in self.parameters if (value := self.given(item)) in (S.Infinity, S.NegativeInfinity)}
 
     @property
     def randoms(self) -> tuple[Random, ...]:
@@ -320,9 +315,16 @@ class Model(Mapping[str, Equation]):
             case "exact":
                 return Table({k: None if v is None else exact_value(v) for k, v in (value or {}).items()})
             case "defaults":
-                return parameter_values(value, where)
+                for key in value or ():
+                    if not isinstance(key, Parameter | Random):
+                        said = f"defaults= maps parameters to values, got the key `{key}`; use the symbol itself"
+                        raise ModelError(f"{where}: {said}")
+                return Table({key: exact_start(entry) for key, entry in (value or {}).items()})
             case "conditions":
-                return relations(value, where)
+                for item in (made := tuple(value)):
+                    if not isinstance(item, Relational):
+                        raise ModelError(f"{where}: conditions= takes inequalities such as `delta > 1`, got {item!r}")
+                return made
         return value
 
     def _bind_by_name(
@@ -406,12 +408,6 @@ def mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:
     return methodcaller("xreplace", dict(mapping))
 
 
-def _restore(cls: type[Model], state: dict[str, Any]) -> Model:
-    model = object.__new__(cls)
-    model.__dict__.update(state)
-    return model
-
-
 def _latex_of(observables: Any, location: Location | None) -> dict[str, str]:
     """Return the LaTeX names given beside the expressions of observables."""
     made = {}
@@ -442,22 +438,3 @@ def expressions(values: Mapping[Any, Any] | None, location: Location | None, wha
             raise ModelError(f"{location}: {what} `{key}` must be an expression, got {value!r}")
         table[key] = item
     return Table(table)
-
-
-def parameter_values(values: Mapping[Any, Any] | None, location: Location | None) -> Table:
-    """Return a table parameter → exact default value."""
-    table = {}
-    for key, value in (values or {}).items():
-        if not isinstance(key, Parameter | Random):
-            raise ModelError(f"{location}: defaults= maps parameters to values, got the key `{key}`; use the symbol itself")
-        table[key] = value if value is None or isinstance(value, Law) else exact_value(value)
-    return Table(table)
-
-
-def relations(values: Iterable[Any], location: Location | None) -> tuple[Relational, ...]:
-    """Return conditions on the parameters, each an inequality between expressions."""
-    made = tuple(values)
-    for value in made:
-        if not isinstance(value, Relational):
-            raise ModelError(f"{location}: conditions= takes inequalities such as `delta > 1`, got {value!r}")
-    return made

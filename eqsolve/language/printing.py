@@ -83,7 +83,6 @@ def _running_time(model: Model) -> str | None:
     return None
 
 
-# --- Equations as text and as LaTeX, with the terms in the order in which they were written.
 class _Written:
     """Prints sums and products in a remembered order; shared by the two printers below."""
 
@@ -246,20 +245,20 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     drawn: list[Line] = [(item, "~", item.law) for item in model.randoms if item.law is not None]
     where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in said.items()]
     if isinstance(model, System):
-        drives: list[Line] = [(key, "~", law) for key, law in model.laws.items()]
-        sections.append(("where", drives + [line for line in drawn if line[0] not in model.laws]))
-        begin = [
-            (key(model.start) if not isinstance(key, Expr) else key, "~" if not isinstance(value, Expr) else "=", value)
-            for key, value in model.init.items()
-            if isinstance(key, Expr) or not value.has(Time)
-        ]
-        past = [(key, value) for key, value in model.init.items() if not isinstance(key, Expr) and value.has(Time)]
+        laws: list[Line] = [(key, "~", law) for key, law in model.laws.items()]
+        sections.append(("where", laws + [line for line in drawn if line[0] not in model.laws]))
         for head, constraint in model.constraints.items():
             sections.append((f"{head.name} is such that", [(constraint.lhs, "=", constraint.rhs)]))
-        sections.append(("start", begin))
-        lines: list[Line] = [(key(min(value.atoms(Time), key=str)), "=", value) for key, value in past]
-        sections.append(("past, up to the start", lines))
-        sections.append(("exact change of variables", [(key, "=", value) for key, value in model.substitute.items()]))
+        begin: list[Line] = []
+        past: list[Line] = []  # of a function that is read at a delay
+        for key, value in model.init.items():
+            if isinstance(key, Expr) or not value.has(Time):
+                left = key if isinstance(key, Expr) else key(model.start)
+                begin.append((left, "=" if isinstance(value, Expr) else "~", value))
+            else:
+                past.append((key(min(value.atoms(Time), key=str)), "=", value))
+        changes = [(key, "=", value) for key, value in model.substitute.items()]
+        sections += [("start", begin), ("past, up to the start", past), ("exact change of variables", changes)]
         sections.append(("closed form", list(_closed(model))))
     elif isinstance(model, FixedPoint):
         sections += [("where", where), ("law", drawn), ("closed form", list(_closed(model)))]
@@ -269,21 +268,16 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         sections.append(("where", where))
         sections.append(("law of the random variables", [(name, "if", condition) for condition, name in model.law_of]))
     elif isinstance(model, Flow):
-        pairs = zip(model.fields, model.weights, strict=True)
-        sections.append(("weights and fields", [(field, "= X", shorten(weight)) for field, weight in pairs]))
-        pairs = zip(model.gradients, model.loss_gradient, strict=True)
-        sections.append(("gradients", [(g, f"= (1/{model.ratio.name}) Xᵀ", loss) for g, loss in pairs]))
-        rate = r"\frac{\mathrm{d}}{\mathrm{d} t} "
-        sections.append(
-            ("drift", [(Label(f"d{k.name}/dt", rate + k.latex_name), "=", shorten(drift)) for k, drift in model.drift.items()])
-        )
-        sections.append(("where", where))
-        begin = [
-            (Label(f"{item.name}(0)", f"{item.latex_name}(0)"), "=" if isinstance(value, Expr) else "~", value)
-            for item, value in model.state.items()
+        rate, matrix = r"\frac{\mathrm{d}}{\mathrm{d} t} ", f"= (1/{model.ratio.name}) Xᵀ"
+        starts = [(Label(f"{k.name}(0)", f"{k.latex_name}(0)"), v) for k, v in model.state.items()]
+        sections += [
+            ("weights and fields", [(f, "= X", shorten(w)) for f, w in zip(model.fields, model.weights, strict=True)]),
+            ("gradients", [(g, matrix, loss) for g, loss in zip(model.gradients, model.loss_gradient, strict=True)]),
+            ("drift", [(Label(f"d{k.name}/dt", rate + k.latex_name), "=", shorten(v)) for k, v in model.drift.items()]),
+            ("where", where),
+            ("start", [(label, "=" if isinstance(value, Expr) else "~", value) for label, value in starts]),
+            ("law", [*((key, "~", law) for key, law in model.laws.items()), *drawn]),
         ]
-        sections.append(("start", begin))
-        sections.append(("law", [*((key, "~", law) for key, law in model.laws.items()), *drawn]))
     sections.append(("observables", [(name, "=", shorten(value)) for name, value in model.observables.items()]))
     sections.append(("conditions", [(item.lhs, item.rel_op, item.rhs) for item in model.conditions]))
     sections.append(("defaults", [(key, "=", value) for key, value in defaults.items()]))
@@ -380,8 +374,8 @@ def _tex(item: Any) -> str:
 
 
 def _applied(text: str, relation: str, item: Any, opening: str, closing: str) -> str:
-    """Return the text of a right-hand side, a sum in brackets when a matrix is applied to it."""
-    return f"{opening}{text}{closing}" if "X" in relation and isinstance(item, Add) else text
+    """Return the text of a right-hand side, in brackets when a matrix is applied to a sum or to what is negative."""
+    return f"{opening}{text}{closing}" if "X" in relation and (isinstance(item, Add) or text.startswith("-")) else text
 
 
 def _relation(relation: str) -> str:

@@ -9,7 +9,7 @@ from sympy import Basic, Expr, Tuple
 
 from eqsolve.errors import ModelError, quoted
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import IN_STEPS, Law, exact_value, read_noise_law, shown_key
+from eqsolve.language.laws import IN_STEPS, Law, exact_start, exact_value, read_noise_law, shown_key
 from eqsolve.language.model import Model, Table
 from eqsolve.language.nodes import GP, White
 from eqsolve.language.source import Location, user_location
@@ -207,7 +207,7 @@ def _initial(values: Mapping[Any, Any] | None, where: Location | None, start: Ex
             raise ModelError(f"{where}: init= gives `{target}` two values, `{table[target]}` and `{value}`; keep one of them")
         if isinstance(value, Law) and not isinstance(target, Process):
             raise ModelError(f"{where}: `{target}` is deterministic and cannot start from a random law; got {value}")
-        table[target] = value if value is None or isinstance(value, Law) else exact_value(value)
+        table[target] = exact_start(value)
     return Table(table)
 
 

@@ -28,7 +28,7 @@ from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_t
 from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, memory, read_device
-from eqsolve.numerics.draws import HOW, draw_constants, draw_law
+from eqsolve.numerics.constants import HOW, draw_constants, draw_law
 from eqsolve.progress import watching
 from eqsolve.results.provenance import meanings_of
 
@@ -134,7 +134,7 @@ def simulate(
 ) -> Simulation:  # fmt: skip
     """Run a flow at finite size; ``Flow.simulate`` says what the parameters are."""
     from eqsolve.passes.check.check import check, refuse_words
-    from eqsolve.passes.flow.substitution import change_states
+    from eqsolve.passes.rewrite.substitution import change_states
 
     started = time.perf_counter()
     check(flow)

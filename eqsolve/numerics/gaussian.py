@@ -18,8 +18,7 @@ from typing import TypeGuard
 import numpy as np
 
 from eqsolve.numerics.arrays import Array, tensor_rule
-from eqsolve.numerics.constants import make_paths
-from eqsolve.numerics.draws import draw_constants
+from eqsolve.numerics.constants import draw_constants, make_paths
 from eqsolve.numerics.laws import STRATA, Component, NormalLaw, NumericLaw, SplitNormalLaw, hermite
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
@@ -42,6 +41,26 @@ class Level:
     # the first, another sample, so that what two sets give can be compared
     twist: int = 0
     density: int = 0  # which of `DENSITIES` the leading mode is drawn from, where modes are sampled with weights
+
+
+def make_level(accuracy: float, seed: int) -> Level:
+    """Return the points that go with an accuracy of expectations."""
+    digits = -math.log10(accuracy)
+    return Level(accuracy, 1.4, round(4 + 3 * digits), round(40 / accuracy), seed)
+
+
+def refine(level: Level, way: str, over: float | None = None) -> Level:
+    """Return a level with more points in one way: as a probe, or as an effect ``over`` the tolerance asks for."""
+    match way:
+        case "sharp":
+            return replace(level, sharp=level.sharp / (math.sqrt(2) if over is None else 2**0.25))
+        case "modes":
+            wide = 20.0 if level.accuracy > 1e-3 else 10.0
+            factor = wide if over is None else min(max(over / 1.5, 2.0), 16.0)
+            return replace(level, accuracy=level.accuracy / factor, most=round(factor * level.most))
+        case "constants":
+            return replace(level, constants=math.ceil(1.5 * level.constants))
+    return replace(level, most=4 * level.most)
 
 
 @dataclass(frozen=True)
@@ -138,6 +157,45 @@ def _modes(covariance: Array, drop: float) -> tuple[Array, Array]:
     return sizes * vectors * roots, vectors / roots / sizes
 
 
+@dataclass(eq=False)
+class Factor:
+    """The lower factor of a covariance, grown row by row; a variance that the past fixes up to rounding gets no coordinate."""
+
+    rows: Array
+    known: int = 0
+
+    def row(self, covariance: Array) -> Array:
+        """Return the next row for the covariances with all before and the variance; ``keep`` keeps it."""
+        from scipy.linalg.lapack import dtrtrs
+
+        n = self.known
+        made = np.zeros(n + 1)
+        if n:
+            made[:n] = dtrtrs(self.solvable.T, covariance[:n], lower=0, trans=1)[0]
+        left = float(covariance[n] - made[:n] @ made[:n])
+        # of a variance: what is left of it, given the past, counts as nothing below this
+        made[n] = math.sqrt(left) if left > 1e-10 * abs(float(covariance[n])) else 0.0
+        return made
+
+    def keep(self, row: Array) -> None:
+        self.rows[self.known, : len(row)] = row
+        self.known += 1
+
+    @property
+    def lost(self) -> Array:
+        return np.diagonal(self.rows)[: self.known] == 0
+
+    @property
+    def solvable(self) -> Array:
+        """The factor with infinite pivots where there is no coordinate: these solve to zero."""
+        whole = self.rows[: self.known, : self.known]
+        lost = self.lost
+        if lost.any():
+            whole = whole.copy()
+            whole[lost, lost] = np.inf
+        return whole
+
+
 def align(factor: Array, previous: Array) -> Array:
     """Return orthogonal combinations of modes, as many as previous ones and as close to them as possible.
 
@@ -188,7 +246,8 @@ def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
     return nodes, weights / weights.sum()
 
 
-_ALONG = (1, 3, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769)  # along the strongest mode
+# points along the strongest mode: 1, 3, 5, 7, then one more than 2ᵏ and 3·2ᵏ⁻¹
+_ALONG = (1, 3, 5, 7, *(many * 2**k + 1 for k in range(2, 9) for many in (2, 3)))
 
 
 def lay_out(strengths: Sequence[float], level: Level) -> Layout:

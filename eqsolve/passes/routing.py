@@ -39,27 +39,19 @@ def check_routed(model: Model, settings: Mapping[str, Any]) -> None:
     own = model.settable
     others = {name: value for name, value in settings.items() if name not in own}
     behind = models_behind(model) if others else ()
-    if not behind:
-        bind_some(model, settings)
-        return
-    refuse_unknown(model, others, sorted({*own}.union(*(source.settable for source in behind))))
-    bind_some(model, {name: value for name, value in settings.items() if name in own})
-    for name, value in others.items():
-        _check_behind(behind, name, value)
-
-
-def _check_behind(behind: tuple[Model, ...], name: str, value: Any) -> None:
-    """Raise when no model behind takes a value; which of them it goes to is not decided yet."""
-    problem: ParameterError | None = None
-    for source in behind:
-        if name in source.settable:
+    if behind:
+        refuse_unknown(model, others, sorted({*own}.union(*(source.settable for source in behind))))
+    bind_some(model, {name: value for name, value in settings.items() if name in own or not behind})
+    for name, value in others.items():  # which of the models behind it goes to is not decided yet: one must take it
+        problems = []
+        for source in (item for item in behind if name in item.settable):
             try:
                 bind_some(source, {name: value})
-                return
+                break
             except ParameterError as error:
-                problem = problem or error
-    assert problem is not None
-    raise problem
+                problems.append(error)
+        else:
+            raise problems[0]
 
 
 def bind_routed(model: Model, settings: Mapping[str, Any]) -> Binding:

@@ -52,23 +52,18 @@ def check(model: Model) -> None:
 @functools.lru_cache(maxsize=256)
 def _accept(model: Model) -> None:
     """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""
-    match model:
-        case System():
-            from eqsolve.passes.check.system import system_problems
+    if isinstance(model, System):
+        from eqsolve.passes.check.system import system_problems
 
-            found = system_problems(model)
-        case FixedPoint():
-            found = [*_expression_problems(model), *_count(model)]
-        case Cases():
-            found = cases_problems(model)
-        case Singularity():
-            found = singularity_problems(model)
-        case Flow():
-            from eqsolve.passes.check.flow import flow_problems
+        found = system_problems(model)
+    elif isinstance(model, Flow):
+        from eqsolve.passes.check.flow import flow_problems
 
-            found = flow_problems(model)
-        case _:
-            raise ModelError(f"a model is a System, FixedPoint, Singularity or Flow, got {type(model).__name__}")
+        found = flow_problems(model)
+    elif isinstance(model, FixedPoint):
+        found = [*_expression_problems(model), *_count(model)]
+    else:
+        found = [*(_cases(model) if isinstance(model, Cases) else _singularity(model))]  # type: ignore[arg-type]
     shared = (*_laws(model), *_names(model), *_defaults(model), *_conditions(model), *_closed_forms(model))
     problems = tuple(dict.fromkeys((*found, *shared)))
     if len(problems) == 1:
@@ -95,7 +90,7 @@ def _laws(model: Model) -> Iterator[str]:
     elsewhere = isinstance(model, Singularity) and bool(model.law_of)
     allowed = (Parameter, Unknown) if isinstance(model, FixedPoint) else (Parameter,)
     for item in model.randoms:
-        law = getattr(model, "laws", {}).get(item) or model.defaults.get(item, item.law)
+        law = model.given(item)
         if law is None and not elsewhere:
             yield (
                 f"random variable `{item}` of {model.label} has no law; "
@@ -136,7 +131,7 @@ def _names(model: Model) -> Iterator[str]:
 def _defaults(model: Model) -> Iterator[str]:
     """Every default lies in its parameter's domain."""
     for item in model.parameters:
-        value = model.defaults.get(item, item.default)
+        value = model.given(item)
         if value is None:
             continue
         place = model.place("defaults", item.name)
@@ -186,7 +181,7 @@ def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
     for name, expr in model.variables.items():
         check.visit(expr, Scope(f"variable `{name}` ({model.location})", random=True))
     for name, expr in model.observables.items():
-        check.visit(expr, Scope(f"observable `{name}` ({model.place('observables', name)})"))
+        check.visit(expr, check.observable(name))
     return list(check.problems)
 
 
@@ -206,35 +201,34 @@ def _count(model: FixedPoint) -> Iterator[str]:
         )
 
 
-def singularity_problems(model: Singularity) -> list[str]:
-    """Return everything that is wrong with a transform equation and its observables."""
-    problems = []
+def _singularity(model: Singularity) -> Iterator[str]:
+    """Yield what is wrong with a transform equation and its observables."""
+    yield from _expression_problems(model)
     if len(model.equations) != 1:
-        problems.append(f"{model.label} has {len(model.equations)} transform equations; expected one")
+        yield f"{model.label} has {len(model.equations)} transform equations; expected one"
     for equation in model.equations:
         symbols = equation.lhs.free_symbols | equation.rhs.free_symbols
         for role, item in (("transform", model.unknown), ("variable", model.variable)):
             if item not in symbols:
-                problems.append(f"{equation.label} does not contain the {role} `{item}`, which it should define")
+                yield f"{equation.label} does not contain the {role} `{item}`, which it should define"
     if model.variable == model.unknown:
-        problems.append(f"{model.label} has `{model.variable}` as its variable and as its unknown; expected two symbols")
+        yield f"{model.label} has `{model.variable}` as its variable and as its unknown; expected two symbols"
     for item in (item for _, item in sorted(model.names.items()) if isinstance(item, Unknown)):
         if item not in (model.variable, model.unknown):
-            problems.append(
+            yield (
                 f"{model.label} uses the unknown `{item}`, which is neither its variable `{model.variable}` nor its "
                 f"transform `{model.unknown}`; declare it with param()"
             )
-    problems += _chosen(model, model.law_of, "law_of=")
+    yield from _chosen(model, model.law_of, "law_of=")
     if model.law_of and not model.randoms:
-        problems.append(f"{model.label}: law_of= gives a law, but no random variable appears; declare one with random()")
-    return [*_expression_problems(model), *problems]
+        yield f"{model.label}: law_of= gives a law, but no random variable appears; declare one with random()"
 
 
-def cases_problems(model: Cases) -> list[str]:
-    """Return what is wrong with a choice of models; the models themselves are looked at when one is chosen."""
+def _cases(model: Cases) -> Iterator[str]:
+    """Yield what is wrong with a choice of models; the models themselves are looked at when one is chosen."""
     if not model.cases:
-        return [f"{model.label} has no cases; expected pairs (condition, model's name)"]
-    return list(_chosen(model, model.cases, "cases="))
+        yield f"{model.label} has no cases; expected pairs (condition, model's name)"
+    yield from _chosen(model, model.cases, "cases=")
 
 
 def _chosen(model: Model, pairs: Iterable[tuple[Any, str]], where: str) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sympy import Basic, Derivative, Expr, Integral, Pow, S, Symbol
 from sympy.core.function import AppliedUndef
@@ -61,17 +62,12 @@ class ExpressionCheck:
     """
 
     def __init__(self, model: Model, kinds: tuple[type[Named], ...], start: Expr = S.Zero) -> None:
-        self.model = model
-        self.kinds = kinds
-        self.start = start
-        self.defined: dict[str, Head] = {}
+        self.model, self.kinds, self.start = model, kinds, start
         self.noises: tuple[Head, ...] = ()
-        if isinstance(model, System):
-            self.defined = {head.name: head for head in model.unknowns}
-            self.noises = model.noises
-        elif isinstance(model, Flow):
-            self.noises = tuple(model.laws)
-            self.defined = {head.name: head for head in self.noises}
+        if isinstance(model, System | Flow):
+            self.noises = model.noises if isinstance(model, System) else tuple(model.laws)
+        unknowns = model.unknowns if isinstance(model, System) else self.noises
+        self.defined: dict[str, Head] = {head.name: head for head in unknowns}
         self.problems: dict[str, None] = {}
         self.meant: frozenset[str] = frozenset()  # unknowns of equations whose left-hand sides are reported already
         self._undefined_at: dict[str, tuple[str, list[str]]] = {}  # first report of a name, and the further places
@@ -81,125 +77,116 @@ class ExpressionCheck:
         """Add problems, each once."""
         self.problems.update(dict.fromkeys(problems))
 
-    def report(self, scope: Scope, text: str) -> None:
-        """Add a problem of a place."""
-        self.add([f"{scope.label} {text}"])
+    def report(self, scope: Scope, *texts: str) -> None:
+        """Add problems of a place."""
+        self.add(f"{scope.label} {text}" for text in texts)
+
+    def observable(self, name: str) -> Scope:
+        """Return the place of an observable."""
+        return Scope(f"observable `{name}` ({self.model.place('observables', name)})")
 
     def visit(self, expr: Basic, scope: Scope) -> None:
         """Check an expression and everything in it."""
+        for text in self._visit(expr, scope):
+            self.report(scope, text)
+
+    def _visit(self, expr: Any, scope: Scope) -> Iterator[str]:
+        """Yield what is wrong with a node itself; what it contains is visited in its turn."""
         match expr:
-            case Value() | Int() | Resp() if not (isinstance(self.model, System) or self._is_noise(expr)):
-                noises = "" if not isinstance(self.model, Flow) else ", and a Flow noises that have a law in laws="
-                self.report(scope, f"uses `{expr}`; only a System has functions of time{noises}")
+            case Value() | Int() | Resp() if (
+                not isinstance(self.model, System) and getattr(expr, "head", 0) not in self.noises
+            ):
+                noises = ", and a Flow noises that have a law in laws=" if isinstance(self.model, Flow) else ""
+                yield f"uses `{expr}`; only a System has functions of time{noises}"
             case Value():
-                self._value(expr, scope)
+                yield from self._value(expr, scope)
             case Int():
-                self._integral(expr, scope)
+                yield from self._integral(expr, scope)
             case E():
                 if scope.expected:
-                    self.report(
-                        scope,
+                    yield (
                         f"has an expectation inside an expectation, `{expr}`; give the inner one a name "
-                        "of its own by a further equation",
+                        "of its own by a further equation"
                     )
                 self.visit(expr.argument, replace(scope, expected=True, random=True))
             case Resp():
-                self._response(expr, scope)
+                yield from self._response(expr, scope)
             case InverseValue():
                 self.visit(expr.expression, replace(scope, bound=scope.bound | {expr.variable}))
                 for part in (expr.argument, *expr.domain):
                     self.visit(part, scope)
             case Derivative():
-                self._derivative(expr, scope)
+                found = derivative_problem(expr, self.model, scope.integrals)
+                if found:
+                    yield found
+                elif isinstance(expr.expr, Value) and expr.expr.head.name not in self.defined:
+                    self._undefined(expr.expr, scope)
             case AppliedUndef():
-                self.report(
-                    scope,
+                yield (
                     f"uses `{expr}`, an undeclared sympy function; declare it with function(), process(), "
-                    "correlation() or response()",
+                    "correlation() or response()"
                 )
             case Integral():
-                self.report(scope, f"has sympy's own integral `{expr}`; write Int(integrand, (s, {self.start}, t))")
+                yield f"has sympy's own integral `{expr}`; write Int(integrand, (s, {self.start}, t))"
             case Head():
-                self.report(scope, f"uses `{expr.name}` without its times; write `{expr.usage}`")
+                yield f"uses `{expr.name}` without its times; write `{expr.usage}`"
             case Symbol():
-                self._symbol(expr, scope)
+                yield from self._symbol(expr, scope)
             case S.ImaginaryUnit if not isinstance(self.model, Singularity):
-                self.report(
-                    scope,
+                yield (
                     "contains the imaginary unit `I`, but a model is real; does it take a root or a logarithm of a "
-                    "negative number?",
+                    "negative number?"
                 )
             case Pow() if expr.is_number and expr.is_real is False and not isinstance(self.model, Singularity):
-                self.report(scope, f"contains `{expr}`, which is not real; write the real root, -cbrt(8) for cbrt(-8)")
+                yield f"contains `{expr}`, which is not real; write the real root, -cbrt(8) for cbrt(-8)"
             case S.NaN | S.ComplexInfinity:
-                self.report(scope, f"contains `{expr}`, which is not a number; does it divide by zero?")
+                yield f"contains `{expr}`, which is not a number; does it divide by zero?"
             case _:
                 if reason := why_not_computed(expr):
-                    self.report(scope, f"uses `{type(expr).__name__}` in `{expr}`, {reason}")
+                    yield f"uses `{type(expr).__name__}` in `{expr}`, {reason}"
                 inner = getattr(expr, "bound_symbols", ())
                 scope = replace(scope, bound=scope.bound | set(inner)) if inner else scope
                 for arg in expr.args:
                     self.visit(arg, scope)
 
-    def _is_noise(self, expr: Basic) -> bool:
-        return isinstance(self.model, Flow) and isinstance(expr, Value) and expr.head in self.noises
-
-    def _symbol(self, item: Symbol, scope: Scope) -> None:
+    def _symbol(self, item: Symbol, scope: Scope) -> Iterator[str]:
         if item in scope.bound:
             return
         if not isinstance(item, Named):
-            near = did_you_mean(item.name, self.model.names)
-            fix = near or "; declare it with param(), random() or times()"
-            self.report(scope, f"uses `{item}`, a plain sympy symbol that nothing defines{fix}")
+            fix = did_you_mean(item.name, self.model.names) or "; declare it with param(), random() or times()"
+            yield f"uses `{item}`, a plain sympy symbol that nothing defines{fix}"
         elif isinstance(item, Plain):
-            self.report(
-                scope,
+            yield (
                 f"uses the bound variable `{item}` outside the inverse function that binds it; "
-                "use a parameter, or write Inverse(f, y)(x) for the root itself",
+                "use a parameter, or write Inverse(f, y)(x) for the root itself"
             )
         elif not isinstance(item, self.kinds):
-            self.report(scope, f"uses the {item.kind_name} `{item}`, which has no place here; expected {self._expected()}")
+            names = (kind.kind_name for kind in self.kinds)
+            wanted = " or ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names)
+            yield f"uses the {item.kind_name} `{item}`, which has no place here; expected {wanted}"
         elif isinstance(item, Time):
-            self._known_time(item, scope)
+            yield from self._known_time(item, scope)
         elif isinstance(item, DRAWN) and not scope.random:
-            self.report(scope, f"uses the {item.kind_name} `{item}` outside an expectation; {_averaged(scope)}")
-
-    def _expected(self) -> str:
-        names = [kind.kind_name for kind in self.kinds]
-        return " or ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names)
-
-    def _derivative(self, expr: Derivative, scope: Scope) -> None:
-        found = derivative_problem(expr, self.model, scope.integrals)
-        if found is None:
-            found = (
-                f"has the derivative `{expr}` outside its left-hand side; write the right-hand side "
-                "of that derivative's own equation instead"
-            )
-        if found:
-            self.report(scope, found)
-        elif isinstance(expr.expr, Value) and expr.expr.head.name not in self.defined:
-            self._undefined(expr.expr, scope)
+            yield f"uses the {item.kind_name} `{item}` outside an expectation; {_averaged(scope)}"
 
     # --- values and their times
-    def _value(self, value: Value, scope: Scope) -> None:
+    def _value(self, value: Value, scope: Scope) -> Iterator[str]:
         head = value.head
         if head.name not in self.defined:
             self._undefined(value, scope)
         if isinstance(head, Process) and not scope.random and (scope.label, head) not in self._bare:
             self._bare.add((scope.label, head))
-            self.report(
-                scope,
+            yield (
                 f"uses the process `{value}` outside an expectation, which only the equation of a process may; "
-                f"{_averaged(scope)}",
+                f"{_averaged(scope)}"
             )
         for moment in value.moments:
-            self._moment(moment, value, scope)
+            yield from self._moment(moment, value, scope)
         if isinstance(head, Response) and value.moments[0] != value.moments[1] and scope.precedes(*value.moments):
             first, second = value.moments
-            self.report(
-                scope,
+            yield (
                 f"reads `{value}`, which vanishes here because a response is zero before its cause "
-                f"({first} < {second}); did you mean `{head.name}({second}, {first})`?",
+                f"({first} < {second}); did you mean `{head.name}({second}, {first})`?"
             )
 
     def is_reported(self, head: Head) -> bool:
@@ -229,120 +216,99 @@ class ExpressionCheck:
         self.report(scope, text)
         self._undefined_at[head.name] = (f"{scope.label} {text}", [])
 
-    def _moment(self, moment: Expr, value: Value, scope: Scope) -> None:
+    def _moment(self, moment: Expr, value: Value, scope: Scope) -> Iterator[str]:
         if isinstance(moment, Time):
-            self._known_time(moment, scope)
-            return
-        if moment == self.start:
-            if isinstance(value.head, Process) and isinstance(self.model, System) and scope.expected:
-                self._started(value, self.model, scope)
-            return
-        found = shift_problem(value, self.model, scope.times, scope.integrals)
-        if found is not None:
-            if found:
-                self.report(scope, found)
+            yield from self._known_time(moment, scope)
+        elif moment == self.start:
+            asked = isinstance(value.head, Process) and scope.expected and value.head.name in self.defined
+            if asked and isinstance(self.model, System) and start_of(self.model, value.head) is None:
+                yield (
+                    f"reads `{value}` inside an expectation, but what it is there is not given by init= or by constants; "
+                    f"give the expectation two times, C(t, t'), and read C(t, {self.start})"
+                )
+        elif (found := shift_problem(value, self.model, scope.times, scope.integrals)) is not None:
+            yield from filter(None, [found])
         elif moment == 0:
-            self.report(scope, f"reads `{value}` at time 0, but the system starts at `{self.start}`")
+            yield f"reads `{value}` at time 0, but the system starts at `{self.start}`"
         elif any((moment - now).is_positive for now in scope.times):
-            self.report(
-                scope,
-                f"reads the future: `{value}` lies later than the running time; "
-                "an equation may read the present and the past only",
-            )
+            yield FUTURE.format(value)
         else:
-            self.report(
-                scope,
+            yield (
                 f"reads `{value}` at `{moment}`, which is neither a time variable nor the start; "
-                f"expected {self._choices(scope)}",
-            )
-
-    def _started(self, value: Value, system: System, scope: Scope) -> None:
-        """Refuse a process at the start that is not known there by itself."""
-        if value.head.name in self.defined and start_of(system, value.head) is None:
-            self.report(
-                scope,
-                f"reads `{value}` inside an expectation, but what it is there is not given by init= or by constants; "
-                f"give the expectation two times, C(t, t'), and read C(t, {self.start})",
+                f"expected {self._choices(scope)}"
             )
 
     def _choices(self, scope: Scope) -> str:
         return quoted((*scope.times, self.start))
 
-    def _known_time(self, item: Time, scope: Scope) -> None:
+    def _known_time(self, item: Time, scope: Scope) -> Iterator[str]:
         if item not in scope.times and not scope.any_time:
-            self.report(
-                scope,
+            yield (
                 f"uses the time `{item}`, which is neither on its left-hand side nor integrated over; "
-                f"expected {self._choices(scope)}, or an integral Int(..., ({item}, {self.start}, t))",
+                f"expected {self._choices(scope)}, or an integral Int(..., ({item}, {self.start}, t))"
             )
 
     # --- integrals and responses
-    def _integral(self, node: Int, scope: Scope) -> None:
+    def _integral(self, node: Int, scope: Scope) -> Iterator[str]:
         variable, low, high = node.variable, node.low, node.high
         before = len(self.problems)
-        self._end(low, "starts", scope)
-        self._end(high, "ends", scope)
+        yield from self._end(low, "starts", scope)
+        yield from self._end(high, "ends", scope)
         if variable in scope.times:
-            self.report(
-                scope,
+            yield (
                 f"integrates over `{variable}`, which already has a meaning there; "
-                "take another time variable for the integration",
+                "take another time variable for the integration"
             )
         elif low == high:
-            self.report(scope, f"has an integral from `{low}` to `{high}`, which is empty")
+            yield f"has an integral from `{low}` to `{high}`, which is empty"
         elif scope.precedes(high, low) or high == self.start:
-            self.report(scope, f"has an integral that runs backwards, from `{low}` to `{high}`; exchange its ends")
+            yield f"has an integral that runs backwards, from `{low}` to `{high}`; exchange its ends"
         inner = scope.inside(node)
         sound = len(self.problems) == before
         self.visit(node.integrand, inner if sound else replace(inner, order=scope.order))
 
-    def _end(self, end: Expr, verb: str, scope: Scope) -> None:
+    def _end(self, end: Expr, verb: str, scope: Scope) -> Iterator[str]:
         if isinstance(end, Time):
-            self._known_time(end, scope)
+            yield from self._known_time(end, scope)
         elif end == self.start:
             return
         elif end == 0 and verb == "starts":
-            self.report(scope, f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there")
+            yield f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there"
         elif verb == "ends":
-            self.report(
-                scope,
+            yield (
                 f"has an integral that is not causal: it ends at `{end}`, so it reads the future; "
-                f"expected as upper end {quoted(scope.times)}",
+                f"expected as upper end {quoted(scope.times)}"
             )
         else:
-            self.report(
-                scope,
+            yield (
                 f"has an integral that starts at `{end}`, which is neither a time variable nor the start; "
-                f"expected {self._choices(scope)}",
+                f"expected {self._choices(scope)}"
             )
 
-    def _response(self, node: Resp, scope: Scope) -> None:
+    def _response(self, node: Resp, scope: Scope) -> Iterator[str]:
         noise, output = node.noise, node.output
         if not scope.expected:
-            self.report(scope, f"has the response `{node}` outside an expectation; write E(Resp(...))")
+            yield f"has the response `{node}` outside an expectation; write E(Resp(...))"
         if scope.responding:
-            self.report(scope, f"has a response inside a response, `{node}`; only first responses are derived")
+            yield f"has a response inside a response, `{node}`; only first responses are derived"
         if noise.head not in self.noises and noise.head.name in self.defined:
             drives = quoted(self.noises) or "none has a law"
-            self.report(
-                scope,
+            yield (
                 f"takes a response to `{noise.head.name}`, which has an equation and no law; "
-                f"a response is taken to a driving process ({drives})",
+                f"a response is taken to a driving process ({drives})"
             )
-        reads = [value for value in output.atoms(Value) if isinstance(value.head, Process)]
-        if not reads:
-            self.report(scope, f"takes the response of `{output}`, which contains no process")
-        if reads and all(
-            value.moments[0] != noise.moments[0] and scope.precedes(value.moments[0], noise.moments[0]) for value in reads
-        ):
-            self.report(
-                scope,
-                f"takes a response at `{reads[0].moments[0]}` to a noise at the later "
-                f"`{noise.moments[0]}`, which vanishes; exchange the two times",
-            )
+        cause = noise.moments[0]
+        times = [value.moments[0] for value in output.atoms(Value) if isinstance(value.head, Process)]
+        if not times:
+            yield f"takes the response of `{output}`, which contains no process"
+        elif all(time != cause and scope.precedes(time, cause) for time in times):
+            yield f"takes a response at `{times[0]}` to a noise at the later `{cause}`, which vanishes; exchange the two times"
         inner = replace(scope, random=True, responding=True)
         self.visit(output, inner)
         self.visit(noise, inner)
+
+
+FUTURE = "reads the future: `{}` lies later than the running time; an equation may read the present and the past only"
 
 
 def _averaged(scope: Scope) -> str:
@@ -391,10 +357,7 @@ def shift_problem(value: Value, model: Model, times: Iterable[Expr], integrals: 
         if delay is None:
             continue
         if delay.is_negative:
-            return (
-                f"reads the future: `{value}` lies later than the running time; "
-                "an equation may read the present and the past only"
-            )
+            return FUTURE.format(value)
         if not delay.is_nonnegative:
             return (
                 f"reads `{value}`, whose delay `{delay}` may be negative; declare its parameters positive, "
@@ -420,25 +383,26 @@ def shift_problem(value: Value, model: Model, times: Iterable[Expr], integrals: 
     return None
 
 
-def derivative_problem(expr: Derivative, model: Model, integrals: tuple[Int, ...]) -> str | None:
-    """Return what is wrong with a derivative on a right-hand side; nothing if it is right, None if it has no place there."""
+def derivative_problem(expr: Derivative, model: Model, integrals: tuple[Int, ...]) -> str:
+    """Return what is wrong with a derivative on a right-hand side, nothing if it stands in a convolution."""
     value = expr.expr
-    if not (isinstance(model, System) and integrals and isinstance(value, Value) and isinstance(value.head, Function)):
-        return None
-    if _others(model):
-        return None
-    variable = integrals[-1].variable
-    times = (variable, integrals[-1].high)
+    convolved = isinstance(model, System) and integrals and isinstance(value, Value) and isinstance(value.head, Function)
+    if not convolved or _others(model):
+        return (
+            f"has the derivative `{expr}` outside its left-hand side; write the right-hand side "
+            "of that derivative's own equation instead"
+        )
+    variable, high, moment, name = integrals[-1].variable, integrals[-1].high, value.moments[0], value.head.name
     if len(expr.variables) > 1:
         return f"has the derivative `{expr}` of higher order under an integral; introduce a further function for it"
-    if value.moments[0] == variable or is_lag(value.moments[0], times[1], variable):
+    if moment == variable or is_lag(moment, high, variable):
         return ""
     return (
-        f"has the derivative `{expr}` under an integral over `{variable}`; expected one of `{value.head.name}({variable})` "
-        f"or `{value.head.name}({times[1]} - {variable})`"
+        f"has the derivative `{expr}` under an integral over `{variable}`; expected one of `{name}({variable})` "
+        f"or `{name}({high} - {variable})`"
     )
 
 
-def _others(system: System) -> str:
+def _others(system: Any) -> str:
     """Return the first unknown that is no function of one time."""
     return next((head.name for head in system.unknowns if not isinstance(head, Function)), "")

@@ -1,6 +1,8 @@
 """What must hold of a `Flow`: coordinates and samples kept apart, θ → w → f → ℓ → g → θ' in this order."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from sympy import Basic, Expr
 
@@ -8,10 +10,10 @@ from eqsolve.errors import ModelError, did_you_mean, quoted
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, White
-from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Random, State, Time, Value
+from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Process, Random, State, Time, Value
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
-from eqsolve.passes.flow.substitution import change_states, new_states
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
+from eqsolve.passes.rewrite.substitution import change_states, new_states
 
 _REASONS = {
     ("weight", Field): "a field is made of the weights, f = X w(θ), so a weight depends on the state only",
@@ -28,22 +30,43 @@ _REASONS = {
 def flow_problems(model: Flow) -> list[str]:
     """Return everything that is wrong with a flow: weights, losses, drift, start, then observables."""
     check = ExpressionCheck(model, (Parameter, Random, Time, State, Field, Gradient))
-    times = tuple(item for item in model.time_symbols)
+    times = model.time_symbols
+    moving = [f for f, weight in zip(model.fields, model.weights, strict=True) if weight.free_symbols & set(model.state)]
+    crossed = {"weight": tuple(model.state), "loss gradient": moving, "drift": (*model.state, *model.gradients)}
+    jumping: list[tuple[Scope, str]] = []
     for role, name, expr in _parts(model):
         scope = Scope(f"the {role} of `{name}` ({model.location})", times=times, random=True)
         check.visit(expr, scope)
         for item in sorted(expr.free_symbols, key=str):
-            reason = _REASONS.get((role, type(item)))
-            if reason:
+            if reason := _REASONS.get((role, type(item))):
                 check.report(scope, f"depends on the {item.kind_name} `{item}`; {reason}")
         for node in sorted(expr.atoms(E), key=str):
             check.report(scope, f"contains the expectation `{node}`; expected an expression of one coordinate or sample")
-    _jumps(check, model, times)
-    _noises(check, model, times)
+        switch = jumps(expr, crossed.get(role, ()))
+        if switch is not None:  # its mean response is a density of paths, and paths may get stuck on it
+            where = sorted((x for x in crossed[role] if switch.has(x)), key=str)[0]
+            said = (
+                f"jumps where `{switch}` = 0, so that it has no derivative in `{where}` that is a function, but the "
+                f"mean-field equations need one; {SMOOTH}"
+            )
+            jumping.append((scope, said))
+    for scope, said in jumping:
+        check.report(scope, said)
+    for noise, law in model.laws.items():
+        _noise(check, model, noise, law)
+    elsewhere = {"weight": model.weights, "observable": model.observables.values(), "variable": model.variables.values()}
+    for role, expressions in elsewhere.items():
+        for value in sorted({item for expr in expressions for item in expr.atoms(Value)}, key=str):
+            if value.head in model.laws:
+                check.report(
+                    Scope(f"the {role} `{value}` ({model.location})"), "reads a noise; only loss gradients and drifts do"
+                )
     for name, expr in model.variables.items():
         check.visit(expr, Scope(f"variable `{name}` ({model.location})", times=times, random=True))
     for name, expr in model.observables.items():
-        _observable(check, model, name, expr, times)
+        scope = replace(check.observable(name), times=times)
+        check.visit(expr, scope)
+        check.report(scope, *_mixed(model, expr))
     problems = [*_undeclared(model), *_unused(model), *_two_sided(model)]
     if len(times) > 1:
         problems.append(f"{model.label} uses {len(times)} times, {quoted(times)}; expected one, the running time")
@@ -61,76 +84,51 @@ def flow_problems(model: Flow) -> list[str]:
 
 
 def _parts(model: Flow) -> Iterator[tuple[str, str, Expr]]:
-    for field, weight in zip(model.fields, model.weights, strict=True):
-        yield "weight", field.name, weight
-    for gradient, loss in zip(model.gradients, model.loss_gradient, strict=True):
-        yield "loss gradient", gradient.name, loss
+    for role, names, expressions in (
+        ("weight", model.fields, model.weights),
+        ("loss gradient", model.gradients, model.loss_gradient),
+        ("drift", model.drift, model.drift.values()),
+        ("initial value", model.state, model.state.values()),
+    ):
+        for item, expr in zip(names, expressions, strict=True):
+            if not isinstance(expr, Law):
+                yield role, item.name, expr
+
+
+def _noise(check: ExpressionCheck, model: Flow, noise: Process, law: Any) -> None:
+    """Check where a noise stands, on one side, and what its law is written in."""
+    on_samples, on_coordinates = (noise in model.reads(part) for part in ("loss_gradient", "drift"))
+    scope = Scope(f"the law of `{noise.name}` ({model.place('laws', noise.name)})", times=tuple(law.atoms(Time)))
+    for item in [item for part in law.args for item in sorted(part.free_symbols | part.atoms(Value), key=str)]:
+        if not isinstance(item, Parameter | Time):
+            check.report(scope, f"uses `{item}`; expected parameters, and times in a covariance")
+    if isinstance(law, GP) and len(law.covariance.atoms(Time)) not in (0, 2):
+        check.report(
+            scope, f"has a covariance `{law.covariance}`; expected a function of two times, such as exp(-abs(t - tp))"
+        )
+    if on_samples and on_coordinates:
+        check.report(
+            scope, "belongs to a noise that a loss gradient reads (per sample) and a drift too (per coordinate); take two"
+        )
+    if not on_samples and not on_coordinates:
+        check.report(scope, "belongs to a noise that no loss gradient and no drift reads; use it there, or remove it")
+    if not isinstance(law, White):
+        return
+    if on_samples:
+        check.report(
+            scope,
+            "is white, which has no values, and a loss gradient reads it; noise of a sample is GP(...), Telegraph(...) "
+            "or, with a step, Resampled(...)",
+        )
     for state, drift in model.drift.items():
-        yield "drift", state.name, drift
-    for state, start in model.state.items():
-        if not isinstance(start, Law):
-            yield "initial value", state.name, start
-
-
-def _jumps(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> None:
-    """Refuse jumps that respond: their mean response is a density of paths, and paths may get stuck on them."""
-    moving = [f for f, weight in zip(model.fields, model.weights, strict=True) if weight.free_symbols & set(model.state)]
-    roles = {"weight": tuple(model.state), "loss gradient": moving, "drift": (*model.state, *model.gradients)}
-    for role, name, expr in _parts(model):
-        switch = jumps(expr, roles.get(role, ()))
-        if switch is not None:
-            scope = Scope(f"the {role} of `{name}` ({model.location})", times=times, random=True)
-            crossed = sorted((x for x in roles[role] if switch.has(x)), key=str)[0]
-            check.report(
-                scope,
-                f"jumps where `{switch}` = 0, so that it has no derivative in `{crossed}` that is a function, but the "
-                f"mean-field equations need one; {SMOOTH}",
-            )
-
-
-def _noises(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> None:
-    """Check where noises stand, each on one side, and what their laws are written in."""
-    on_samples, on_coordinates = model.reads("loss_gradient"), model.reads("drift")
-    for noise, law in model.laws.items():
-        label = f"the law of `{noise.name}` ({model.place('laws', noise.name)})"
-        scope = Scope(label, times=tuple(law.atoms(Time)))
-        for part in law.args:
-            for item in sorted(part.free_symbols | part.atoms(Value), key=str):
-                if not isinstance(item, Parameter | Time):
-                    check.report(scope, f"uses `{item}`; expected parameters, and times in a covariance")
-        if isinstance(law, GP) and len(law.covariance.atoms(Time)) not in (0, 2):
-            check.report(
-                scope, f"has a covariance `{law.covariance}`; expected a function of two times, such as exp(-abs(t - tp))"
-            )
-        if noise in on_samples and noise in on_coordinates:
-            check.report(
-                scope, "belongs to a noise that a loss gradient reads (per sample) and a drift too (per coordinate); take two"
-            )
-        if noise not in on_samples and noise not in on_coordinates:
-            check.report(scope, "belongs to a noise that no loss gradient and no drift reads; use it there, or remove it")
-        if isinstance(law, White) and noise in on_samples:
-            check.report(
-                scope,
-                "is white, which has no values, and a loss gradient reads it; noise of a sample is GP(...), Telegraph(...) "
-                "or, with a step, Resampled(...)",
-            )
-        for state, drift in model.drift.items() if isinstance(law, White) else ():
-            for value in (item for item in drift.atoms(Value) if item.head == noise):
-                weight = drift.diff(value)
-                if weight.has(value) or weight.free_symbols - {*times} - {*model.parameters}:
-                    where = Scope(f"the drift of `{state.name}` ({model.location})")
-                    check.report(
-                        where,
-                        f"multiplies the white noise `{value}` by `{weight}`; expected a factor that is the same for all "
-                        "coordinates: change to a variable whose noise is additive",
-                    )
-    elsewhere = [("weight", list(model.weights)), ("observable", list(model.observables.values()))]
-    elsewhere += [("variable", list(model.variables.values()))]
-    for role, expressions in elsewhere:
-        for value in sorted({item for expr in expressions for item in expr.atoms(Value)}, key=str):
-            if value.head in model.laws:
-                scope = Scope(f"the {role} `{value}` ({model.location})")
-                check.report(scope, "reads a noise; only loss gradients and drifts do")
+        for value in (item for item in drift.atoms(Value) if item.head == noise):
+            weight = drift.diff(value)
+            if weight.has(value) or weight.free_symbols - {*model.time_symbols} - {*model.parameters}:
+                check.report(
+                    Scope(f"the drift of `{state.name}` ({model.location})"),
+                    f"multiplies the white noise `{value}` by `{weight}`; expected a factor that is the same for all "
+                    "coordinates: change to a variable whose noise is additive",
+                )
 
 
 def _undeclared(model: Flow) -> Iterator[str]:
@@ -173,12 +171,9 @@ def _unused(model: Flow) -> Iterator[str]:
 def _sides(model: Flow) -> tuple[set[Basic], set[Basic]]:
     """Return the random constants drawn per coordinate and those drawn per sample."""
     starts = [start for start in model.state.values() if not isinstance(start, Law)]
-    coordinates = [*model.weights, *model.drift.values(), *starts]
-    found = []
-    for group in (coordinates, model.loss_gradient):
-        symbols: set[Basic] = set().union(*(expr.free_symbols for expr in group))
-        found.append({item for item in symbols if isinstance(item, Random)})
-    return found[0], found[1]
+    groups = ((*model.weights, *model.drift.values(), *starts), model.loss_gradient)
+    coordinates, samples = ({item for expr in group for item in expr.atoms(Random)} for group in groups)
+    return coordinates, samples
 
 
 def _two_sided(model: Flow) -> Iterator[str]:
@@ -191,17 +186,14 @@ def _two_sided(model: Flow) -> Iterator[str]:
         )
 
 
-def _observable(check: ExpressionCheck, model: Flow, name: str, expr: Expr, times: tuple[Time, ...]) -> None:
-    scope = Scope(f"observable `{name}` ({model.place('observables', name)})", times=times)
-    check.visit(expr, scope)
+def _mixed(model: Flow, expr: Expr) -> Iterator[str]:
     coordinates, samples = _sides(model)
     for node in sorted(expr.atoms(E), key=str):
-        inner = node.argument.free_symbols
-        first = sorted((x for x in inner if isinstance(x, State | Gradient) or x in coordinates - samples), key=str)
-        second = sorted((x for x in inner if isinstance(x, Field) or x in samples - coordinates), key=str)
+        inner = sorted(node.argument.free_symbols, key=str)
+        first = [x for x in inner if isinstance(x, State | Gradient) or x in coordinates - samples]
+        second = [x for x in inner if isinstance(x, Field) or x in samples - coordinates]
         if first and second:
-            check.report(
-                scope,
+            yield (
                 f"mixes `{first[0]}`, which lives on the d coordinates, and `{second[0]}`, which lives on "
-                f"the n samples, in one expectation `{node}`; expected one kind in each E(...)",
+                f"the n samples, in one expectation `{node}`; expected one kind in each E(...)"
             )

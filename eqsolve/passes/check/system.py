@@ -1,5 +1,6 @@
 """What must hold of a `System`: one definition per unknown, causal equations, a start, laws that fit."""
 
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,10 +10,11 @@ import numpy as np
 from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, Integer, Pow, Symbol, lambdify, log
 
 from eqsolve.errors import ModelError, did_you_mean, quoted
+from eqsolve.graphs import make_graph, reached
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import IN_STEPS, Law
-from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White
-from eqsolve.language.symbols import Correlation, Function, Head, Named, Parameter, Process, Random, Response, Time, Value
+from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White, entries
+from eqsolve.language.symbols import Correlation, Function, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
@@ -101,8 +103,7 @@ def _law_words(system: System) -> Iterator[str]:
     for key, law in system.laws.items():
         label = system.law_label(key)
         if isinstance(law, GP) and law.covariance.has(DiracDelta):
-            entries = law.covariance if isinstance(law.covariance, ImmutableMatrix) else [law.covariance]
-            entry = next(item for item in entries if item.has(DiracDelta))
+            entry = next(item for item in entries(law.covariance) if item.has(DiracDelta))
             (node, *_) = entry.atoms(DiracDelta)
             how = f"laws={{{members(key)[0]}: White({entry / node})}}" if entry.coeff(node) == entry / node else "White(...)"
             yield (
@@ -129,15 +130,14 @@ def _changes(system: System) -> Iterator[str]:
 
 
 # --- Whether an expression changes when its two times are exchanged, decided by numbers put in.
-_SAMPLES = 3
-_DIGITS = 30
+_DIGITS = 2 * np.finfo(float).precision  # so that what rounding leaves is far below the tolerance
 
 
 def is_asymmetric(expr: Expr, first: Expr, second: Expr, other: Expr | None = None) -> bool:
     """Return whether ``expr`` certainly differs from ``other`` (itself, unless given) with times exchanged.
 
     Every function value, random constant and parameter is given a number (the same to C(t, t') and C(t', t)
-    for a correlation C), an expectation is the mean over a few draws. A difference then proves that the two
+    for a correlation C), an expectation is the mean over two draws. A difference then proves that the two
     are not the same expression. With an integral or an inverse function in it nothing is claimed.
     """
     swapped = (expr if other is None else other).xreplace({first: second, second: first})
@@ -153,8 +153,10 @@ def is_asymmetric(expr: Expr, first: Expr, second: Expr, other: Expr | None = No
 
 def _evaluate(expr: Expr, sample: int = 0) -> Expr:
     """Return the value of an expression, processes and random constants taken from one of the samples."""
-    draws = {node: [_evaluate(node.argument, draw) for draw in range(_SAMPLES)] for node in expr.atoms(E)}
-    expr = expr.xreplace({node: sum(values, Float(0, _DIGITS)) / _SAMPLES for node, values in draws.items()})
+    # two draws tell the mean of a product from the product of means
+    expr = expr.xreplace({
+        node: (_evaluate(node.argument, 0) + _evaluate(node.argument, 1)) / 2 for node in expr.atoms(E)
+    })  # fmt: skip
     for kind in (Resp, Value, Symbol):
         expr = expr.xreplace({item: _number(item, sample) for item in expr.atoms(kind)})
     return expr.evalf(_DIGITS)
@@ -171,33 +173,295 @@ def _number(item: Expr, sample: int) -> Expr:
 
 def system_problems(system: System) -> list[str]:
     """Return everything that is wrong with a system, equations first."""
-    check = ExpressionCheck(system, (Parameter, Random, Time), system.start)
-    wrong = {equation: tuple(_left_hand_side(equation, system)) for equation in system.equations}
-    lefts = [problem for problems in wrong.values() for problem in problems]
-    check.add(lefts)
-    check.meant = frozenset(name for equation in system.equations if wrong[equation] for name in _meant(equation, check))
-    for equation in system.equations:
+    return _SystemCheck(system).problems_in_order()
+
+
+class _SystemCheck(ExpressionCheck):
+    """What is wrong with the parts of a system; methods yield problems in full, or report those of a place."""
+
+    def __init__(self, system: System) -> None:
+        super().__init__(system, (Parameter, Random, Time), system.start)
+        self.system = system
+        self.delayed = delayed_heads(system)
+
+    def problems_in_order(self) -> list[str]:
+        system = self.system
+        wrong = {equation: tuple(_left_hand_side(equation, system)) for equation in system.equations}
+        lefts = [problem for problems in wrong.values() for problem in problems]
+        self.add(lefts)
+        self.meant = frozenset(name for eq in system.equations if wrong[eq] for name in self._meant(eq))
+        for equation in system.equations:
+            if equation.head is not None:
+                self.visit(equation.rhs, replace(_scope(equation), any_time=bool(wrong[equation])))
+                if not wrong[equation]:
+                    self._symmetry(equation)
+        rough = white_problems(system)
+        self.add(rough)
+        self._laws()
+        for name, expr in system.observables.items():
+            scope, times = self.observable(name), free_times(expr)
+            if len(times) > 1:
+                self.report(scope, f"depends on the times {quoted(times)}; expected at most one, such as `C(t, t)`")
+            self.visit(expr, replace(scope, times=times))
+        self._starts()
+        self.add(_running_times(system))
+        for item in sorted(str(item) for item in system.start.atoms(Named, Value) if not isinstance(item, Parameter))[:1]:
+            self.add([f"the start of {system.label} uses `{item}`; expected a number, or an expression in parameters"])
+        self._constraints()
+        if not self.problems and has_shifts(system) and (unfit := why_not_convolution(system)):
+            self.add([unfit])
+        if not lefts and not rough:
+            self._jumps()
+            self._two_times()
+            self.add((*_cycles(system), *self._substitutions(), *self._multipliers()))
+        return self.gathered()
+
+    # --- equations
+    def _meant(self, equation: Equation) -> set[str]:
+        """Return the unknowns that an equation with a wrong left-hand side was probably to define."""
         if equation.head is not None:
-            check.visit(equation.rhs, replace(_scope(equation), any_time=bool(wrong[equation])))
-            if not wrong[equation]:
-                _symmetry(check, equation)
-    rough = white_problems(system)
-    check.add(rough)
-    _laws(check, system)
-    _observables(check, system)
-    _starts(check, system)
-    check.add((*_running_times(system), *_start_time(system)))
-    _constraints(check, system)
-    if not check.problems and has_shifts(system) and (unfit := why_not_convolution(system)):
-        check.add([unfit])
-    if not lefts and not rough:
-        _jumps(check, system)
-        _two_times(check, system)
-        check.add((*_cycles(system), *_substitutions(check, system), *_multipliers(check, system)))
-    return check.gathered()
+            return {equation.head.name}
+        sides = ({value.head.name for value in side.atoms(Value)} for side in (equation.lhs, equation.rhs))
+        return next((found for side in sides if (found := side - set(self.defined))), set())
+
+    def _symmetry(self, equation: Equation) -> None:
+        target = equation.target
+        if target is None or not isinstance(target.head, Correlation) or equation.is_differential:
+            return
+        first, second = target.moments
+        if first != second and is_asymmetric(equation.rhs, first, second):
+            self.report(
+                _scope(equation),
+                f"gives the correlation `{target.head.name}` a right-hand side that changes when `{first}` and "
+                f"`{second}` are exchanged; a correlation is symmetric: correct it, or use response()",
+            )
+
+    def _two_times(self) -> None:
+        """Refuse expectations of two times that do not come apart, as `solve` would."""
+        for equation in self.system.equations:
+            for node in sorted(equation.rhs.atoms(E), key=str):
+                times = free_times(node.argument)
+                if len(times) != 2 or node.argument.has(Resp, Int):
+                    continue
+                one, other = ({item} for item in times)
+                if any(mixes(term, one, other) for term in expanded(node.argument, one, other)):
+                    self.add([unseparated(equation.label, node)])
+
+    def _jumps(self) -> None:
+        """Refuse jumps that paths cross, or that respond: a path may get stuck on one, and its mean response is a density.
+
+        A jump in what is only averaged is an ordinary function. So it is in time, in constants, and without noise.
+        """
+        system = self.system
+        if not system.noises:
+            return
+        equations = {eq.head: eq for eq in system.equations if isinstance(eq.head, Process)}
+        read = [(value.head, head) for head, eq in equations.items() for value in sorted(eq.rhs.atoms(Value), key=str)]
+        driving = [*system.noises, *(head for head, eq in equations.items() if eq.is_differential)]
+        moving = {*driving, *reached(make_graph((), read), driving)}  # what is defined by constants alone does not
+        defined = {head for head, eq in equations.items() if not eq.is_differential}
+        behind = make_graph((), ((reader, source) for source, reader in read if source in defined))
+
+        def crossed(expr: Expr) -> Expr | None:
+            """Return a jump of an expression, or of what it integrates, that a path may cross."""
+            pieces = [expr, *(node.integrand for node in sorted(expr.atoms(Int), key=str))]
+            made = (jumps(piece, [value for value in piece.atoms(Value) if value.head in moving]) for piece in pieces)
+            return next((switch for switch in made if switch is not None), None)
+
+        found = {head: crossed(eq.rhs) for head, eq in equations.items()}
+
+        def first(heads: list[Any]) -> Expr | None:
+            """Return a jump of processes, their own or that of what they are defined by."""
+            further = [head for head in equations if head in reached(behind, heads)]
+            return next((found[head] for head in (*heads, *further) if found[head] is not None), None)
+
+        for head, equation in equations.items():
+            switch = first([head]) if equation.is_differential or (head, head) in read else None
+            if switch is not None:
+                self.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {SMOOTH}")
+        for equation in system.equations:
+            for node in sorted(equation.rhs.atoms(Resp), key=str):
+                switch = crossed(node.output)
+                if switch is None:
+                    switch = first([value.head for value in node.output.atoms(Value) if value.head in defined])
+                if switch is not None:
+                    self.report(
+                        _scope(equation),
+                        f"takes the response `{node}` of what jumps where `{switch}` = 0; its mean is a density of paths, "
+                        f"which is not derived; {SMOOTH}",
+                    )
+
+    def _substitutions(self) -> Iterator[str]:
+        """Prove the changes of variable, unless an equation or a start they rest on is wrong already."""
+        system = self.system
+        labels = [equation.label for equation in system.equations if equation.head in system.substitute]
+        labels += [f"the initial value of `{key}`" for key in system.init]
+        if system.substitute and not any(problem.startswith(tuple(labels)) for problem in self.problems):
+            try:
+                derive_substitutions(system)
+            except ModelError as error:
+                yield from error.problems
+
+    # --- laws
+    def _laws(self) -> None:
+        for key, law in self.system.laws.items():
+            scope = Scope(self.system.law_label(key))
+            if isinstance(law, White):
+                self.visit(law.strength, replace(scope, times=free_times(law.strength)))
+            for item in sorted(law.free_symbols | law.atoms(Value), key=str) if isinstance(law, IN_STEPS) else ():
+                if not isinstance(item, Parameter):
+                    self.report(scope, f"uses `{item}`; expected parameters only")
+            if isinstance(law, GP):
+                self._gaussian(tuple(member.name for member in members(key)), law, scope)
+
+    def _gaussian(self, names: tuple[str, ...], law: GP, scope: Scope) -> None:
+        size, covariance = len(names), law.covariance
+        shape = covariance.shape if isinstance(covariance, ImmutableMatrix) else (1, 1)
+        several = f"{size} process{'es' if size > 1 else ''}"
+        if shape != (size, size):
+            got = f"a {shape[0]} × {shape[1]} matrix" if isinstance(covariance, ImmutableMatrix) else "one kernel"
+            want = f"a {size} × {size} matrix of kernels" if size > 1 else "one kernel, GP(C(t, t'))"
+            self.report(scope, f"gives {several} {got} as covariance; expected {want}")
+            return
+        kernels = entries(covariance)
+        times = free_times(*kernels)
+        if len(times) == 1 or len(times) > 2:
+            self.report(scope, f"has a covariance in the times {quoted(times)}; expected two, such as `C(t, t')`")
+        inner = replace(scope, times=times)
+        for entry in kernels:
+            self.visit(entry, inner)
+        if len(times) == 2:
+            self._covariance_symmetry(kernels, size, inner)
+            if not self.problems:
+                self._positive(kernels, names, inner)
+        parts = entries(law.mean)
+        if len(parts) != size and parts != [0]:
+            self.report(scope, f"gives {several} {len(parts)} means; expected one each")
+        for part in parts:
+            if len(free_times(part)) > 1:
+                self.report(scope, f"has a mean `{part}` in more than one time; expected a function of one time")
+            self.visit(part, replace(scope, times=free_times(part)))
+
+    def _covariance_symmetry(self, kernels: list[Expr], size: int, scope: Scope) -> None:
+        first, second = scope.times
+        for row, column in itertools.combinations_with_replacement(range(size), 2):
+            upper, lower = kernels[row * size + column], kernels[column * size + row]
+            if is_asymmetric(upper, first, second, other=lower):
+                left, right = ("K", "K") if size == 1 else (f"K_{row + 1}{column + 1}", f"K_{column + 1}{row + 1}")
+                self.report(
+                    scope,
+                    f"has a covariance `{upper}` that is not symmetric: {left}({first}, {second}) must "
+                    f"equal {right}({second}, {first})",
+                )
+
+    def _positive(self, kernels: list[Expr], names: tuple[str, ...], scope: Scope) -> None:
+        """Refuse what is no covariance on any length of time, at the default parameters; `solve` tests the time it solves."""
+        system, times, size = self.system, scope.times, len(names)
+        defaults = {item: system.given(item) for entry in kernels for item in entry.atoms(Parameter)}
+        known = [entry.xreplace(defaults) for entry in kernels if None not in defaults.values()]
+        unknown = any(entry.free_symbols - set(times) or entry.has(Value) for entry in known)
+        if not known or not system.start.is_number or unknown:
+            return
+        function, begin = lambdify(times, known), float(system.start)
+
+        def blocks(first: Any, second: Any) -> Any:
+            made = [np.broadcast_to(np.asarray(entry, float), (first.size, second.size)) for entry in function(first, second)]
+            return np.array(made).reshape(size, size, first.size, second.size)
+
+        try:
+            found = find_negative(blocks, begin, begin + 1)
+        except (ArithmeticError, ValueError, TypeError, NameError, AttributeError):  # no numbers: nothing is claimed
+            return
+        if found[0] is not None and None not in found:
+            shown = kernels[0] if size == 1 else ImmutableMatrix(size, size, kernels)
+            told = found[0].describe(names)
+            self.report(scope, f"has `{shown}`, which is no covariance: it is not positive semi-definite {told}")
+
+    # --- values at the start
+    def _starts(self) -> None:
+        system = self.system
+        equations = {equation.key: equation for equation in system.equations if equation.head is not None}
+        fresh = {value.head.name for expr in system.substitute.values() for value in expr.atoms(Value)}
+        given: dict[str, list[Basic]] = {}
+        for key, value in system.init.items():
+            head = key.head if isinstance(key, Value) else key
+            scope = Scope(f"the initial value of `{key}` ({system.location})", random=isinstance(head, Process))
+            given.setdefault(head.name, []).append(key)
+            equation = equations.get(head.name)
+            if self.is_reported(head):
+                continue
+            if equation is None and head.name not in fresh and head not in system.constraints:
+                self.report(scope, f"belongs to no equation{did_you_mean(head.name, equations)}")
+            elif equation is not None and not equation.is_differential and head not in self.delayed:
+                self.report(
+                    scope,
+                    f"has no use: the {equation.label} gives `{head.name}` at every time; only a differential "
+                    "equation needs a start",
+                )
+            if isinstance(key, Value):
+                first, second = key.moments
+                if first != second or not (isinstance(first, Time) or first == system.start):
+                    self.report(
+                        scope,
+                        f"stands at ({first}, {second}); expected the diagonal, `{head.name}(t, t)`, or the start, "
+                        f"`{head.name}({system.start}, {system.start})`",
+                    )
+                scope = replace(scope, times=(first,) if isinstance(first, Time) else ())
+            elif head in self.delayed and isinstance(value, Expr):
+                scope = replace(scope, times=free_times(value), any_time=True)
+                if len(scope.times) > 1:
+                    several = quoted(scope.times)
+                    self.report(
+                        scope, f"depends on the times {several}; expected a past in one time, the one before the start"
+                    )
+                if value.has(Value):
+                    self.report(scope, f"is `{value}`; expected an expression in time and parameters")
+            if not isinstance(value, Law):
+                self.visit(value, scope)
+        for name, equation in equations.items():
+            if name not in self.meant:
+                self.report(Scope(equation.label), *self._missing_start(equation, given.get(name, [])))
+
+    def _missing_start(self, equation: Equation, given: list[Basic]) -> Iterator[str]:
+        head, name, start = equation.head, equation.key, self.system.start
+        if equation.is_differential:
+            what, where = "initial value", name
+            if isinstance(head, Response):
+                given = [key for key in given if isinstance(key, Value) and isinstance(key.moments[0], Time)]
+                what, where = "value on the diagonal", f"{name}(t, t)"
+            elif isinstance(head, Correlation):
+                where = f"{name}(t, t): ...}} on the diagonal or init={{{name}({start}, {start})"
+            if not given:
+                yield f"is differential, but `{name}` has no {what}; give it by init={{{where}: ...}}"
+        elif head in self.delayed and not given:
+            yield (
+                f"defines `{name}`, which is read at a delay, but its past is not known; give it by init={{{name}: ...}}, an "
+                "expression in t"
+            )
+
+    # --- constraints
+    def _constraints(self) -> None:
+        for head, constraint in self.system.constraints.items():
+            scope = Scope(constraint_label(head, constraint), free_times(constraint.lhs - constraint.rhs))
+            if head in [equation.head for equation in self.system.equations]:
+                self.report(scope, f"stands beside the {self.system[head].label}; keep one of them")
+            for side in (constraint.lhs, constraint.rhs):
+                self.visit(side, scope)
+
+    def _multipliers(self) -> Iterator[str]:
+        """Derive the multipliers' equations, unless something they rest on is wrong already."""
+        if not self.system.constraints or self.problems:
+            return
+        try:
+            reduction = reduce_constraints(self.system)
+        except ModelError as error:
+            yield from error.problems
+            return
+        for label, residual in reduction.invariants:
+            if residual.is_number and abs(float(residual)) > 1e-9:
+                yield f"{label} does not hold at the start: it is off by {float(residual):.6g}; change init= or the constraint"
 
 
-# --- equations
 def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
     target, lhs = equation.target, equation.lhs
     if target is None:
@@ -236,17 +500,6 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
         )
 
 
-def _meant(equation: Equation, check: ExpressionCheck) -> set[str]:
-    """Return the unknowns that an equation with a wrong left-hand side was probably to define."""
-    if equation.head is not None:
-        return {equation.head.name}
-    for side in (equation.lhs, equation.rhs):
-        found = {value.head.name for value in side.atoms(Value)} - set(check.defined)
-        if found:
-            return found
-    return set()
-
-
 def _solved_for(equation: Equation, system: System) -> str:
     """Return how to write an equation whose left-hand side is a balance, where that can be told."""
     inner = equation.rhs.expr if isinstance(equation.rhs, Derivative) else equation.rhs
@@ -271,19 +524,6 @@ def _scope(equation: Equation) -> Scope:
     return Scope(equation.label, tuple(target.moments), order, random=isinstance(target.head, Process), function=function)
 
 
-def _symmetry(check: ExpressionCheck, equation: Equation) -> None:
-    target = equation.target
-    if target is None or not isinstance(target.head, Correlation) or equation.is_differential:
-        return
-    first, second = target.moments
-    if first != second and is_asymmetric(equation.rhs, first, second):
-        check.report(
-            _scope(equation),
-            f"gives the correlation `{target.head.name}` a right-hand side that changes when `{first}` and "
-            f"`{second}` are exchanged; a correlation is symmetric: correct it, or use response()",
-        )
-
-
 def _cycles(system: System) -> Iterator[str]:
     """Name the circles of definitions, shortest first, one for each group of unknowns caught in them."""
     place = {equation.key: equation.location for equation in system.equations}
@@ -303,77 +543,6 @@ def _cycles(system: System) -> Iterator[str]:
         )
 
 
-def _two_times(check: ExpressionCheck, system: System) -> None:
-    """Refuse expectations of two times that do not come apart, as `solve` would."""
-    for equation in system.equations:
-        for node in sorted(equation.rhs.atoms(E), key=str):
-            times = sorted(free_times(node.argument), key=str)
-            if len(times) != 2 or node.argument.has(Resp, Int):
-                continue
-            one, other = ({item} for item in times)
-            if any(mixes(term, one, other) for term in expanded(node.argument, one, other)):
-                check.add([unseparated(equation.label, node)])
-
-
-def _jumps(check: ExpressionCheck, system: System) -> None:
-    """Refuse jumps that paths cross, or that respond: a path may get stuck on one, and its mean response is a density.
-
-    A jump in what is only averaged is an ordinary function. So it is in time, in constants, and without noise.
-    """
-    if not system.noises:
-        return
-    equations = {eq.head: eq for eq in system.equations if isinstance(eq.head, Process)}
-    moving: set[Head] = {*system.noises, *(head for head, eq in equations.items() if eq.is_differential)}
-    for _ in equations:  # what is defined by constants alone does not move
-        moving |= {head for head, eq in equations.items() if any(value.head in moving for value in eq.rhs.atoms(Value))}
-
-    def crossed(expr: Expr) -> Expr | None:
-        """Return a jump of an expression, or of what it integrates, that a path may cross."""
-        pieces = [expr, *(node.integrand for node in sorted(expr.atoms(Int), key=str))]
-        made = (jumps(piece, [value for value in piece.atoms(Value) if value.head in moving]) for piece in pieces)
-        return next((switch for switch in made if switch is not None), None)
-
-    found = {head: crossed(eq.rhs) for head, eq in equations.items()}
-
-    def first(head: Head, seen: frozenset[Head]) -> Expr | None:
-        """Return the jump of a process, its own or that of what it is defined by."""
-        if found[head] is not None:
-            return found[head]
-        reads = [value.head for value in equations[head].rhs.atoms(Value) if value.head in equations]
-        further = [other for other in reads if other not in seen and not equations[other].is_differential]
-        return next((made for other in further if (made := first(other, seen | {other})) is not None), None)
-
-    for head, equation in equations.items():
-        own = {value.head for value in equation.rhs.atoms(Value)}
-        if not equation.is_differential and head not in own:
-            continue
-        switch = first(head, frozenset({head}))
-        if switch is not None:
-            check.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {SMOOTH}")
-    for equation in system.equations:
-        for node in sorted(equation.rhs.atoms(Resp), key=str):
-            reads = [value.head for value in node.output.atoms(Value) if value.head in equations]
-            switches = [crossed(node.output)]
-            switches += [first(head, frozenset({head})) for head in reads if not equations[head].is_differential]
-            for switch in [made for made in switches if made is not None][:1]:
-                check.report(
-                    _scope(equation),
-                    f"takes the response `{node}` of what jumps where `{switch}` = 0; its mean is a density of paths, which "
-                    f"is not derived; {SMOOTH}",
-                )
-
-
-def _substitutions(check: ExpressionCheck, system: System) -> Iterator[str]:
-    """Prove the changes of variable, unless an equation or a start they rest on is wrong already."""
-    labels = [equation.label for equation in system.equations if equation.head in system.substitute]
-    labels += [f"the initial value of `{key}`" for key in system.init]
-    if system.substitute and not any(problem.startswith(tuple(labels)) for problem in check.problems):
-        try:
-            derive_substitutions(system)
-        except ModelError as error:
-            yield from error.problems
-
-
 def _running_times(system: System) -> Iterator[str]:
     """All processes run in one time: their paths are advanced together."""
     running = {eq.key: eq for eq in system.equations if isinstance(eq.head, Process) and isinstance(eq.time, Time)}
@@ -384,211 +553,6 @@ def _running_times(system: System) -> Iterator[str]:
                 f"{equation.label} runs in the time `{equation.time}`, but the {first.label} in "
                 f"`{first.time}`; write the equations of all processes in one time"
             )
-
-
-def _start_time(system: System) -> Iterator[str]:
-    odd = sorted(str(item) for item in system.start.atoms(Named, Value) if not isinstance(item, Parameter))
-    if odd:
-        yield f"the start of {system.label} uses `{odd[0]}`; expected a number, or an expression in parameters"
-
-
-# --- laws
-def _laws(check: ExpressionCheck, system: System) -> None:
-    for key, law in system.laws.items():
-        if isinstance(law, White):
-            check.visit(law.strength, Scope(system.law_label(key), tuple(sorted(free_times(law.strength), key=str))))
-        for item in sorted(law.free_symbols | law.atoms(Value), key=str) if isinstance(law, IN_STEPS) else ():
-            if not isinstance(item, Parameter):
-                check.report(Scope(system.law_label(key)), f"uses `{item}`; expected parameters only")
-        if not isinstance(law, GP):
-            continue
-        names = tuple(member.name for member in members(key))
-        scope = Scope(system.law_label(key))
-        entries = _entries(check, law.covariance, len(names), scope)
-        if entries is None:
-            continue
-        times = sorted(set().union(*(free_times(entry) for entry in entries)), key=str)
-        if len(times) == 1 or len(times) > 2:
-            check.report(scope, f"has a covariance in the times {quoted(times)}; expected two, such as `C(t, t')`")
-        inner = replace(scope, times=tuple(times))
-        for entry in entries:
-            check.visit(entry, inner)
-        if len(times) == 2:
-            _covariance_symmetry(check, entries, len(names), (times[0], times[1]), inner)
-            if not check.problems:
-                _positive(check, system, entries, (times[0], times[1]), names, inner)
-        _mean(check, law.mean, len(names), scope)
-
-
-def _entries(check: ExpressionCheck, covariance: Basic, size: int, scope: Scope) -> list[Expr] | None:
-    shape = covariance.shape if isinstance(covariance, ImmutableMatrix) else (1, 1)
-    if shape != (size, size):
-        got = f"a {shape[0]} × {shape[1]} matrix" if isinstance(covariance, ImmutableMatrix) else "one kernel"
-        want = f"a {size} × {size} matrix of kernels" if size > 1 else "one kernel, GP(C(t, t'))"
-        check.report(scope, f"gives {size} process{'es' if size > 1 else ''} {got} as covariance; expected {want}")
-        return None
-    return list(covariance) if isinstance(covariance, ImmutableMatrix) else [covariance]
-
-
-def _covariance_symmetry(
-    check: ExpressionCheck, entries: list[Expr], size: int, times: tuple[Time, Time], scope: Scope
-) -> None:
-    for row in range(size):
-        for column in range(row, size):
-            upper, lower = entries[row * size + column], entries[column * size + row]
-            if is_asymmetric(upper, *times, other=lower):
-                left, right = ("K", "K") if size == 1 else (f"K_{row + 1}{column + 1}", f"K_{column + 1}{row + 1}")
-                check.report(
-                    scope,
-                    f"has a covariance `{upper}` that is not symmetric: {left}({times[0]}, {times[1]}) must "
-                    f"equal {right}({times[1]}, {times[0]})",
-                )
-
-
-def _positive(
-    check: ExpressionCheck, system: System, entries: list[Expr], times: tuple[Time, Time], names: tuple[str, ...], scope: Scope
-) -> None:
-    """Refuse what is no covariance on any length of time, at the default parameters; `solve` tests the interval it solves."""
-    defaults = {item: system.defaults.get(item, item.default) for entry in entries for item in entry.atoms(Parameter)}
-    known = [entry.xreplace(defaults) for entry in entries if None not in defaults.values()]
-    if not known or not system.start.is_number or any(entry.free_symbols - set(times) or entry.has(Value) for entry in known):
-        return
-    function, begin = lambdify(times, known), float(system.start)
-
-    def blocks(first: Any, second: Any) -> Any:
-        made = [np.broadcast_to(np.asarray(entry, float), (first.size, second.size)) for entry in function(first, second)]
-        return np.array(made).reshape(len(names), len(names), first.size, second.size)
-
-    try:
-        found = find_negative(blocks, begin, begin + 1)
-    except (ArithmeticError, ValueError, TypeError, NameError, AttributeError):  # no numbers: nothing is claimed
-        return
-    if found[0] is not None and None not in found:
-        shown = entries[0] if len(entries) == 1 else ImmutableMatrix(len(names), len(names), entries)
-        told = found[0].describe(names)
-        check.report(scope, f"has `{shown}`, which is no covariance: it is not positive semi-definite {told}")
-
-
-def _mean(check: ExpressionCheck, mean: Basic, size: int, scope: Scope) -> None:
-    parts = list(mean) if isinstance(mean, ImmutableMatrix) else [mean]
-    if len(parts) != size and parts != [0]:
-        check.report(scope, f"gives {size} process{'es' if size > 1 else ''} {len(parts)} means; expected one each")
-    for part in parts:
-        times = sorted(free_times(part), key=str)
-        if len(times) > 1:
-            check.report(scope, f"has a mean `{part}` in more than one time; expected a function of one time")
-        check.visit(part, replace(scope, times=tuple(times)))
-
-
-# --- values at the start
-def _starts(check: ExpressionCheck, system: System) -> None:
-    equations = {equation.key: equation for equation in system.equations if equation.head is not None}
-    fresh = {value.head.name for expr in system.substitute.values() for value in expr.atoms(Value)}
-    given: dict[str, list[Basic]] = {}
-    delayed = delayed_heads(system)
-    for key, value in system.init.items():
-        head = key.head if isinstance(key, Value) else key
-        scope = Scope(f"the initial value of `{key}` ({system.location})", random=isinstance(head, Process))
-        given.setdefault(head.name, []).append(key)
-        equation = equations.get(head.name)
-        if check.is_reported(head):
-            continue
-        if equation is None and head.name not in fresh and head not in system.constraints:
-            check.report(scope, f"belongs to no equation{did_you_mean(head.name, equations)}")
-        elif equation is not None and not equation.is_differential and head not in delayed:
-            check.report(
-                scope,
-                f"has no use: the {equation.label} gives `{head.name}` at every time; only a differential "
-                "equation needs a start",
-            )
-        if isinstance(key, Value):
-            scope = _diagonal(check, key, system, scope)
-        elif head in delayed and isinstance(value, Expr):
-            scope = _past(check, value, scope)
-        if not isinstance(value, Law):
-            check.visit(value, scope)
-    for name, equation in equations.items():
-        if equation.is_differential and name not in check.meant:
-            _missing_start(check, equation, given.get(name, []), system)
-        elif equation.head in delayed and name not in given and name not in check.meant:
-            fix = f"give it by init={{{name}: ...}}, an expression in t"
-            check.report(
-                Scope(equation.label), f"defines `{name}`, which is read at a delay, but its past is not known; {fix}"
-            )
-
-
-def _past(check: ExpressionCheck, value: Expr, scope: Scope) -> Scope:
-    """Check the past of a function that is read at a delay: an expression in one time."""
-    times = sorted(free_times(value), key=str)
-    if len(times) > 1:
-        check.report(scope, f"depends on the times {quoted(times)}; expected a past in one time, the one before the start")
-    if value.has(Value):
-        check.report(scope, f"is `{value}`; expected an expression in time and parameters")
-    return replace(scope, times=tuple(times), any_time=True)
-
-
-def _diagonal(check: ExpressionCheck, key: Value, system: System, scope: Scope) -> Scope:
-    first, second = key.moments
-    if first != second or not (isinstance(first, Time) or first == system.start):
-        name = key.head.name
-        check.report(
-            scope,
-            f"stands at ({first}, {second}); expected the diagonal, `{name}(t, t)`, or the start, "
-            f"`{name}({system.start}, {system.start})`",
-        )
-    return replace(scope, times=(first,) if isinstance(first, Time) else ())
-
-
-def _missing_start(check: ExpressionCheck, equation: Equation, given: list[Basic], system: System) -> None:
-    head, start = equation.head, system.start
-    assert isinstance(head, Head)
-    if isinstance(head, Response):
-        missing = not any(isinstance(key, Value) and isinstance(key.moments[0], Time) for key in given)
-        fix = f"init={{{head.name}(t, t): ...}}"
-    elif isinstance(head, Correlation):
-        missing = not given
-        fix = f"init={{{head.name}(t, t): ...}} on the diagonal or init={{{head.name}({start}, {start}): ...}}"
-    else:
-        missing = not given
-        fix = f"init={{{head.name}: ...}}"
-    if missing:
-        what = "value on the diagonal" if isinstance(head, Response) else "initial value"
-        check.report(Scope(equation.label), f"is differential, but `{head.name}` has no {what}; give it by {fix}")
-
-
-# --- constraints
-def _constraints(check: ExpressionCheck, system: System) -> None:
-    for head, constraint in system.constraints.items():
-        scope = Scope(constraint_label(head, constraint))
-        if head in [equation.head for equation in system.equations]:
-            check.report(scope, f"stands beside the {system[head].label}; keep one of them")
-        times = tuple(sorted(free_times(constraint.lhs - constraint.rhs), key=str))
-        for side in (constraint.lhs, constraint.rhs):
-            check.visit(side, replace(scope, times=times))
-
-
-def _multipliers(check: ExpressionCheck, system: System) -> Iterator[str]:
-    """Derive the multipliers' equations, unless something they rest on is wrong already."""
-    if not system.constraints or check.problems:
-        return
-    try:
-        reduction = reduce_constraints(system)
-    except ModelError as error:
-        yield from error.problems
-        return
-    for label, residual in reduction.invariants:
-        if residual.is_number and abs(float(residual)) > 1e-9:
-            yield f"{label} does not hold at the start: it is off by {float(residual):.6g}; change init= or the constraint"
-
-
-# --- observables
-def _observables(check: ExpressionCheck, system: System) -> None:
-    for name, expr in system.observables.items():
-        scope = Scope(f"observable `{name}` ({system.place('observables', name)})")
-        times = sorted(free_times(expr), key=str)
-        if len(times) > 1:
-            check.report(scope, f"depends on the times {quoted(times)}; expected at most one, such as `C(t, t)`")
-        check.visit(expr, replace(scope, times=tuple(times)))
 
 
 # --- Coefficients singular at the start, such as 3/t: named when a solve fails, as some cancel.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, S, sign
+from sympy import Add, Basic, Dummy, Expr, Mul, S, Symbol, expand, sign
 from sympy.core.function import Derivative
 
 from eqsolve.errors import EqsolveError
@@ -15,17 +15,16 @@ from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Normal
 from eqsolve.language.model import Model
-from eqsolve.language.nodes import E, Int
+from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.printing import equation_text, expression_text
-from eqsolve.language.symbols import Parameter, Process, Time, Value, meanings
+from eqsolve.language.symbols import Head, Parameter, Process, Response, Time, Value, meanings
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
 from eqsolve.passes.forms.kinks import Switch, take_apart
-from eqsolve.passes.forms.operator_form import OperatorForm, write_operators
 from eqsolve.passes.forms.path_form import PathEnsemble, PathForm
 from eqsolve.passes.forms.reduction import reduce_fixed_point
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_factors
 from eqsolve.passes.forms.structure import Derivation
 from eqsolve.passes.forms.structure import sign as signature_of
 from eqsolve.passes.forms.tangents import TangentEquation, linearise
@@ -38,8 +37,7 @@ from eqsolve.verbs import later
 # expectations are split.
 def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return titles and lines: what is eliminated, what is solved for, where expectations are split; at the defaults."""
-    given = {item: model.defaults.get(item, item.default) for item in model.parameters}
-    values: dict[Parameter, Expr] = {item: S(value) for item, value in given.items() if value is not None}
+    values: dict[Parameter, Expr] = {item: S(value) for item in model.parameters if (value := model.given(item)) is not None}
     declared = frozenset(item.name for item in model.randoms if isinstance(item.law, Normal))
     try:
         reduced = reduce_fixed_point(model, values, declared)
@@ -145,8 +143,130 @@ def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
     return made
 
 
-# --- What the engine makes of a model: equations, who reads whom, the order of a slice, derived
-# equations.
+# --- Closed equations written as compositions of operators, for reading: ∫ A(t, s) B(s, t') ds is A∘B.
+#
+# A kernel K(t, t') is an operator, K(t', t) its transpose, J the integration from the start; products are pointwise; 1
+# stands for the constant function, and ``[K]₊`` for the part of K with s < t where a range of integration cuts a kernel
+# that does not vanish beyond it. An unknown that enters its own equation only as L∘X is solved for: X = (I − L)⁻¹ of the
+# rest, one triangular solve.
+@dataclass(frozen=True)
+class OperatorForm:
+    """One equation in operators, and the solve it leads to if its unknown enters linearly."""
+
+    text: str
+    solved: str = ""
+
+
+def write_operators(equations: Iterable[Equation]) -> tuple[OperatorForm, ...]:
+    """Return the equations between kernels and functions as compositions; nothing if no integral stands in them."""
+    closed = [eq for eq in equations if eq.target is not None and not eq.rhs.has(E, Resp)]
+    closed = [eq for eq in closed if not isinstance(eq.head, Process)]
+    return tuple(_form(equation) for equation in closed) if any(eq.rhs.has(Int) for eq in closed) else ()
+
+
+def _form(equation: Equation) -> OperatorForm:
+    target, right = equation.target, equation.rhs
+    assert target is not None
+    mapping: dict[Expr, Expr] = {value: Symbol(_value_text(value, target)) for value in right.atoms(Value)}
+    for node in right.atoms(Int):
+        text = _composition(node, target)
+        alone = any((term / node).is_number for term in Add.make_args(right) if term.has(node))  # a term of the sum by itself
+        mapping[node] = Symbol(text if alone else f"({text})")
+    left = ("∂" if equation.is_differential else "") + target.head.name
+    text = f"{left} = {expression_text(right.xreplace(mapping), equation.map(mapping).order)}"
+    return OperatorForm(text, _solved(equation, mapping))
+
+
+def _value_text(value: Value, target: Value) -> str:
+    """Return how a value is written in the equation of a target: by its head, transposed or on the diagonal."""
+    head, moments, own = value.head.name, value.moments, target.moments
+    if moments in (own, own[:1]):
+        return head
+    if len(own) == 2 and moments == own[::-1]:
+        return head if not isinstance(value.head, Response) else f"{head}ᵀ"
+    return f"diag({head})" if moments == (own[0], own[0]) else str(as_written(value))
+
+
+def _composition(node: Int, target: Value) -> str:
+    """Return an integral as a composition, or as it stands if it is none."""
+    row, column = (*target.moments, None)[:2]
+    s = node.variable
+    terms = Add.make_args(expand(node.integrand))
+    if len(terms) > 1:
+        parts = [_composition(Int(term, (s, node.low, node.high)), target) for term in terms]
+        return "(" + " + ".join(parts).replace("+ -", "- ") + ")"
+
+    def side(factor: Expr) -> str:
+        if s not in factor.free_symbols:
+            return "outside"
+        if row not in factor.free_symbols:
+            return "right"
+        return "left" if column is None or column not in factor.free_symbols else "joint"
+
+    sides = sort_factors(node.integrand, side)
+    if sides["joint"]:
+        return f"[{expression_text(as_written(node))}]"
+    left, right = sides["left"], sides["right"]
+    if column is not None and not any(column in item.free_symbols for item in right) and (left or not right):
+        left, right = [*left, *right], []
+    first = _kernel(left, row, s, causal_end=node.high == row or column is None)
+    second = _kernel(right, s, column, causal_end=False) if right else "1"
+    if column is not None and node.high == column and not _is_causal(right, column, s):
+        second = f"[{second}]₊ᵀ"
+    scale = expression_text(Mul(*sides["outside"])) + "*" if sides["outside"] else ""
+    return f"{scale}{first}∘{second}"
+
+
+def _is_causal(factors: list[Expr], later: Expr, earlier: Expr | None) -> bool:
+    """Whether a product is zero when the second time exceeds the first."""
+    values = {value for factor in factors for value in factor.atoms(Value)}
+    return any(isinstance(value.head, Response) and value.moments == (later, earlier) for value in values)
+
+
+def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: bool) -> str:
+    """Return a product of factors of (first, second) as one operator."""
+    if not factors:
+        return "J" if causal_end else "1"
+    product = Mul(*factors)
+    mapping: dict[Expr, Expr] = {}
+    for value in product.atoms(Value):
+        turned = value.moments == (second, first) and isinstance(value.head, Response)
+        mapping[value] = Symbol(f"{value.head.name}ᵀ" if turned else value.head.name)
+    text = expression_text(product.xreplace(mapping))
+    if causal_end and not _is_causal(factors, first, second):
+        return f"[{text}]₊"
+    return text if isinstance(product, Value) else f"({text})"
+
+
+def _solved(equation: Equation, mapping: dict[Expr, Expr]) -> str:
+    """Return the triangular solve of an unknown that enters its own definition only as L∘X, else nothing."""
+    target = equation.target
+    assert target is not None
+    head, row = target.head, target.moments[0]
+    own = [term for term in Add.make_args(expand(equation.rhs, deep=False)) if _reads(term, head)]
+    rest = expand(equation.rhs, deep=False) - Add(*own)
+    lefts = []
+    for term in own:
+        coefficient, node = term.as_independent(Int)
+        factors = list(Mul.make_args(node.integrand)) if isinstance(node, Int) else []
+        inner = [item for item in factors if _reads(item, head)]
+        if len(inner) != 1 or not isinstance(inner[0], Value) or node.variable not in inner[0].moments or inner[0].has(row):
+            return ""
+        kernel = _kernel([item for item in factors if item != inner[0]], row, node.variable, causal_end=True)
+        negative = coefficient.could_extract_minus_sign()
+        size = -coefficient if negative else coefficient
+        scale = "" if size == 1 else f"{expression_text(size.xreplace(mapping))}*"
+        lefts.append(f"{'+' if negative else '-'} {scale}{kernel}")
+    right = expression_text(rest.xreplace(mapping))
+    right = f"({right})" if rest.is_Add else right
+    return f"{head.name} = (I {' '.join(lefts)})⁻¹∘{right}" if lefts and not equation.is_differential else ""
+
+
+def _reads(expr: Expr, head: Head) -> bool:
+    return any(value.head == head for value in expr.atoms(Value))
+
+
+# --- The explanation.
 @dataclass(frozen=True)
 class Statement:
     """One equation as text, and where it was written."""
@@ -332,7 +452,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
             for equation, (left, _, right) in zip(model.equations, equations, strict=True)
         ),
         unknowns=_unknowns(model),
-        reads=_reads(causality) if causality is not None else (),
+        reads=_readers(causality) if causality is not None else (),
         blocks=causality.blocks if causality is not None else (),
         multipliers=_multipliers(derivation.reduction) if derivation is not None else (),
         operators=write_operators(derivation.closed) if derivation is not None and not shifts else (),
@@ -368,7 +488,7 @@ def _unknowns(model: Model) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((kind, tuple(names)) for kind, names in kinds.items())
 
 
-def _reads(causality: Causality) -> tuple[Reads, ...]:
+def _readers(causality: Causality) -> tuple[Reads, ...]:
     made = []
     for name in causality.order:
         found: dict[str, list[str]] = {"now": [], "past": [], "derivative": []}
@@ -429,7 +549,7 @@ def describe_settings(model: Model) -> tuple[Setting, ...]:
 def _settings(model: Model, laws: Mapping[str, str]) -> tuple[Setting, ...]:
     made, said = [], meanings(model.file)
     for item in model.parameters:
-        default = model.defaults.get(item, item.default)
+        default = model.given(item)
         text = None if default is None else f"{float(default):g}"
         made.append(Setting(item.name, describe_domain(item), text, said.get(item, "")))
     for random in model.randoms:

@@ -16,22 +16,37 @@ them) are taken alike, each for itself: their weights must be uncorrelated.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from sympy import Expr, Max, S, sqrt
+from sympy import Basic, Dummy, Expr, KroneckerDelta, Max, Poly, S, sqrt
+from sympy.core.function import Derivative, Subs
 
 from eqsolve.errors import ModelError, quoted
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
-from eqsolve.language.laws import Bernoulli, Normal, Point, Resampled, exact_value
-from eqsolve.language.model import Table, mapper
+from eqsolve.language.laws import Bernoulli, Law, Normal, Point, Resampled, exact_value
+from eqsolve.language.model import Model, Table, mapper
 from eqsolve.language.nodes import GP, E, Int, Resp, White
-from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, State, Value, as_scalar, fresh_name
+from eqsolve.language.symbols import (
+    Correlation,
+    Field,
+    Function,
+    Process,
+    Random,
+    Response,
+    State,
+    Time,
+    Value,
+    as_scalar,
+    fresh_name,
+)
 from eqsolve.language.system import System
-from eqsolve.passes.flow.linear import eliminate_fields, observable, why_not
-from eqsolve.passes.flow.parts import FlowParts, is_sloped, mean_of, take_apart
+from eqsolve.passes.forms.expressions import slope
+from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+from eqsolve.passes.rewrite.substitution import new_states
 
 
 # --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its
@@ -127,9 +142,162 @@ def _named(flow: Flow, how: str, laws: dict[Process, Any], **parts: Any) -> Flow
     return flow._with(name=f"{flow.name}_{how}", laws=Table({**flow.laws, **laws}), **parts)
 
 
+# --- Moments of random constants in closed form, so that a derived equation reads σ² and not E[ξ²].
+def mean_of(expr: Expr, model: Model) -> Expr:
+    """Return E[expr] over random constants, in closed form for polynomials of degree two in laws that have one."""
+    variables = sorted((item for item in expr.free_symbols if isinstance(item, Random)), key=str)
+    if not variables:
+        return expr
+    if not expr.is_polynomial(*variables):
+        return E(expr)
+    total = S.Zero
+    for powers, coefficient in Poly(expr, *variables).terms():
+        factor: Any = coefficient
+        for item, power in zip(variables, powers, strict=True):
+            law = model.given(item)
+            moments = (S.One, *((law.moments() if isinstance(law, Law) else None) or ()))
+            if power >= len(moments):
+                return E(expr)
+            factor *= moments[power]
+        total += factor
+    return total
+
+
+# --- A flow taken apart for its limits.
+class FlowParts:
+    """Which weights move, which gradients act, and everything as processes in time."""
+
+    def __init__(self, flow: Flow) -> None:
+        from eqsolve.passes.check.check import check
+
+        check(flow)
+        self.flow, self.t = flow, flow.running_time
+        # a second time, and the time integrated over
+        names = {*(item.name for item in flow.time_symbols), *flow.names}
+        self.other, self.past = (
+            Time(next(word for word in words if word not in names)) for words in (("t'", "t1"), ("s", "s1"))
+        )
+        moving = (*flow.state, *new_states(flow), *flow.fields, *flow.gradients)
+        self.processes: dict[Basic, Basic] = {item: Process(item.name, item.latex_name)(self.t) for item in moving}
+        drifts: set[Basic] = set().union(*(expr.free_symbols for expr in flow.drift.values()))
+        seen: set[Basic] = set().union(*(expr.free_symbols for expr in flow.observables.values()))
+        # by their places: gradients that act on the state or are observed, fields that an active loss gradient or an
+        # observable reads, and weights that depend on the state, which alone respond
+        pairs = enumerate(zip(flow.gradients, flow.loss_gradient, strict=True))
+        self.active = tuple(place for place, (item, loss) in pairs if item in drifts | seen and loss != 0)
+        read = seen.union(*(flow.loss_gradient[place].free_symbols for place in self.active))
+        self.needed = tuple(place for place, item in enumerate(flow.fields) if item in read)
+        self.responsive = tuple(place for place, expr in enumerate(flow.weights) if expr.free_symbols & set(flow.state))
+        self.sample_randoms = frozenset(item for loss in flow.loss_gradient for item in loss.atoms(Random))
+        # each weight as an expression in processes at the running time; a composite one has a process and a definition
+        self.weights: list[Expr] = []
+        self.weight_names: list[str] = []
+        self.definitions: list[Equation] = []
+        for place, expr in enumerate(flow.weights):
+            name = f"w_{flow.fields[place].name}"
+            if isinstance(expr, Random) or expr in flow.state:
+                name = expr.name
+            elif place in self.responsive:
+                name = next((key for key, value in flow.variables.items() if value == expr), name)
+                self.definitions.append(self.equation(Process(name)(self.t), self.process(expr)))
+                expr = Process(name)(self.t)
+            self.weights.append(self.process(expr))
+            self.weight_names.append(name)
+
+    def at(self, expr: Expr, time: Basic) -> Expr:
+        """Return an expression of the running time at another time."""
+        return expr.xreplace({self.t: time})
+
+    def over_past(self, kernel: Any, expr: Expr) -> Expr:
+        """Return ∫ kernel(t, s) expr(s) ds."""
+        return Int(kernel(self.t, self.past) * self.at(expr, self.past), (self.past, 0, self.t))
+
+    def process(self, expr: Any) -> Any:
+        """Return an expression of states, fields and gradients in terms of processes at the running time."""
+        return expr.xreplace(self.processes)
+
+    def averaged(self, expr: Expr) -> Expr:
+        """Return an observable with its expectations in terms of processes."""
+        return expr.xreplace({node: E(self.process(node.argument)) for node in expr.atoms(E)})
+
+    def name(self, wanted: str) -> str:
+        """Return a name that the flow does not use itself."""
+        return fresh_name(wanted, {*self.flow.names, *self.flow.observables, *self.weight_names})
+
+    def head(self, kind: type[Any], wanted: str) -> Any:
+        return kind(self.name(wanted))
+
+    def normal(self, wanted: str) -> Random:
+        """Return a standard normal constant."""
+        return Random(self.name(wanted), None, (Normal(0, 1),))
+
+    def gamma(self, a: int, i: int) -> Function:
+        """Return the function Γ_ai, the mean slope of a loss gradient in a field."""
+        field, gradient = self.flow.fields[i].name, self.flow.gradients[a].name
+        return self.head(Function, f"Gamma_{field}" if len(self.active) == 1 else f"Gamma_{gradient}_{field}")
+
+    def is_sloped(self, a: int, i: int) -> bool:
+        """Whether the slope of a loss gradient in a field is an ordinary function: kinks have one by regions, jumps not."""
+        loss, field = self.flow.loss_gradient[a], self.flow.fields[i]
+        return jumps(loss, [field]) is None and not slope(loss, field).atoms(Derivative, Subs)
+
+    def slopes(self, fields: Iterable[int]) -> dict[tuple[int, int], Expr]:
+        """Return the slopes of the active loss gradients in fields by regions, by their places."""
+        flow, made = self.flow, {}
+        for a, i in itertools.product(self.active, fields):
+            loss, field = flow.loss_gradient[a], flow.fields[i]
+            if not self.is_sloped(a, i):
+                raise ModelError(
+                    f"{flow.label}: the loss gradient of `{flow.gradients[a]}`, `{loss}`, has no derivative in `{field}` that "
+                    f"is a function (it is `{loss.diff(field)}`), but the mean-field equations need one; {SMOOTH}"
+                )
+            made[a, i] = slope(loss, field)
+        return made
+
+    def overlap_of(self, i: int, j: int) -> Expr:
+        """Return E[w_i w_j] of weights that do not move."""
+        return mean_of((self.weights[i] * self.weights[j]).expand(), self.flow)
+
+    def rough_teachers(self) -> tuple[int, ...]:
+        """Return the fields of constant weights in which a loss gradient has no derivative; their weights are uncorrelated."""
+        flow = self.flow
+        still = [i for i in self.needed if i not in self.responsive and self.t not in flow.weights[i].free_symbols]
+        rough = tuple(i for i in still if not all(self.is_sloped(a, i) for a in self.active))
+        for first, second in itertools.combinations(rough, 2):
+            common = self.overlap_of(first, second)
+            if common != 0:
+                raise ModelError(
+                    f"{flow.label}: the loss gradients jump in `{flow.fields[first]}` and in "
+                    f"`{flow.fields[second]}`, whose weights `{flow.weights[first]}` and `{flow.weights[second]}` are "
+                    f"correlated (E = {common}); expected uncorrelated ones: combine independent weights of mean 0 into other "
+                    "fields"
+                )
+        return rough
+
+    def on_samples(self, node: E) -> bool:
+        """Whether an expectation is over the samples, not the coordinates."""
+        return any(isinstance(item, Field) or item in self.sample_randoms for item in node.argument.free_symbols)
+
+    def equation(self, left: Expr, right: Expr) -> Equation:
+        return Equation(left, right, self.flow.location)
+
+    def made(self, eqs: list[Equation], laws: dict[Any, Any], observables: dict[str, Expr], stepped: bool) -> System:
+        """Return the system of these equations and of the flow's own: definitions, θ' = p_t(g, θ), starts."""
+        flow = self.flow
+        drifts = ((self.process(item), self.process(drift)) for item, drift in flow.drift.items())
+        own = [self.equation(Derivative(left, self.t), right) for left, right in drifts]
+        return System(
+            flow.name, [*eqs, *self.definitions, *own], laws=laws, defaults=flow.defaults, observables=observables,
+            init={self.process(item).head: value for item, value in flow.state.items()}, conditions=flow.conditions,
+            substitute={self.process(item).head: self.process(expr) for item, expr in flow.substitute.items()},
+            cite=flow.cite, step=STEP if stepped else None,
+        )  # fmt: skip
+
+
 def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
     """Return the mean-field system of a flow; fields are eliminated where the loss gradient is linear in them."""
-    parts = take_apart(settle_noises(flow))
+    flow = settle_noises(flow)
+    parts = FlowParts(flow)
     if not parts.active:
         raise ModelError(f"{flow.label}: no gradient acts on the state, so there is nothing to learn")
     reason = why_not(parts)
@@ -137,7 +305,7 @@ def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
         raise ModelError(f"{flow.label}: the fields cannot be eliminated: {reason}")
     if reason is None and eliminate is not False:
         return eliminate_fields(parts)
-    return _General(parts, _rough_teachers(parts)).system()
+    return GeneralLimit(flow, parts.rough_teachers()).system()
 
 
 def derive_descent(flow: Flow, eta: Any) -> System:
@@ -150,184 +318,308 @@ def derive_descent(flow: Flow, eta: Any) -> System:
     return system.replace(f"{flow.name}_descent", step=step)
 
 
-def _rough_teachers(parts: FlowParts) -> tuple[int, ...]:
-    """Return the fields of constant weights in which a loss gradient has no derivative; their weights are uncorrelated."""
-    flow = parts.flow
-    rough = tuple(
-        i
-        for i in parts.needed
-        if i not in parts.responsive
-        and parts.t not in flow.weights[i].free_symbols
-        and not all(is_sloped(flow.loss_gradient[a], flow.fields[i]) for a in parts.active)
-    )
-    for first, second in itertools.combinations(rough, 2):
-        common = mean_of((flow.weights[first] * flow.weights[second]).expand(), flow)
-        if common != 0:
-            raise ModelError(
-                f"{flow.label}: the loss gradients jump in `{flow.fields[first]}` and in "
-                f"`{flow.fields[second]}`, whose weights `{flow.weights[first]}` and `{flow.weights[second]}` are correlated "
-                f"(E = {common}); expected uncorrelated ones: combine independent weights of mean 0 into other fields"
-            )
-    return rough
-
-
-class _General:
+class GeneralLimit(FlowParts):
     """Names the unknowns of the general system and writes its equations down; ``teachers`` are the fields conditioned on."""
 
-    def __init__(self, parts: FlowParts, teachers: tuple[int, ...]) -> None:
-        self.parts, self.flow, self.teachers = parts, parts.flow, teachers
-        single = len(parts.active) == 1
-        gradients, fields, names = self.flow.gradients, self.flow.fields, parts.weight_names
-        self.others = tuple(i for i in parts.needed if i not in teachers)
-        self.students = tuple(i for i in self.others if i in parts.responsive)
-        self.noise_g = {a: parts.head(Process, f"z_{gradients[a].name}") for a in parts.active}
+    def __init__(self, flow: Flow, teachers: tuple[int, ...]) -> None:
+        super().__init__(flow)
+        self.teachers = teachers
+        single = len(self.active) == 1
+        gradients, fields, names = flow.gradients, flow.fields, self.weight_names
+        self.others = tuple(i for i in self.needed if i not in teachers)
+        self.students = tuple(i for i in self.others if i in self.responsive)
+        self.noise_g = {a: self.head(Process, f"z_{gradients[a].name}") for a in self.active}
         self.noise_f: dict[int, Any] = {}
         for i in self.others:  # the field of a weight that does not respond is its noise
-            whole = i not in parts.responsive and not teachers
+            whole = i not in self.responsive and not teachers
             own = Process(fields[i].name, fields[i].latex_name)
-            self.noise_f[i] = own if whole else parts.head(Process, f"z_{fields[i].name}")
-        self.losses = {a: parts.process(self.flow.loss_gradient[a]) for a in parts.active}
-        self.slopes = parts.slopes(self.others)
-        read = {i for (_, i), value in self.slopes.items() if value != 0}
-        with_memory = {a for a in parts.active if any(self.slopes[a, i] != 0 for i in self.students)}
+            self.noise_f[i] = own if whole else self.head(Process, f"z_{fields[i].name}")
+        self.losses = {a: self.process(flow.loss_gradient[a]) for a in self.active}
+        self.slope_of = self.slopes(self.others)
+        read = {i for (_, i), value in self.slope_of.items() if value != 0}
+        with_memory = [a for a in self.active if any(self.slope_of[a, i] != 0 for i in self.students)]
         self.response_w = {
-            (i, a): parts.head(Response, f"R_{names[i]}" if single else f"R_{names[i]}_{gradients[a].name}")
-            for i in self.students
-            for a in parts.active
+            (i, a): self.head(Response, f"R_{names[i]}" if single else f"R_{names[i]}_{gradients[a].name}")
+            for i, a in itertools.product(self.students, self.active)
         }
         self.response_l = {
-            (a, i): parts.head(Response, f"R_l_{fields[i].name}" if single else f"R_{gradients[a].name}_{fields[i].name}")
-            for a in parts.active
-            if a in with_memory
-            for i in self.others
+            (a, i): self.head(Response, f"R_l_{fields[i].name}" if single else f"R_{gradients[a].name}_{fields[i].name}")
+            for a, i in itertools.product(with_memory, self.others)
             if i in read
         }
-        random = {*fields, *parts.sample_randoms}
-        self.gamma = {
-            (a, i): parts.gamma(a, i)
-            for a in parts.active
-            for i in parts.needed
-            if i in teachers or self.slopes[a, i].free_symbols & random or self.slopes[a, i].atoms(Value)
+        random = {*fields, *self.sample_randoms}
+        self.gammas = {
+            (a, i): self.gamma(a, i)
+            for a, i in itertools.product(self.active, self.needed)
+            if i in teachers or self.slope_of[a, i].free_symbols & random or self.slope_of[a, i].atoms(Value)
         }
-        self.correlation_l = {
-            a: parts.head(Correlation, "C_l" if single else f"C_l_{gradients[a].name}") for a in parts.active
-        }
-        self.correlation_w = {i: parts.head(Correlation, f"C_{names[i]}") for i in self.students}
+        self.correlation_l = {a: self.head(Correlation, "C_l" if single else f"C_l_{gradients[a].name}") for a in self.active}
+        self.correlation_w = {i: self.head(Correlation, f"C_{names[i]}") for i in self.students}
         alone = len(teachers) == 1
         self.overlap = {
-            (i, j): parts.head(Function, f"m_{names[i]}" if alone else f"m_{names[i]}_{names[j]}")
-            for i in self.students
-            for j in teachers
+            (i, j): self.head(Function, f"m_{names[i]}" if alone else f"m_{names[i]}_{names[j]}")
+            for i, j in itertools.product(self.students, teachers)
         }
 
     def system(self) -> System:
-        parts, flow, t, tp = self.parts, self.flow, self.parts.t, self.parts.other
-        eqs: list[Equation] = []
-        for i, head in self.correlation_w.items():
-            eqs.append(parts.equation(head(t, tp), E(parts.weights[i] * parts.at(parts.weights[i], tp))))
-        for (i, a), head in self.response_w.items():
-            eqs.append(parts.equation(head(t, tp), E(Resp(parts.weights[i], self.noise_g[a](tp)))))
-        for a, head in self.correlation_l.items():
-            eqs.append(parts.equation(head(t, tp), E(self.losses[a] * parts.at(self.losses[a], tp))))
-        for (a, i), head in self.response_l.items():
-            eqs.append(parts.equation(head(t, tp), E(Resp(self.losses[a], self.noise_f[i](tp)))))
-        for (i, j), head in self.overlap.items():
-            eqs.append(parts.equation(head(t), E(parts.weights[i] * parts.weights[j])))
-        for (a, i), head in self.gamma.items():
-            right = self._by_parts(a, i) if i in self.teachers else E(parts.process(self.slopes[a, i]))
-            eqs.append(parts.equation(head(t), right))
-        eqs += [parts.equation(parts.process(flow.gradients[a]), self._gradient(a)) for a in parts.active]
-        eqs += [
-            parts.equation(parts.process(flow.fields[i]), self._field(i))
-            for i in parts.needed
+        flow, t, tp, w, losses = self.flow, self.t, self.other, self.weights, self.losses
+        rights: list[tuple[Any, Expr]] = []
+        rights += [(head(t, tp), E(w[i] * self.at(w[i], tp))) for i, head in self.correlation_w.items()]
+        rights += [(head(t, tp), E(Resp(w[i], self.noise_g[a](tp)))) for (i, a), head in self.response_w.items()]
+        rights += [(head(t, tp), E(losses[a] * self.at(losses[a], tp))) for a, head in self.correlation_l.items()]
+        rights += [(head(t, tp), E(Resp(losses[a], self.noise_f[i](tp)))) for (a, i), head in self.response_l.items()]
+        rights += [(head(t), E(w[i] * w[j])) for (i, j), head in self.overlap.items()]
+        for (a, i), head in self.gammas.items():
+            rights.append((head(t), self._by_parts(a, i) if i in self.teachers else E(self.process(self.slope_of[a, i]))))
+        rights += [(self.process(flow.gradients[a]), self._gradient(a)) for a in self.active]
+        rights += [
+            (self.process(flow.fields[i]), self._field(i))
+            for i in self.needed
             if i in self.teachers or self.noise_f[i].name != flow.fields[i].name
         ]
-        eqs += [*parts.definitions, *parts.state_equations()]
-        laws: dict[Any, Any] = {}
-        laws |= self._law([self.noise_g[a] for a in parts.active], list(parts.active), self._loss_covariance)
-        laws |= self._law([self.noise_f[i] for i in self.others], list(self.others), self._weight_covariance)
-        laws |= dict(flow.laws)
-        observables = {name: parts.averaged(expr) for name, expr in flow.observables.items()}
-        return System(
-            flow.name, eqs, laws=laws, init=dict(parts.starts()), defaults=flow.defaults, observables=observables,
-            conditions=flow.conditions, substitute=parts.changes(), cite=flow.cite,
-            step=STEP if flow.stepped else None,
-        )  # fmt: skip
+        laws = {**_law(self.noise_g, self._loss_covariance), **_law(self.noise_f, self._weight_covariance), **flow.laws}
+        observables = {name: self.averaged(expr) for name, expr in flow.observables.items()}
+        return self.made([self.equation(*pair) for pair in rights], laws, observables, bool(flow.stepped))
 
     def _instant(self, a: int, i: int) -> Expr:
-        return self.gamma[a, i](self.parts.t) if (a, i) in self.gamma else self.slopes[a, i]
+        return self.gammas[a, i](self.t) if (a, i) in self.gammas else self.slope_of[a, i]
 
     def _gradient(self, a: int) -> Expr:
         """Return g_a = u_a/δ + Σ_i Γ_ai w_i + Σ_i ∫ R_ai w_i."""
-        parts, t, s = self.parts, self.parts.t, self.parts.past
-        total = self.noise_g[a](t) / self.flow.ratio
-        for i in parts.needed:
-            total += self._instant(a, i) * parts.weights[i]
+        total = self.noise_g[a](self.t) / self.flow.ratio
+        for i in self.needed:
+            total += self._instant(a, i) * self.weights[i]
             if (a, i) in self.response_l:
-                total += Int(self.response_l[a, i](t, s) * parts.at(parts.weights[i], s), (s, 0, t))
+                total += self.over_past(self.response_l[a, i], self.weights[i])
         return total
 
     def _field(self, i: int) -> Expr:
         """Return f_i = u_i + Σ_a ∫ R_ia ℓ_a, with what the teacher's field says of it."""
-        t, s = self.parts.t, self.parts.past
-        if i in self.teachers:
-            return sqrt(self._power(i)) * self._normal(i)
-        total = self.noise_f[i](t)
+        if i in self.teachers:  # a constant; where labels jump in it, rules have nodes on either side of zero
+            return sqrt(self.overlap_of(i, i)) * self.normal(f"level_{self.flow.fields[i].name}")
+        total = self.noise_f[i](self.t)
         for j in self.teachers:
-            total += self._with_teacher(i, j) / self._power(j) * self.parts.process(self.flow.fields[j])
-        for a in self.parts.active:
+            total += self._with_teacher(i, j) / self.overlap_of(j, j) * self.process(self.flow.fields[j])
+        for a in self.active:
             if (i, a) in self.response_w:
-                total += Int(self.response_w[i, a](t, s) * self.parts.at(self.losses[a], s), (s, 0, t))
+                total += self.over_past(self.response_w[i, a], self.losses[a])
         return total
-
-    # --- a teacher's field as a constant
-    def _normal(self, j: int) -> Expr:
-        """Return a standard normal constant; where labels jump in it, rules have nodes on either side of zero."""
-        return Random(self.parts.name(f"level_{self.flow.fields[j].name}"), None, (Normal(0, 1),))
-
-    def _power(self, j: int) -> Expr:
-        """Return E[w*²]."""
-        return mean_of((self.parts.weights[j] ** 2).expand(), self.flow)
 
     def _with_teacher(self, i: int, j: int) -> Expr:
         """Return m_ij = E[w_i w*_j] at the running time."""
-        if (i, j) in self.overlap:
-            return self.overlap[i, j](self.parts.t)
-        return mean_of((self.parts.weights[i] * self.parts.weights[j]).expand(), self.flow)
+        return self.overlap[i, j](self.t) if (i, j) in self.overlap else self.overlap_of(i, j)
 
     def _by_parts(self, a: int, j: int) -> Expr:
         """Return what multiplies w*_j in g_a, by Gaussian integration by parts."""
-        parts, t, s = self.parts, self.parts.t, self.parts.past
-        total = E(self.losses[a] * parts.process(self.flow.fields[j]))
+        total = E(self.losses[a] * self.process(self.flow.fields[j]))
         for i in self.others:
             overlap = self._with_teacher(i, j)
             if overlap != S.Zero:
                 total -= self._instant(a, i) * overlap
                 if (a, i) in self.response_l:
-                    total -= Int(self.response_l[a, i](t, s) * parts.at(overlap, s), (s, 0, t))
-        return total / self._power(j)
-
-    # --- covariances
-    def _law(self, noises: list[Any], places: list[int], covariance: Any) -> dict[Any, GP]:
-        if len(noises) == 1:
-            return {noises[0]: GP(covariance(places[0], places[0]))}
-        return {tuple(noises): GP([[covariance(first, second) for second in places] for first in places])}
+                    total -= self.over_past(self.response_l[a, i], overlap)
+        return total / self.overlap_of(j, j)
 
     def _loss_covariance(self, first: int, second: int) -> Expr:
-        parts, delta = self.parts, self.flow.ratio
         if first == second:
-            return delta * self.correlation_l[first](parts.t, parts.other)
-        return delta * E(self.losses[first] * parts.at(self.losses[second], parts.other))
+            return self.flow.ratio * self.correlation_l[first](self.t, self.other)
+        return self.flow.ratio * E(self.losses[first] * self.at(self.losses[second], self.other))
 
     def _weight_covariance(self, first: int, second: int) -> Expr:
-        parts = self.parts
         if first == second and first in self.correlation_w:
-            total = self.correlation_w[first](parts.t, parts.other)
+            total = self.correlation_w[first](self.t, self.other)
         else:
-            total = E(parts.weights[first] * parts.at(parts.weights[second], parts.other))
+            total = E(self.weights[first] * self.at(self.weights[second], self.other))
         for j in self.teachers:
-            total -= self._with_teacher(first, j) * parts.at(self._with_teacher(second, j), parts.other) / self._power(j)
+            both = self._with_teacher(first, j) * self.at(self._with_teacher(second, j), self.other)
+            total -= both / self.overlap_of(j, j)
         return total
+
+
+def _law(noises: dict[int, Any], covariance: Callable[[int, int], Expr]) -> dict[Any, GP]:
+    """Return the law of noises by their places, of several a joint one."""
+    if len(noises) == 1:
+        ((place, noise),) = noises.items()
+        return {noise: GP(covariance(place, place))}
+    return {tuple(noises.values()): GP([[covariance(first, second) for second in noises] for first in noises])}
+
+
+# --- A loss gradient linear in the fields: the fields are eliminated and the simplified mean-field system is left.
+#
+# With ℓ = Σ_i A_i f_i + b and the error e = Σ_i A_i w_i, the sample process obeys ℓ = (A u_f + b) + ∫ R_e ℓ, where R_e is
+# the response of e. So ℓ = (I − R_e)⁻¹ (A u_f + b), and with R_w = −R_e, I − R_f = (I + R_w)⁻¹ the correlation of ℓ is
+# C_f = (I − R_f)(C_w + E[b bᵀ])(I − R_f)ᵀ and the drive of the gradient e − ∫ R_f e.
+#
+# Noise that is drawn afresh at every step needs no sampling here. Let l be the mean of ℓ over it, and ℓ = m l +
+# n with the means 1 and 0 of m and n. Then ℓ = l + ε, where ε = (m − 1) l + n is uncorrelated in time, and with
+# everything else, though not Gaussian; its variance is D = E(m − 1)² E l² + E n². What reaches the coordinates
+# is a sum over many samples, and only the covariance counts: C_f = (I − R_f)(C_w + E[b bᵀ] + D)(I − R_f)ᵀ, D on
+# the diagonal. The mean response is that without noise, and l = ℓ − ε = (I − R_f)(u − R_w ε) gives E l² =
+# C_l(t, t) + Σ_s R_f(t, s)² D(s), with the C_l that there is without ε.
+@dataclass(frozen=True)
+class AveragedGradient:
+    """A loss gradient ℓ = m l + n, l = Σ A_i f_i + b being its mean over fresh noise."""
+
+    slopes: list[Expr]  # A
+    offset: Expr  # b
+    spread: Expr  # the variance of m
+    rest: Expr  # the mean square of n
+    steady: tuple[Value, ...]  # the other noises of the samples, which add to l
+
+    @property
+    def fresh(self) -> bool:
+        return self.spread != 0 or self.rest != 0
+
+
+def why_not(parts: FlowParts) -> str | None:
+    """Return why the fields cannot be eliminated, or None when they can."""
+    if len(parts.active) != 1:
+        return f"{len(parts.active)} gradients act on the state; expected one"
+    flow = parts.flow
+    loss = flow.loss_gradient[parts.active[0]]
+    for item in flow.fields:
+        coefficient = loss.diff(item)
+        if coefficient.free_symbols & set(flow.fields) or coefficient.atoms(Random):
+            return f"the loss gradient `{loss}` is not linear in `{item}` with a deterministic coefficient"
+    try:
+        average = _average(parts)
+    except ModelError as error:
+        return str(error)
+    for name, expr in flow.observables.items():
+        for node in expr.atoms(E):
+            if parts.on_samples(node) and in_losses(parts, average, node.argument) is None:
+                return f"observable `{name}` is no quadratic function of the loss gradient"
+    return None
+
+
+def _average(parts: FlowParts) -> AveragedGradient:
+    """Return a loss gradient that is linear in the fields as m l + n; raise when it has another form."""
+    flow = parts.flow
+    loss = flow.loss_gradient[parts.active[0]]
+    noises = {item: flow.laws[item.head] for item in loss.atoms(Value)}
+
+    def made(mean: Expr, *others: Any) -> AveragedGradient:
+        offset = mean.xreplace(dict.fromkeys(flow.fields, S.Zero))
+        return AveragedGradient([mean.diff(item) for item in flow.fields], offset, *others)
+
+    if not noises:
+        return made(loss, S.Zero, S.Zero, ())
+    # one draw of each noise that is fresh at every step, as a random constant
+    fresh = {
+        item: Random(f"{item.head.name}_draw", None, (law.law,)) for item, law in noises.items() if isinstance(law, Resampled)
+    }
+    steady = tuple(sorted((item for item in noises if item not in fresh), key=str))
+    drawn = loss.xreplace(fresh).expand()
+    mean = _mean(drawn, parts, fresh).expand()
+    slopes = [(drawn.diff(item), mean.diff(item)) for item in flow.fields]
+    factors = {(value / base).cancel() for value, base in slopes if base != 0}
+    if len(factors) != 1 or any(base == 0 and value != 0 for value, base in slopes):
+        raise ModelError(f"the noise in `{loss}` does not multiply all fields alike")
+    (factor,) = factors
+    for item in steady:
+        if mean.diff(item).free_symbols & {*flow.fields} or mean.diff(item).has(item) or drawn.diff(item).atoms(Random):
+            raise ModelError(f"the noise `{item}` is not added to the fields in `{loss}`")
+        if not isinstance(noises[item], GP) or noises[item].mean != 0:
+            raise ModelError(f"the noise `{item}` is no centred Gaussian process")
+    rest = (drawn - factor * mean).expand()
+    if rest.free_symbols & {*flow.fields, *steady} or _mean(((factor - 1) * rest).expand(), parts, fresh) != 0:
+        raise ModelError(f"the noise in `{loss}` acts on the fields and beside them together")
+    spread = _mean(((factor - 1) ** 2).expand(), parts, fresh)
+    square = mean_of((rest**2).expand(), flow)
+    if any(item.has(E) for item in (mean, spread, square)):
+        raise ModelError(f"moments of the noise in `{loss}` have no closed form here")
+    return made(mean, spread, square, steady)
+
+
+def _mean(expr: Expr, parts: FlowParts, fresh: dict[Value, Random]) -> Expr:
+    """Return the mean over fresh noise alone."""
+    others = {item: Dummy(item.name, real=True) for item in expr.atoms(Random) if item not in fresh.values()}
+    back = {placeholder: item for item, placeholder in others.items()}
+    return mean_of(expr.xreplace(others), parts.flow).xreplace(back)
+
+
+def in_losses(parts: FlowParts, average: AveragedGradient, argument: Expr) -> tuple[Expr, Expr] | None:
+    """Return (a, c) with E[argument] = a E[l²] + c, or None when the argument is no such function."""
+    slopes, rest = average.slopes, average.offset
+    place = next(place for place, value in enumerate(slopes) if value != 0)
+    loss, fields = Dummy("l"), parts.flow.fields
+    others = sum((slopes[i] * fields[i] for i in range(len(fields)) if i != place), S.Zero)
+    written = argument.xreplace({fields[place]: (loss - rest - others) / slopes[place]}).expand()
+    if written.free_symbols & (set(fields) | parts.sample_randoms) or not written.is_polynomial(loss) or written.atoms(Value):
+        return None
+    terms = dict(Poly(written, loss).terms())
+    if any(powers[0] > 2 for powers in terms) or ((1,) in terms and mean_of(rest, parts.flow) != 0):
+        return None
+    return terms.get((2,), S.Zero), terms.get((0,), S.Zero)
+
+
+def eliminate_fields(parts: FlowParts) -> System:
+    """Return the simplified system: responses and correlations of the error, and its drive."""
+    flow, t, tp, s = parts.flow, parts.t, parts.other, parts.past
+    average = _average(parts)
+    slopes, start = average.slopes, S.Zero
+    C_w, C_f = (parts.head(Correlation, name) for name in ("C_w", "C_f"))
+    R_w, R_f = (parts.head(Response, name) for name in ("R_w", "R_f"))
+    z = parts.head(Process, "z")
+    error = sum((a * w for a, w in zip(slopes, parts.weights, strict=True)), S.Zero)
+    moving = sum((slopes[place] * parts.weights[place] for place in parts.responsive), S.Zero)
+    noise = _covariance(parts, average.offset, average.steady)
+    gradient = parts.process(flow.gradients[parts.active[0]])
+
+    def correlation(head: Any, beside: Expr) -> Equation:
+        """Return the equation of (I − R_f)(C_w + E[b bᵀ] + beside)(I − R_f)ᵀ."""
+
+        def total(first: Expr, second: Expr) -> Expr:
+            return C_w(first, second) + (noise + beside).xreplace({t: first, tp: second})
+
+        turned = Int(R_f(tp, s) * total(t, s), (s, start, tp))
+        return parts.equation(head(t, tp), total(t, tp) - turned - Int(R_w(t, s) * head(tp, s), (s, start, t)))
+
+    eqs = [
+        parts.equation(C_w(t, tp), E(error * parts.at(error, tp))),
+        parts.equation(R_w(t, tp), -E(Resp(moving, z(tp)))),
+    ]
+    square: Expr = C_f(t, t)
+    if average.fresh:
+        C_l, D = parts.head(Correlation, "C_l"), parts.head(Function, "D")
+        square = C_l(t, t) + (spread := STEP * Int(R_f(t, s) ** 2 * D(s), (s, start, t)))
+        variance = average.spread * C_l(t, t) + average.spread * spread + average.rest
+        eqs += [correlation(C_l, S.Zero), parts.equation(D(t), variance), correlation(C_f, D(t) * KroneckerDelta(t, tp))]
+    else:
+        eqs.append(correlation(C_f, S.Zero))
+    eqs += [
+        parts.equation(R_f(t, tp), R_w(t, tp) - Int(R_w(t, s) * R_f(s, tp), (s, tp, t))),
+        parts.equation(gradient, z(t) / flow.ratio + error - parts.over_past(R_f, error)),
+    ]
+    observables = {name: observable(parts, average, expr, square) for name, expr in flow.observables.items()}
+    laws = {z: GP(flow.ratio * C_f(t, tp)), **{item: flow.laws[item] for item in flow.reads("drift")}}
+    stepped = average.fresh or any(isinstance(law, Resampled) for law in laws.values())
+    return parts.made(eqs, laws, observables, stepped)
+
+
+def _covariance(parts: FlowParts, rest: Expr, steady: tuple[Value, ...]) -> Expr:
+    """Return E[b(t) b(t')], noises with memory included, which are independent of everything else."""
+    flow, t, tp = parts.flow, parts.t, parts.other
+    still = rest.xreplace(dict.fromkeys(steady, S.Zero))
+    total = mean_of((still * parts.at(still, tp)).expand(), flow)
+    for item in steady:
+        law, weight = flow.laws[item.head], rest.diff(item)
+        found = sorted(law.covariance.atoms(Time), key=lambda time: (time != t, str(time)))
+        first, second = found if len(found) == 2 else (t, t)
+        total += weight * parts.at(weight, tp) * law.covariance.xreplace({first: t, second: tp})
+    return total
+
+
+def observable(parts: FlowParts, average: AveragedGradient, expr: Expr, square: Expr) -> Expr:
+    """Return an observable of a flow whose fields are eliminated; ``square`` is E[l²]."""
+    made = {}
+    for node in filter(parts.on_samples, expr.atoms(E)):
+        found = in_losses(parts, average, node.argument)
+        assert found is not None
+        made[node] = found[0] * square + mean_of(found[1], parts.flow)
+    kept = {node: Dummy("mean") for node in made}  # they hold no state any more
+    back = {kept[node]: value for node, value in made.items()}
+    return parts.averaged(expr.xreplace(kept)).xreplace(back)
 
 
 # --- The limit of infinitely many samples: the gradient is its population value, without memory.
@@ -343,7 +635,7 @@ def derive_infinite_data(flow: Flow) -> System:
             f"{flow.label}: the limit of infinitely many samples is derived for flows without noise "
             f"so far, and this one has {quoted(flow.laws)}"
         )
-    parts = take_apart(flow)
+    parts = FlowParts(flow)
     slopes = parts.slopes(parts.needed)
     gaussian = set(flow.fields) | parts.sample_randoms
     constant = not any(value.free_symbols & gaussian for value in slopes.values())
@@ -352,46 +644,39 @@ def derive_infinite_data(flow: Flow) -> System:
     eqs: list[Equation] = []
     named: dict[tuple[int, int], Expr] = {}
     if not simple or sampled:
-        overlaps, named = _overlaps(parts)
-        eqs += overlaps
+        eqs, named = _overlaps(parts)
     if not simple:
         eqs += _fields(parts, named)
+    gammas = dict(slopes)
     for (a, i), value in slopes.items():
         if value.free_symbols & gaussian:
-            eqs.append(parts.equation(parts.gamma(a, i)(parts.t), E(parts.process(value))))
+            gammas[a, i] = parts.gamma(a, i)(parts.t)
+            eqs.append(parts.equation(gammas[a, i], E(parts.process(value))))
     for a in parts.active:
-        terms = [
-            (parts.gamma(a, i)(parts.t) if slopes[a, i].free_symbols & gaussian else slopes[a, i]) * parts.weights[i]
-            for i in parts.needed
-        ]
-        eqs.append(parts.equation(parts.process(flow.gradients[a]), sum(terms, S.Zero)))
-    eqs += [*parts.definitions, *parts.state_equations()]
+        total = sum((gammas[a, i] * parts.weights[i] for i in parts.needed), S.Zero)
+        eqs.append(parts.equation(parts.process(flow.gradients[a]), total))
     if simple:
-        square = _square(parts, named)
-        observables = {name: observable(parts, expr, square) for name, expr in flow.observables.items()}
+        average, square = _average(parts), _square(parts, named)
+        observables = {name: observable(parts, average, expr, square) for name, expr in flow.observables.items()}
     else:
         observables = {name: parts.averaged(expr) for name, expr in flow.observables.items()}
-    defaults = {item: value for item, value in flow.defaults.items() if item != flow.ratio}
-    return System(
-        f"{flow.name}_infinite_data", eqs, init=dict(parts.starts()), defaults=defaults, observables=observables,
-        conditions=[item for item in flow.conditions if flow.ratio not in item.free_symbols], cite=flow.cite,
+    return parts.made(eqs, {}, observables, False)._with(
+        name=f"{flow.name}_infinite_data", substitute=Table(),
+        defaults=Table((item, value) for item, value in flow.defaults.items() if item != flow.ratio),
+        conditions=tuple(item for item in flow.conditions if flow.ratio not in item.free_symbols),
     )  # fmt: skip
 
 
 def _overlaps(parts: FlowParts) -> tuple[list[Equation], dict[tuple[int, int], Expr]]:
     """Return Q_ij = E[w_i w_j] as functions of time; numbers where both weights are constants."""
     eqs, named = [], {}
-    for first in parts.needed:
-        for second in parts.needed:
-            if second > first:
-                continue
-            product = parts.weights[first] * parts.weights[second]
-            if not {first, second} & set(parts.responsive):
-                named[first, second] = mean_of(product.expand(), parts.flow)
-                continue
-            head = parts.head(Function, f"Q_{parts.flow.fields[second].name}_{parts.flow.fields[first].name}")
-            eqs.append(parts.equation(head(parts.t), E(product)))
-            named[first, second] = head(parts.t)
+    for second, first in itertools.combinations_with_replacement(parts.needed, 2):
+        if not {first, second} & set(parts.responsive):
+            named[first, second] = parts.overlap_of(first, second)
+            continue
+        head = parts.head(Function, f"Q_{parts.flow.fields[second].name}_{parts.flow.fields[first].name}")
+        eqs.append(parts.equation(head(parts.t), E(parts.weights[first] * parts.weights[second])))
+        named[first, second] = head(parts.t)
     return eqs, {**named, **{(j, i): value for (i, j), value in named.items()}}
 
 
@@ -408,9 +693,8 @@ def _fields(parts: FlowParts, covariance: dict[tuple[int, int], Expr]) -> list[E
         factor[i, i] = sqrt(rest) if place == 0 else sqrt(Max(rest, 0))
         total = S.Zero
         for k in order[: place + 1]:
-            total += factor[i, k] * Random(parts.name(f"x_{parts.flow.fields[k].name}"), None, (Normal(0, 1),))
-        field = parts.flow.fields[i]
-        eqs.append(parts.equation(Process(field.name, field.latex_name)(parts.t), total))
+            total += factor[i, k] * parts.normal(f"x_{parts.flow.fields[k].name}")
+        eqs.append(parts.equation(parts.process(parts.flow.fields[i]), total))
     return eqs
 
 

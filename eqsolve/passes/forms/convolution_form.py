@@ -60,7 +60,6 @@ def delayed_heads(system: System) -> frozenset[Function]:
     return frozenset(found)
 
 
-# --- Systems of one-time functions with memory, as the solver of convolutions takes them.
 NOW, EARLY, LAG = Dummy("t", real=True), Dummy("s", nonnegative=True), Dummy("u", nonnegative=True)
 
 
@@ -74,76 +73,50 @@ class Reading:
     unknown: int
     rate: bool
     where: str
-    delay: int = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Convolution:
-    """∫_0^t H(s, u, values) ds; ``symbol`` stands for it in right-hand sides, ``places`` for the values in it."""
-
-    symbol: Dummy
-    integrand: Expr
-    places: tuple[tuple[Dummy, Reading], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class ConvolutionEquation:
-    """One unknown: "differential" (body is its derivative), "defined" (its value), or "constraint" (body must vanish)."""
-
-    name: str
-    kind: str
-    body: Expr
-    source: Equation
-    start: Expr | None = None
+    delay: int = 0
 
 
 class ConvolutionForm:
-    """A system of one-time functions in the form the solver takes; a ModelError says why there is none.
-
-    ``places`` are the values outside integrals; ``gauges`` are expressions in ``NOW``.
-    """
+    """A system of one-time functions in the form the solver takes; a ModelError says why there is none."""
 
     def __init__(self, system: System) -> None:
         self.system = system
         self.order = {item.name: place for place, item in enumerate(system.unknowns)}
-        self.places: dict[Reading, Dummy] = {}
-        self.integrals: dict[Int, Convolution] = {}
+        self.places: dict[Reading, Dummy] = {}  # values outside integrals
+        # what stands for ∫_0^t H ds in right-hand sides, H, and what stands for the values in H
+        self.integrals: dict[Int, tuple[Dummy, Expr, dict[Reading, Dummy]]] = {}
         self.delays: dict[Expr, int] = {}
-        self.gauges: dict[Expr, None] = {}
-        self.equations: list[ConvolutionEquation] = []
+        self.gauges: dict[Expr, None] = {}  # in ``NOW``
+        # of each unknown its name, its equation, how messages name that, its past in ``NOW``, and a body: its derivative
+        # ("differential"), its value ("defined"), or what must vanish ("constraint")
+        self.equations: list[tuple[str, Equation, str, Expr | None, str, Expr]] = []
         for equation in system.equations:
-            assert equation.head is not None
             assert isinstance(equation.time, Time)
             body = self.rewrite(equation.rhs, equation.time, equation.label)
             kind = "differential" if equation.is_differential else "defined"
-            self.equations.append(ConvolutionEquation(equation.key, kind, body, equation, self.start(equation.head)))
+            self.equations.append((equation.key, equation, equation.label, self.start(equation.head), kind, body))
         for head, constraint in system.constraints.items():
-            residual = constraint.lhs - constraint.rhs
-            label = f"the constraint on `{head.name}`"
-            body = self.rewrite(residual, self.time_of(residual, label), label)
-            self.equations.append(ConvolutionEquation(head.name, "constraint", body, constraint, self.start(head)))
-        labels = {name: f"observable `{name}`" for name in system.observables}
+            label = f"constraint on `{head.name}` ({constraint.location})"
+            body = self.rewrite(constraint.lhs - constraint.rhs, None, f"the {label}")
+            self.equations.append((head.name, constraint, label, self.start(head), "constraint", body))
         self.observables = {
-            name: self.rewrite(expr, self.time_of(expr, labels[name]), labels[name])
-            for name, expr in system.observables.items()
+            name: self.rewrite(expr, None, f"observable `{name}`") for name, expr in system.observables.items()
         }
 
-    def start(self, head: Head) -> Expr | None:
+    def start(self, head: Head | None) -> Expr | None:
         """Return the past of an unknown as an expression in ``NOW``."""
         given = self.system.init.get(head)
         return None if given is None else given.xreplace({item: NOW + self.system.start for item in given.atoms(Time)})
 
-    def time_of(self, expr: Expr, label: str) -> Time:
-        """Return the one time that an expression depends on."""
-        times = sorted(free_times(expr), key=str)
-        if len(times) > 1:
-            raise ModelError(f"{label} depends on the times {quoted(times)}; expected one")
-        return times[0] if times else Time("t")
-
-    def rewrite(self, expr: Expr, now: Time, label: str) -> Expr:
-        """Return a right-hand side in ``NOW``, stand-ins for values and symbols of integrals."""
+    def rewrite(self, expr: Expr, now: Time | None, label: str) -> Expr:
+        """Return a right-hand side in ``NOW``, dummies for values and for integrals; without ``now`` its one time is."""
+        if now is None:
+            times = free_times(expr)
+            if len(times) > 1:
+                raise ModelError(f"{label} depends on the times {quoted(times)}; expected one")
+            now = times[0] if times else Time("t")
         if isinstance(expr, Int):
-            return self._integral(expr, now, label).symbol
+            return self._integral(expr, now, label)
         if isinstance(expr, E):
             raise ModelError(f"{label} has the expectation `{expr}` of a function of time; there are no paths to average over")
         if isinstance(expr, Value):
@@ -168,7 +141,7 @@ class ConvolutionForm:
                 place = replace(place, where="delay", delay=self.delays.setdefault(delay, len(self.delays)))
         return self.places.setdefault(place, Dummy(value.head.name, real=True))
 
-    def _integral(self, node: Int, now: Time, label: str) -> Convolution:
+    def _integral(self, node: Int, now: Time, label: str) -> Dummy:
         if node.integrand.has(Int):
             raise ModelError(
                 f"{label} has an integral inside an integral, `{node}`; give the inner one a name by a further equation"
@@ -177,7 +150,7 @@ class ConvolutionForm:
             raise ModelError(f"{label} integrates from `{node.low}` to `{node.high}`; expected {self.system.start} to {now}")
         key = node.xreplace({now: NOW})
         if key in self.integrals:
-            return self.integrals[key]
+            return self.integrals[key][0]
         variable, places = node.variable, dict[Reading, Dummy]()
 
         def walk(expr: Expr) -> Expr:
@@ -187,11 +160,9 @@ class ConvolutionForm:
             return rebuilt(expr, walk)
 
         integrand = walk(node.integrand).xreplace({now: EARLY + LAG + self.system.start, variable: EARLY + self.system.start})
-        for gauge in _gauges(integrand, frozenset(places.values())):
-            self.gauges.setdefault(gauge, None)
-        made = Convolution(Dummy("integral", real=True), integrand, tuple((dummy, place) for place, dummy in places.items()))
-        self.integrals[key] = made
-        return made
+        self.gauges.update(dict.fromkeys(_gauges(integrand, frozenset(places.values()))))
+        self.integrals[key] = (Dummy("integral", real=True), integrand, places)
+        return self.integrals[key][0]
 
     def _inside(self, expr: Expr, now: Time, variable: Time, label: str) -> tuple[int, Reading]:
         """Return where a value in an integrand stands, and the sign that a derivative gets."""

@@ -40,9 +40,10 @@ def reads(expr: Basic, integrals: tuple[Int, ...] = (), expected: bool = False, 
             yield from reads(arg, integrals, expected, response)
 
 
-def free_times(expr: Expr) -> set[Time]:
-    """Return the times an expression depends on, integration variables excluded."""
-    return {item for item in expr.free_symbols if isinstance(item, Time)}
+def free_times(*expressions: Basic) -> tuple[Time, ...]:
+    """Return the times that expressions depend on, integration variables excluded, in order of their names."""
+    found = {item for expr in expressions for item in expr.free_symbols if isinstance(item, Time)}
+    return tuple(sorted(found, key=str))
 
 
 def outermost(expr: Basic, *kinds: type[Basic], but: type[Basic] | tuple[()] = ()) -> list[Any]:

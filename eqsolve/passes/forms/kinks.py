@@ -148,7 +148,6 @@ def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list
 _TRIES = 24  # draws of everything else, for each of which a variable crosses the surface
 _REACH, _LINE = 4.0, 81  # where and how densely a crossing is looked for
 _STEPS = (1e-3, 1e-6)  # to both sides of it
-_LEFT = 0.5  # of a difference at the first step: what a jump leaves at the second; a root leaves 0.03
 
 
 def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
@@ -194,6 +193,8 @@ def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset
 
     from eqsolve.numerics.arrays import ROUNDING
 
+    # of a difference at the first step a jump leaves all at the second, a square root the root of their ratio: half way
+    left = (_STEPS[1] / _STEPS[0]) ** 0.25
     rng = np.random.default_rng(0)
     gap = lambdify(others, inside, "scipy")
     with np.errstate(all="ignore"):
@@ -212,7 +213,7 @@ def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset
                 low, high = np.where(side, middle, low), np.where(side, high, middle)
             ends = ((_at(value, beside, place, high + step), _at(value, beside, place, low - step)) for step in _STEPS)
             far, near = (np.abs(above - below) for above, below in ends)
-            if (np.isfinite(far) & np.isfinite(near) & (near > np.maximum(_LEFT * far, 1e4 * ROUNDING))).any():
+            if (np.isfinite(far) & np.isfinite(near) & (near > np.maximum(left * far, 1e4 * ROUNDING))).any():
                 return True
     return False
 

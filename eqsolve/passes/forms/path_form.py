@@ -24,7 +24,7 @@ from eqsolve.language.laws import Law, Resampled, Telegraph
 from eqsolve.language.nodes import GP, E, Int, Resp, White, entries
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System, members, start_constant
-from eqsolve.passes.forms.expressions import free_times, partial, rebuilt, slope
+from eqsolve.passes.forms.expressions import free_times, partial, rebuilt
 from eqsolve.passes.forms.sectors import (
     COLUMN,
     MIDDLE,
@@ -89,19 +89,17 @@ class Mean:
     output: Expr = S.Zero
     noise: Process | None = None
 
+    @property
+    def pieces(self) -> list[Expr]:
+        """What it averages, factor by factor, and the output of a response."""
+        return [*(piece for term in self.terms for piece in term[1:]), *([self.output] if self.kind == "response" else [])]
+
 
 @dataclass(frozen=True)
 class PathEnsemble:
-    """Processes, noises and constants that depend on each other, and the means over them.
-
-    ``signals`` are those of the links, each once; ``slopes`` and ``noise_slopes`` their derivatives by the unknowns and the
-    noises: the linearised equations, from which responses are solved.
-    """
+    """Processes, noises and constants that depend on each other, and the means over them."""
 
     unknowns: tuple[PathUnknown, ...]
-    signals: tuple[Expr, ...]
-    slopes: tuple[tuple[Expr, ...], ...]
-    noise_slopes: tuple[tuple[Expr, ...], ...]
     links: tuple[Coupling, ...]
     drives: tuple[Forcing, ...]
     kicks: tuple[Forcing, ...]
@@ -110,6 +108,11 @@ class PathEnsemble:
     randoms: tuple[Random, ...]
     means: tuple[Mean, ...]
     processes: tuple[tuple[Process, Expr], ...]
+
+    @property
+    def signals(self) -> list[Expr]:
+        """Those of the links, each once."""
+        return list(dict.fromkeys(link.signal for link in self.links))
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,6 @@ class _Builder:
         return self.local(self.inline(self.freshen(expr).xreplace({time: ROW})), label)
 
     # --- expectations, brought to separated form
-    # ---------------------------------------------------------------------
     def collect(self, expr: Expr, label: str) -> Expr:
         for node in expr.atoms(E):
             if node not in self.means:
@@ -293,7 +295,7 @@ def derive_path_form(system: System) -> PathForm:
     covariances = []
     for key, law in system.laws.items():
         if isinstance(law, GP):
-            moments = sorted(free_times(law.covariance), key=lambda item: (item not in running, str(item)))
+            moments = sorted(free_times(law.covariance), key=lambda item: item not in running)
             places = dict(zip(moments, (ROW, COLUMN), strict=False))
             label = f"law of `{members(key)[0]}`"
             kernel, centre = law.covariance.xreplace(places), at_row(law.mean)
@@ -311,132 +313,107 @@ def derive_path_form(system: System) -> PathForm:
 
 def _ensembles(builder: _Builder) -> tuple[PathEnsemble, ...]:
     """Write down the path equations and cut the system into parts that share nothing random."""
-    raw = [(equation, True) for equation in builder.states] + [(equation, False) for equation in builder.loops]
-    rights = []
-    for equation, integrated in raw:
+    rights: dict[Any, tuple[PathUnknown, Expr]] = {}
+    for equation in (*builder.states, *builder.loops):
+        head, integrated, start = equation.head, equation.is_differential, S.Zero
+        assert head is not None
         right = builder.at_row(equation.rhs, equation.time, equation.label)
-        start = _start(builder, equation) if integrated else S.Zero
-        rights.append((equation, integrated, right, start))
-    graph: dict[object, dict[object, None]] = {}
+        if integrated:
+            given = builder.system.init[head]
+            start = start_constant(head, given)
+            if isinstance(given, Law):
+                builder.laws[start] = given
+        rights[head] = (PathUnknown(equation.key, head(ROW), integrated, start), right)
     memories = {memory.symbol: memory for memory in builder.memories.values()}
+    graph: dict[object, dict[object, None]] = {}
 
-    def touch(owner: object, expr: Basic) -> None:
-        graph.setdefault(owner, {}).update(dict.fromkeys(_sources(expr, memories)))
+    def touch(owner: object, *expressions: Basic) -> None:
+        for expr in expressions:
+            graph.setdefault(owner, {}).update(dict.fromkeys(_sources(expr, memories)))
 
-    for equation, _, right, start in rights:
-        touch(equation.head, right)
-        touch(equation.head, start)
+    for head, (unknown, right) in rights.items():
+        touch(head, right, unknown.start)
     for mean in builder.means.values():
-        pieces = [piece for term in mean.terms for piece in term[1:]] + [mean.output]
-        for piece in pieces:
-            touch(mean, piece)
+        touch(mean, *mean.pieces)
         if mean.noise is not None:
-            graph.setdefault(mean, {})[mean.noise] = None
+            graph[mean][mean.noise] = None
     for key in builder.system.laws:
         for member in members(key):
             graph.setdefault(member, {})[members(key)[0]] = None
-    made = []
-    for part in connected_parts(graph):
-        made.append(_ensemble(builder, part, rights, memories))
+    made = [_ensemble(builder, part, rights, memories) for part in connected_parts(graph)]
     return tuple(item for item in made if item.unknowns or item.means)
-
-
-def _start(builder: _Builder, equation: Equation) -> Expr:
-    value = builder.system.init[equation.head]
-    assert isinstance(equation.head, Process)
-    made = start_constant(equation.head, value)
-    if isinstance(value, Law):
-        builder.laws[made] = value
-    return made
 
 
 def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
     """Return the processes and random constants an expression depends on, through integrals too."""
     found: set[Basic] = {value.head for value in expr.atoms(Value) if isinstance(value.head, Process)}
     found |= expr.atoms(Random)
-    for symbol in expr.atoms(Dummy):
-        if symbol in memories:
-            found |= _sources(memories[symbol].signal, memories)
-    return found
+    return found.union(*(_sources(memories[item].signal, memories) for item in expr.atoms(Dummy) if item in memories))
 
 
 def _ensemble(
-    builder: _Builder, part: set[object], rights: list[tuple[Equation, bool, Expr, Expr]], memories: dict[Dummy, Memory]
+    builder: _Builder, part: set[Any], rights: dict[Any, tuple[PathUnknown, Expr]], memories: dict[Dummy, Memory]
 ) -> PathEnsemble:
-    mine = [entry for entry in rights if entry[0].head in part]
-    unknowns = [PathUnknown(eq.key, eq.head(ROW), integrated, start) for eq, integrated, _, start in mine]  # type: ignore[misc]
+    mine = {head: entry for head, entry in rights.items() if head in part}
+    unknowns = [unknown for unknown, _ in mine.values()]
     driving = [noise for noise in builder.system.noises if noise in part]
     whites = builder.system.whites
-    noises = tuple(noise for noise in driving if noise not in whites)
     links: list[Coupling] = []
     drives: list[Forcing] = []
     kicks: list[Forcing] = []
-    nonlinear: dict[Dummy, None] = {}
-    for index, (_, _, right, _) in enumerate(mine):
+
+    def symbols(expr: Basic) -> list[Dummy]:
+        return [item for item in sorted(expr.atoms(Dummy), key=str) if item in memories]
+
+    pending: list[Dummy] = []  # integrals that become unknowns, since they enter nonlinearly
+    for index, (_, right) in enumerate(mine.values()):
         rest = right
-        for symbol in sorted((s for s in right.atoms(Dummy) if s in memories), key=str):
+        for symbol in symbols(right):
             weight = _path_free(right.diff(symbol))
             if weight is None:
-                nonlinear[symbol] = None
+                pending.append(symbol)
                 continue
             rest = rest - weight * symbol
             links.append(_link(index, weight, memories[symbol], memories[symbol].signal))
         for noise in driving:
-            value = noise(ROW)
-            weight = _path_free(partial(rest, value))
+            weight = _path_free(partial(rest, noise(ROW)))
             if weight is not None and weight != 0:
-                rest = rest - weight * value
+                rest = rest - weight * noise(ROW)
                 (kicks if noise in whites else drives).append(Forcing(index, weight, noise))
         rest = expand(rest) if rest != right else rest
         if rest != 0:
             links.append(_link(index, S.One, None, rest))
-    pending = list(nonlinear)
     chosen = tuple(mean for mean in builder.means.values() if mean in part)
-    averaged = [piece for mean in chosen for term in mean.terms for piece in term[1:]] + [mean.output for mean in chosen]
-    for piece in [*(link.signal for link in links), *averaged]:
-        pending += [s for s in sorted(piece.atoms(Dummy), key=str) if s in memories and s not in pending]
-    done: list[Dummy] = []
+    for piece in [*(link.signal for link in links), *(piece for mean in chosen for piece in mean.pieces)]:
+        pending += symbols(piece)
+    done: dict[Dummy, None] = {}
     while pending:
         symbol = pending.pop(0)
-        if symbol in done:
-            continue
-        done.append(symbol)
-        memory = memories[symbol]
-        unknowns.append(PathUnknown(f"memory {symbol.name}", symbol, False, S.Zero))
-        links.append(_link(len(unknowns) - 1, S.One, memory, memory.signal))
-        pending += [s for s in memory.signal.atoms(Dummy) if s in memories]
-    randoms = tuple(sorted((item for item in part if isinstance(item, Random)), key=lambda item: item.name))
-    own = tuple(
-        memory for memory in memories.values() if memory.symbol not in done and _sources(memory.signal, memories) & part
-    )
-    shown = [(eq.head, eq.head(ROW)) for eq, *_ in mine]  # type: ignore[misc]
+        if symbol not in done:
+            done[symbol] = None
+            memory = memories[symbol]
+            unknowns.append(PathUnknown(f"memory {symbol.name}", symbol, False, S.Zero))
+            links.append(_link(len(unknowns) - 1, S.One, memory, memory.signal))
+            pending += symbols(memory.signal)
+    own = [item for item in memories.values() if item.symbol not in done and _sources(item.signal, memories) & part]
+    known = {memory.symbol for memory in own} | set(done)
+    shown = [(head, head(ROW)) for head in mine]
     for head, equation in builder.definitions.items():
         inlined = builder.at_row(equation.rhs, equation.time, equation.label)
-        known = {memory.symbol for memory in own} | set(done)
-        if _sources(inlined, memories) & part and {s for s in inlined.atoms(Dummy)} <= known:
+        if _sources(inlined, memories) & part and inlined.atoms(Dummy) <= known:
             shown.append((head, inlined))
-    signals = tuple(dict.fromkeys(link.signal for link in links))
     return PathEnsemble(
-        unknowns=tuple(unknowns),
-        signals=signals,
-        slopes=tuple(tuple(slope(signal, unknown.symbol) for unknown in unknowns) for signal in signals),
-        noise_slopes=tuple(tuple(slope(signal, noise(ROW)) for noise in noises) for signal in signals),
-        links=tuple(links),
-        drives=tuple(drives),
-        kicks=tuple(kicks),
-        memories=own,
-        noises=noises,
-        randoms=randoms,
-        means=chosen,
-        processes=tuple(shown),  # type: ignore[arg-type]
-    )
+        tuple(unknowns), tuple(links), tuple(drives), tuple(kicks), tuple(own),
+        noises=tuple(noise for noise in driving if noise not in whites),
+        randoms=tuple(sorted((item for item in part if isinstance(item, Random)), key=lambda item: item.name)),
+        means=chosen, processes=tuple(shown),
+    )  # fmt: skip
 
 
 def _link(unknown: int, weight: Expr, memory: Memory | None, signal: Expr) -> Coupling:
     """Return a link whose signal has a canonical sign, so that equal signals are recognised."""
-    if signal.could_extract_minus_sign():
-        return Coupling(unknown, -weight, memory, -signal)
-    return Coupling(unknown, weight, memory, signal)
+    sign = -1 if signal.could_extract_minus_sign() else 1
+    return Coupling(unknown, sign * weight, memory, sign * signal)
 
 
 def _path_free(weight: Expr) -> Expr | None:

@@ -82,27 +82,30 @@ def reduce_fixed_point(
             gaussians[item.name] = (standard, variance)
             mapping[item] = mean + variance**S.Half * standard
 
-    def prepare(expr: Any) -> Any:
-        return resolve(expr).xreplace(mapping)
+    swaps: list[dict[Basic, Basic]] = []  # of eliminated unknowns, in the order in which they are
 
-    sides = [(prepare(eq.lhs), prepare(eq.rhs)) for eq in model.equations]
-    equations = [Equation(left, right, eq.location, {}) for (left, right), eq in zip(sides, model.equations, strict=True)]
-    observables = {name: prepare(expr) for name, expr in model.observables.items()}
-    variables = {name: prepare(expr) for name, expr in model.variables.items()}
+    def prepare(expr: Any) -> Any:
+        made = resolve(expr).xreplace(mapping)
+        for swap in swaps:
+            made = made.subs(swap)
+        return made
+
+    equations = [Equation(prepare(eq.lhs), prepare(eq.rhs), eq.location, {}) for eq in model.equations]
     eliminated: list[tuple[Unknown, Expr]] = []
     while eliminate and (found := _explicit(equations)):
         index, item, expr = found
         equations.pop(index)
-        swap = {item: expr}
-        equations = [Equation(eq.lhs.subs(swap), eq.rhs.subs(swap), eq.location, {}) for eq in equations]
-        eliminated = [(other, value.subs(swap)) for other, value in eliminated] + [(item, expr)]
-        observables = {name: value.subs(swap) for name, value in observables.items()}
-        variables = {name: value.subs(swap) for name, value in variables.items()}
-        gaussians = {name: (xi, variance.subs(swap)) for name, (xi, variance) in gaussians.items()}
-        mapping = {key: value.subs(swap) for key, value in mapping.items()}
+        swaps.append({item: expr})
+        equations = [Equation(eq.lhs.subs(swaps[-1]), eq.rhs.subs(swaps[-1]), eq.location, {}) for eq in equations]
+        eliminated = [(other, value.subs(swaps[-1])) for other, value in eliminated] + [(item, expr)]
     gone = {item for item, _ in eliminated}
-    left = tuple(item for item in model.unknowns if item not in gone)
-    return Reduced(left, tuple(equations), tuple(eliminated), observables, variables, gaussians, mapping)
+    return Reduced(
+        tuple(item for item in model.unknowns if item not in gone), tuple(equations), tuple(eliminated),
+        {name: prepare(expr) for name, expr in model.observables.items()},
+        {name: prepare(expr) for name, expr in model.variables.items()},
+        {name: (standard, prepare(variance)) for name, (standard, variance) in gaussians.items()},
+        {item: prepare(item) for item in mapping},
+    )  # fmt: skip
 
 
 def hold(reduced: Reduced, held: tuple[Unknown, ...], dropped: tuple[int, ...]) -> Reduced:

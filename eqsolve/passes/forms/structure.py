@@ -103,9 +103,7 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
     from eqsolve.language.loading import load
 
     models = {name: load(name) for _, name in model.cases}
-    refuse_unknown(
-        model, settings, sorted({item.name for item in model.parameters}.union(*(m.settable for m in models.values())))
-    )
+    refuse_unknown(model, settings, sorted({*model.settable}.union(*(item.settable for item in models.values()))))
     values = {item: _value(model, item, settings) for item in model.parameters}
     for condition, name in model.cases:
         if condition.subs({item: value for item, value in values.items() if value is not None}) == True:  # noqa: E712
@@ -119,7 +117,7 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
 
 
 def _value(model: Cases, item: Parameter, settings: Mapping[str, Any]) -> Any:
-    given = settings.get(item.name, model.defaults.get(item, item.default))
+    given = settings.get(item.name, model.given(item))
     refuse_several(model, item.name, given)
     return None if given is None else read_value(given, what=f"parameter `{item.name}`")
 
@@ -128,8 +126,6 @@ def _said(condition: Any) -> str:
     return "otherwise" if condition == True else str(condition).replace("&", "and").replace("|", "or")  # noqa: E712
 
 
-# --- Which values of parameters change a model's structure: those are put in before it is compiled,
-# the others stay arguments.
 def choosing_parameters(model: Model) -> frozenset[Parameter]:
     """Return the parameters whose every value may make another system.
 
@@ -139,20 +135,17 @@ def choosing_parameters(model: Model) -> frozenset[Parameter]:
     found = {item for item in model.parameters if item.is_integer}
     for leaf in leaves(tuple(getattr(model, field) for field in model.content if field not in ("defaults", "conditions"))):
         for node in leaf.atoms(Piecewise, Pow, Max, Min):
-            found |= _choosing(node)
+            if isinstance(node, Pow):
+                found |= node.exp.atoms(Parameter) if not node.base.is_number else set()
+            elif isinstance(node, Piecewise):
+                conditions = [condition for _, condition in node.args if isinstance(condition, Basic)]
+                found |= {x for entry in conditions for relation in entry.atoms(Relational) for x in _plain(relation)}
+            else:
+                found |= _plain(node)
     for field in ("start", "step"):
         value = getattr(model, field, None)
         found |= value.atoms(Parameter) if isinstance(value, Basic) else set()
     return frozenset(found)
-
-
-def _choosing(node: Basic) -> set[Parameter]:
-    if isinstance(node, Pow):
-        return node.exp.atoms(Parameter) if not node.base.is_number else set()
-    if isinstance(node, Piecewise):
-        conditions = [condition for _, condition in node.args if isinstance(condition, Basic)]
-        return {item for entry in conditions for relation in entry.atoms(Relational) for item in _plain(relation)}
-    return _plain(node)
 
 
 def _plain(node: Basic) -> set[Parameter]:

@@ -25,7 +25,7 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import has_shifts
 from eqsolve.passes.forms.expressions import chain, free_times, outermost
 
-_MOST_DERIVATIVES = 3
+_MOST_DERIVATIVES = 3  # of mechanical constraints the second contains the multiplier
 _SPARE_TIMES = ("s", "u", "v", "r", "q", "a", "b", "c")
 
 
@@ -121,9 +121,8 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
         residual = constraint.lhs - constraint.rhs
         times = free_times(residual)
         if len(times) != 1:
-            shown = quoted(sorted(times, key=str)) or "none"
-            raise ModelError(f"{label} depends on the times {shown}; expected one, as in Eq(C(t, t), 1)")
-        own = next(iter(times))
+            raise ModelError(f"{label} depends on the times {quoted(times) or 'none'}; expected one, as in Eq(C(t, t), 1)")
+        (own,) = times
         running = running or own
         residual = residual.xreplace({own: running})
         for _ in range(_MOST_DERIVATIVES + 1):
@@ -194,21 +193,17 @@ def _at_start(system: System, expr: Expr, now: Time, depth: int = 0) -> Expr | N
     """Return an expression of one time at the start, in parameters; None when it cannot be told."""
     begin = expr.xreplace({now: system.start})
     begin = begin.xreplace({node: S.Zero for node in begin.atoms(Int)})
-    equations = {equation.head: equation for equation in system.equations}
-    given = {
-        key.head if isinstance(key, Value) else key: entry.xreplace({m: system.start for m in getattr(key, "moments", ())})
-        for key, entry in system.init.items()
-        if isinstance(entry, Expr)
-    }
+    given = {getattr(key, "head", key): (key, entry) for key, entry in system.init.items() if isinstance(entry, Expr)}
     found: dict[Value, Expr] = {}
     for value in begin.atoms(Value):
-        equation = equations.get(value.head)
+        equation, inner = system.get(value.head.name), None
         if equation is not None and not equation.is_differential and depth < 10:
             assert equation.target is not None
             right = equation.rhs.xreplace(dict.fromkeys(equation.target.moments, now))
             inner = _at_start(system, right, now, depth + 1)
-        else:
-            inner = given.get(value.head)
+        elif value.head in given:
+            key, entry = given[value.head]
+            inner = entry.xreplace(dict.fromkeys(getattr(key, "moments", ()), system.start))
         if inner is None:
             return None
         found[value] = inner

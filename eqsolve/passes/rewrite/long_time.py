@@ -22,7 +22,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Normal
-from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
+from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, entries
 from eqsolve.language.symbols import Correlation, Function, Plain, Process, Random, Response, Time, Unknown, Value, fresh_name
 from eqsolve.language.system import System, members
 from eqsolve.passes.forms.expressions import free_times, rebuilt
@@ -65,19 +65,13 @@ class _Limit:
             elif isinstance(head, Function):
                 known = {"positive": True} if self._is_mean_of_positive(head) else {}
                 self.numbers[head] = Unknown(head.name, None, **known)
-        self.noises: dict[Process, Expr] = {}  # by the static Gaussian variables
-        self.sources: dict[Process, tuple[Random, Expr]] = {}  # their own variable, and its variance
+        self.noises: dict[Process, Expr] = {}  # standard Gaussian variables in their places
         self.roots: dict[Process, Expr] = {}
         self.sizes: dict[Process, Expr] = {}  # of roots that may vanish
         self.slopes: dict[tuple[Process, Process], Expr] = {}  # of roots, by noise
         self.instant: dict[tuple[Process, Process], Expr] = {}  # the part of these without memory
         self.means: dict[E, Unknown] = {}  # numbers that only covariances need
-        self.marks: dict[Any, Dummy]
-        self._early: dict[Any, Dummy]
-        self._late: dict[Any, Dummy]
-        self.marks, self._early, self._late = (
-            {head: Dummy(head.name, real=True) for head in system.processes} for _ in range(3)
-        )
+        self.marks: dict[Any, Dummy] = {head: Dummy(head.name, real=True) for head in system.processes}
         self.closed: dict[Any, Expr] = {}  # susceptibilities that others give
         for eq in system.equations:
             if isinstance(eq.head, Response) and not eq.is_differential and not eq.rhs.atoms(E):
@@ -184,41 +178,29 @@ class _Limit:
 
     # --- noises
     def _draw(self) -> None:
-        """Give every noise its Gaussian variable; of several that belong together, each by those before it."""
-        for key, law in self.system.laws.items():
-            if not isinstance(law, GP):
-                continue
-            heads = members(key)
+        """Give every noise its Gaussian variable; of two that belong together, the first by the second."""
+        self.laws = {members(key): law for key, law in self.system.laws.items() if isinstance(law, GP)}
+        for heads, law in self.laws.items():
             if law.mean != 0:
                 raise _refuse(self.system, f"the mean of `{heads[0].name}` is not zero")
-            for place, head in enumerate(reversed(heads)):
-                variable = Random(head.name, None, (Normal(0, 1),))
-                self.sources[head] = (variable, S.Zero)
-                self.noises[head] = variable
-                if place > 1:
-                    raise _refuse(self.system, "more than two noises are driven together")
+            if len(heads) > 2:
+                raise _refuse(self.system, "more than two noises are driven together")
+            self.noises |= {head: Random(head.name, None, (Normal(0, 1),)) for head in reversed(heads)}
 
     def _variances(self) -> None:
-        """Write noises as standard normal variables times what their covariances say, now that means are known."""
-        self.scales: dict[Process, Expr] = {}
-        put = {}
-        for key, law in self.system.laws.items():
-            if not isinstance(law, GP):
-                continue
-            heads, kernel = members(key), law.covariance
-            if not isinstance(kernel, MatrixBase):
-                self.scales[heads[0]] = self._numbered(kernel)
-                continue
-            (own, both), (_, given) = ([self._numbered(kernel[i, j]) for j in range(2)] for i in range(2))
-            self.scales[heads[0]], self.scales[heads[1]] = own - both**2 / given, given
-            put[self.sources[heads[0]][0]] = both / given * self.sources[heads[1]][0] + self.sources[heads[0]][0]
-        self.joined = put
-        for head, (variable, _) in self.sources.items():
-            named = Random(head.name, None, (Normal(0, self.scales[head]),))
-            self.sources[head] = (named, self.scales[head])
-            put[variable] = put.get(variable, variable)
-            self.joined = {old: new.xreplace({variable: named}) for old, new in put.items()}
-            put = self.joined
+        """Write noises as normal variables of the variances that their covariances say, now that means are known."""
+        self.joined: dict[Basic, Basic] = {}
+        for heads, law in self.laws.items():
+            kernel, share = law.covariance, S.Zero
+            if isinstance(kernel, MatrixBase):
+                (own, both), (_, given) = ([self._numbered(kernel[i, j]) for j in range(2)] for i in range(2))
+                scales, share = [own - both**2 / given, given], both / given
+            else:
+                scales = [self._numbered(kernel)]
+            drawn = [Random(head.name, None, (Normal(0, scale),)) for head, scale in zip(heads, scales, strict=True)]
+            self.joined |= {self.noises[head]: variable for head, variable in zip(heads, drawn, strict=True)}
+            if share != 0:
+                self.joined[self.noises[heads[0]]] = share * drawn[1] + drawn[0]
 
     def _numbered(self, kernel: Expr) -> Expr:
         """Return a covariance at rest; a mean over paths in it is a number of its own, since laws hold no means."""
@@ -328,18 +310,16 @@ class _Limit:
             if eq.is_differential and isinstance(eq.head, Response):
                 starts = [value for key, value in self.system.init.items() if isinstance(key, Value) and key.head == eq.head]
                 right += self.still(starts[0])
-            left = S.Zero if eq.is_differential else number
-            side, plain = number.as_coeff_Mul()
-            own = expand(right).coeff(plain) if not right.atoms(E) else S.Zero
-            rest = right if right.atoms(E) else expand(right - own * plain)  # (that of a mean is slow)
-            if not eq.is_differential and not own.has(plain) and not rest.has(plain):
-                left, right = plain, rest / (side - own)
-            elif not eq.is_differential:
-                left, right = plain, right / side
+            left = S.Zero
+            if not eq.is_differential:  # solved for the number where it enters linearly, as it is seen without a mean
+                side, left = number.as_coeff_Mul()
+                own = expand(right).coeff(left) if not right.atoms(E) else S.Zero
+                rest = right if right.atoms(E) else expand(right - own * left)
+                right = right / side if own.has(left) or rest.has(left) else rest / (side - own)
             equations.append(Equation(self.named(left), self.named(right)))
         equations += [Equation(number, self.named(node)) for node, number in self.means.items()]
         observables = {name: self.named(self.still(expr)) for name, expr in self.system.observables.items()}
-        observables |= {name: self.named(expr) for name, expr in self.closed_names().items()}
+        observables |= {f"chi_{head.name.removeprefix('R_')}": self.named(expr) for head, expr in self.closed.items()}
         if self.noises:
             observables[fresh_name("stability", self.taken)] = self.named(self.stability())
         variables = {head.name: self.named(root) for head, root in self.roots.items()}
@@ -349,9 +329,6 @@ class _Limit:
         )  # fmt: skip
         used = set(make().settable.values())  # (parameters of laws among them)
         return make(defaults={key: self.system.defaults[key] for key in self.system.defaults if key in used})
-
-    def closed_names(self) -> dict[str, Expr]:
-        return {f"chi_{head.name.removeprefix('R_')}": expr for head, expr in self.closed.items()}
 
     def named(self, expr: Any) -> Any:
         return expr.xreplace(self.joined) if self.noises else expr
@@ -363,11 +340,7 @@ class _Limit:
         marks = [number for number, _ in rows]
         moved = {head: Dummy(f"V_{head.name}") for head in self.noises}
         everything: list[Basic] = [*marks, *moved.values()]
-        kernels = {}
-        for key, law in self.system.laws.items():
-            if isinstance(law, GP):
-                matrix = law.covariance
-                kernels[members(key)[0]] = matrix[0, 0] if isinstance(matrix, MatrixBase) else matrix
+        kernels = {heads[0]: entries(law.covariance)[0] for heads, law in self.laws.items()}
         rows += [(moved[head], kernels[head]) for head in self.noises if head in kernels]
         scale = S.One
         gain = zero_matrix(len(everything), len(everything))
@@ -382,25 +355,24 @@ class _Limit:
                 for noise, change in moved.items():
                     gain[place, everything.index(change)] += weight * self._pair(node, noise)
         left = eye(len(everything)) - gain
-        entries = {Dummy("entry"): entry for entry in left if entry not in (0, 1)}
-        names = {entry: name for name, entry in entries.items()}
-        return left.applyfunc(lambda entry: names.get(entry, entry)).det().xreplace(entries) / scale
+        names = {entry: Dummy("entry") for entry in left if entry not in (0, 1)}
+        back = {name: entry for entry, name in names.items()}
+        return left.applyfunc(lambda entry: names.get(entry, entry)).det().xreplace(back) / scale
 
     def _pair(self, node: E, noise: Process) -> Expr:
         """Return E[f_z g_z'] of E[f(t) g(t')]: the square of the slope where both are the same."""
-        clocks = sorted(free_times(node.argument), key=str)
+        clocks = free_times(node.argument)
+        if len(clocks) != 2:
+            return S.Zero
+        early, late = ({head: Dummy(head.name, real=True) for head in self.marks} for _ in range(2))
+        values = [value for value in node.argument.atoms(Value) if isinstance(value.head, Process)]
+        body = node.argument.xreplace({v: (early if v.moments[0] == clocks[0] else late)[v.head] for v in values})
         total = S.Zero
-        if len(clocks) == 2:
-            values = [value for value in node.argument.atoms(Value) if isinstance(value.head, Process)]
-            apart = {value: self._early if value.moments[0] == clocks[0] else self._late for value in values}
-            body = node.argument.xreplace({value: marks[value.head] for value, marks in apart.items()})
-            for (one, left), (two, right) in itertools.product(self._early.items(), self._late.items()):
-                slopes = [self.slopes.get((item, noise), S.Zero) for item in (one, two)]
-                product = _squared(slopes[0]) if one == two else slopes[0] * slopes[1]
-                total += body.diff(left).diff(right) * product
-            back = {mark: self.marks[head] for table in (self._early, self._late) for head, mark in table.items()}
-            total = total.xreplace(back)
-        return _expected(self.put(total)) if total != 0 else S.Zero
+        for (one, left), (two, right) in itertools.product(early.items(), late.items()):
+            slopes = [self.slopes.get((item, noise), S.Zero) for item in (one, two)]
+            total += body.diff(left).diff(right) * (_squared(slopes[0]) if one == two else slopes[0] * slopes[1])
+        back = {mark: self.marks[head] for table in (early, late) for head, mark in table.items()}
+        return _expected(self.put(total.xreplace(back)))
 
 
 def _power(term: Expr, size: Dummy) -> Expr:

@@ -43,18 +43,17 @@ def take_limit(expr: Any, parameter: Parameter, to: Any, where: str) -> Any:
     def replace(item: Any) -> Any:
         if isinstance(item, Value | Random | Time | Head):
             return placeholder(item)
-        if isinstance(item, Resp):
-            inner = take_limit(item.output, parameter, to, where)
-            return placeholder(Resp(inner, item.noise)) if inner.has(Value) else S.Zero
         if isinstance(item, Parameter):
             return item if item == parameter else placeholder(item)
-        if isinstance(item, E):
-            inner = take_limit(item.argument, parameter, to, where)
-            return S.Zero if inner == 0 else (placeholder(E(inner)) if inner.has(Value, Random, Resp) else replace(inner))
-        if isinstance(item, Int):
-            inner = take_limit(item.integrand, parameter, to, where)
-            low, high = (take_limit(end, parameter, to, where) for end in (item.low, item.high))
-            return S.Zero if inner == 0 else placeholder(Int(inner, (item.variable, low, high)))
+        if isinstance(item, E | Int | Resp):
+            inner, rest = take_limit(item.args[0], parameter, to, where), item.args[1:]
+            if inner == 0 or (isinstance(item, Resp) and not inner.has(Value)):
+                return S.Zero
+            if isinstance(item, E) and not inner.has(Value, Random, Resp):
+                return replace(inner)
+            if isinstance(item, Int):
+                rest = [(item.variable, *(take_limit(end, parameter, to, where) for end in (item.low, item.high)))]
+            return placeholder(item.func(inner, *rest))
         return rebuilt(item, replace)
 
     plain = replace(expr)
@@ -118,8 +117,6 @@ def _pull_out(expr: Expr, large: Dummy, to: Expr) -> Expr:
     return large ** (power * made.exp) * rest**made.exp
 
 
-# --- Other units for a system: rescaled or shifted time, rescaled unknowns, and the leading order
-# in a parameter.
 logger = logging.getLogger("eqsolve")
 
 

@@ -21,10 +21,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Add, Basic, DiracDelta, Dummy, Expr, ImmutableMatrix, Piecewise, S, Tuple, expand_mul, sqrt
+from sympy import Add, Basic, DiracDelta, Dummy, Expr, ImmutableMatrix, Piecewise, S, Tuple, expand_mul, sqrt, zeros
 from sympy.core.function import Derivative, Subs
 from sympy.core.relational import Relational
-from sympy.matrices.matrixbase import MatrixBase
 
 from eqsolve.errors import UsageError, demand_known, quoted
 from eqsolve.graphs import make_graph, reached
@@ -32,7 +31,7 @@ from eqsolve.language.binding import bind_some
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, Point, Uniform
 from eqsolve.language.model import Model, Table, mapper
-from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White
+from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White, entries
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
 from eqsolve.language.system import System, members, start_constant
 from eqsolve.passes.forms.expressions import chain, outermost, shielded
@@ -107,17 +106,11 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
 # the expectation, and the values x stay where they are. Where the support moves with p, the
 # constant is written as a
 # function of one whose law does not.
-def law_of(model: Model, item: Random) -> Basic | None:
-    """Return the law of a random constant of a model."""
-    given = getattr(model, "laws", {}).get(item)
-    return given if given is not None else item.law
-
-
 def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every constant whose values move with a parameter written in one whose values do not."""
     mapping: dict[Basic, Basic] = {}
     for item in system.randoms:
-        law = law_of(system, item)
+        law = system.given(item)
         if law is None or not law.free_symbols & set(parameters):
             continue
         if isinstance(law, Point):
@@ -135,7 +128,7 @@ def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
 
 def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
     """Return ∂log ρ/∂p of the law of a random constant, zero where it does not depend on the parameter."""
-    law = law_of(system, item)
+    law = system.given(item)
     if law is None or parameter not in law.free_symbols:
         return S.Zero
     found = law.score(item, parameter) if isinstance(law, Law) else None
@@ -148,8 +141,6 @@ def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
     return found
 
 
-# --- A system beside its own derivatives along parameters: the linearised equations of every
-# unknown, exactly.
 @dataclass(frozen=True)
 class NamedDerivative:
     """What a name in the enlarged system is: the derivative of something along a parameter.
@@ -256,19 +247,15 @@ def _laws(system: System, derivatives: list[_Derivative]) -> Table:
             continue
         driven = members(key)
         count, label = len(driven), system.law_label(driven[0])
-        kernel = law.covariance if isinstance(law.covariance, MatrixBase) else ImmutableMatrix([[law.covariance]])
-        mean = list(law.mean) if isinstance(law.mean, MatrixBase) else [law.mean] * count
-        size = count * (1 + len(derivatives))
-        blocks = [[S.Zero] * size for _ in range(size)]
-        for i in range(count):
-            for j in range(count):
-                blocks[i][j] = kernel[i, j]
-                for place, item in enumerate(derivatives, 1):
-                    moved = item.total(kernel[i, j], label) / 2
-                    blocks[i][place * count + j] = blocks[place * count + i][j] = moved
+        kernel = ImmutableMatrix(count, count, entries(law.covariance))
+        mean = entries(law.mean) if isinstance(law.mean, ImmutableMatrix) else [law.mean] * count
+        moved = [ImmutableMatrix(count, count, [item.total(entry, label) / 2 for entry in kernel]) for item in derivatives]
+        beside = [zeros(count)] * len(moved)  # the covariance of what follows with itself does not matter
+        rows = [[kernel, *moved], *([block, *beside] for block in moved)]
+        whole = ImmutableMatrix.vstack(*(ImmutableMatrix.hstack(*row) for row in rows))
         followers = [item.heads[member] for item in derivatives for member in driven]
         centres = [*mean, *(item.total(entry, label) for item in derivatives for entry in mean)]
-        made[Tuple(*driven, *followers)] = FollowedGP(blocks, centres, count)
+        made[Tuple(*driven, *followers)] = FollowedGP(whole, centres, count)
     return Table(made)
 
 

@@ -6,7 +6,7 @@ a random constant, the same one in the paths and where it is read.
 
 from typing import Any
 
-from sympy import Basic, Expr, KroneckerDelta, S
+from sympy import Expr, KroneckerDelta, S
 
 from eqsolve.language.laws import Normal, Resampled
 from eqsolve.language.model import Table, mapper
@@ -47,8 +47,6 @@ def put_in_steps(system: System) -> System:
     return system._with(laws=Table(laws), step=length)
 
 
-# --- Processes at the start of time, ``x(0)`` under an expectation, replaced by what they start
-# from.
 def start_of(system: System, head: Process) -> Expr | None:
     """Return what a process starts from; None where that is a noise's own value, or not known."""
     if head in system.init:
@@ -66,13 +64,7 @@ def start_of(system: System, head: Process) -> Expr | None:
 def put_starts(system: System) -> System:
     """Return a system whose equations and observables read no process at the start."""
     sides = [*(item.rhs for item in system.equations), *system.observables.values()]
-    read = {value for side in sides if isinstance(side, Basic) for value in side.atoms(Value) if _is_start(system, value)}
-    if not read:
-        return system
-    found = {value: start_of(system, value.head) for value in read}
-    known = {value: item for value, item in found.items() if item is not None}
-    return system._mapped(mapper(known), "equations", "observables")
-
-
-def _is_start(system: System, value: Value) -> bool:
-    return isinstance(value.head, Process) and value.moments[0] == system.start and value.head not in system.noises
+    values = {value for side in sides for value in side.atoms(Value) if value.moments[0] == system.start}
+    read = [value for value in values if isinstance(value.head, Process) and value.head not in system.noises]
+    known = {value: start for value in read if (start := start_of(system, value.head)) is not None}
+    return system._mapped(mapper(known), "equations", "observables") if known else system

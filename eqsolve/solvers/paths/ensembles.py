@@ -23,9 +23,8 @@ import numpy as np
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
-from eqsolve.numerics.gaussian import DENSITIES, Layout, Level
+from eqsolve.numerics.gaussian import DENSITIES, Layout, Level, make_level
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.options import Options

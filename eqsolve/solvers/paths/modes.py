@@ -13,7 +13,6 @@ import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.coordinates import Part, parts_of, place_on
 from eqsolve.numerics.gaussian import (
     Layout,
     Level,
@@ -28,7 +27,7 @@ from eqsolve.numerics.gaussian import (
     rotate,
     twist_modes,
 )
-from eqsolve.numerics.laws import Atoms
+from eqsolve.numerics.laws import Atoms, Part, parts_of, place_on
 from eqsolve.numerics.relations import Kernels, Pointwise
 
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eqsolve.errors import SolverError
-from eqsolve.numerics.gaussian import Level, is_gaussian
-from eqsolve.numerics.levels import refine
+from eqsolve.numerics.gaussian import Level, is_gaussian, refine
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import USUAL, Solved, iterate
 from eqsolve.solvers.paths.judge import Errors, Judge

@@ -17,9 +17,8 @@ import numpy as np
 
 from eqsolve.compile.stochastic import Drive, EnsemblePlan, Link
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, eliminate, invert
 from eqsolve.numerics.backend import CPU, Backend, arrays_of, demand_memory
-from eqsolve.numerics.elimination import eliminate, invert
 from eqsolve.numerics.gaussian import Points
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.paths.modes import Drawn

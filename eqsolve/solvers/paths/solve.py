@@ -31,9 +31,8 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Level
+from eqsolve.numerics.gaussian import Level, make_level
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result

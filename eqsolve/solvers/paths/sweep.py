@@ -20,9 +20,9 @@ from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import Backend, choose_backend
-from eqsolve.numerics.coordinates import parts_of
 from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.laws import parts_of
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.cluster import Cluster
