@@ -49,7 +49,7 @@ def points(axes: Any, x: Any, runs: Any, **style: Any) -> Any:
 
 
 def spread(axes: Any, x: Any, runs: Any, **style: Any) -> Any:
-    """Draw simulation: means over draws with bars of one standard deviation, as the paper's error bars are."""
+    """Draw means over draws with bars of one standard deviation, as the paper's error bars are."""
     values = np.asarray(runs, dtype=float)
     return axes.errorbar(x, values.mean(axis=0), values.std(axis=0, ddof=1), **{**_BARS, **style})
 

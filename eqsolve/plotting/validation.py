@@ -179,7 +179,7 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
 
 
 def _draw_laws(axes: Any, below: Any, found: Validation) -> None:
-    """Draw the theory's density over the histogram of finite size, and the probabilities of atoms beside."""
+    """Draw the theory's density over the histogram of finite size, and the probabilities of atoms."""
     law = found.law_picture
     assert law is not None
     heights = np.asarray(law["heights"])

@@ -140,7 +140,7 @@ class Distribution:
 
     # --- all variables
     def expect(self, function: Callable[..., Any]) -> Any:
-        """Return the mean of a function of the variables, named as its arguments: ``expect(lambda w: w**2)``."""
+        """Return the mean of a function of variables named as its arguments: ``expect(lambda w: w**2)``."""
         return np.asarray(self.call(function, self.values), dtype=float) @ self.weights
 
     def call(self, function: Callable[..., Any], values: Any) -> Any:
