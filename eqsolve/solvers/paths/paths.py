@@ -400,7 +400,10 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
 
 def _no_solution(paths: Solving, part: slice) -> SolverError:
     here = f"t = {paths.nodes[part.stop - 1]:.6g}"
-    return SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
+    return SolverError(
+        f"the equations of a path have no solution that can be found near {here}; it may blow up there, "
+        "or jump between branches within a step"
+    )
 
 
 def _solve_compiled(paths: Solving, part: slice, history: Array, unknowns: Array, enough: float) -> float:
