@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 50
 _ENOUGH = 1e-5  # of χ² + 1: a step that changes it by less is the last; it moves a parameter by 1/300 of its error
-_DRAWN, _FIRST = 100, 1e-3  # points of a line that is drawn; where it begins on a logarithmic axis, of its end
+_DRAWN, _FIRST = 100, 1e-3  # points of a drawn line; where a logarithmic one begins, of its end
 _INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 
@@ -130,7 +130,7 @@ class Fit:
         }  # fmt: skip
 
     def report(self) -> str:
-        """Return the fit as text: values ± errors, correlations, χ² where the data have error bars."""
+        """Return values ± errors, correlations, χ² where the data have error bars, as text."""
         from scipy.special import chdtrc
 
         lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"]
@@ -338,7 +338,7 @@ def _prior(name: str, asked: Any) -> tuple[float, float]:
 
 @dataclass(eq=False)
 class _Set:
-    """One set of data: the question that the model is asked, the errors of the data, and which of all parameters it has."""
+    """One set of data: the question to the model, the errors of the data, and which of all parameters it has."""
 
     question: Question
     data: Data

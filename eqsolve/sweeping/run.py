@@ -1,7 +1,8 @@
-"""`sweep`: every point of a grid solved once, by any executor, nothing lost when one fails or all is killed."""
+"""`sweep`: every point of a grid solved once, by any executor, nothing lost when it is killed."""
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import json
 import logging
@@ -314,6 +315,7 @@ class _Run:
         ]
         heapq.heapify(ready)
         under_way: dict[Future[Answer], tuple[SweepPoint, int]] = {}
+        machines = _machines(executor, set())
 
         def submit(point: SweepPoint, tries: int) -> None:
             under_way[executor.submit(solve_point, *self._arguments(point))] = (point, tries)
@@ -322,7 +324,12 @@ class _Run:
             while ready or under_way:
                 while ready and len(under_way) < size + 2:
                     submit(self.points[heapq.heappop(ready)[1]], 1)
-                for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                done = wait(under_way, timeout=10, return_when=FIRST_COMPLETED).done
+                left = _machines(executor, machines)
+                for lost in machines - left:
+                    logger.warning("worker %s is gone, %d are left; others do its points", lost, len(left))
+                machines = left
+                for future in done:
                     point, tries = under_way.pop(future)
                     answer = _answer(future, tries)
                     if answer is None:
@@ -368,6 +375,13 @@ class _Run:
             logger.warning("%s: %s: %s", point.text, record["status"], record["message"])
         if self.progress is not None:
             self.progress(len(self.records), self.total, f"{point.text}, {record['seconds']:.2g} s, {record['status']}")
+
+
+def _machines(executor: Any, before: set[str]) -> set[str]:
+    """Return the addresses of dask's workers, as before where nobody tells them."""
+    with contextlib.suppress(Exception):  # no scheduler of dask's, or one that does not answer
+        return set(executor._client.nthreads())
+    return before
 
 
 def _answer(future: Future[Answer], tries: int) -> Answer | None:
