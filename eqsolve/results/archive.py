@@ -143,7 +143,7 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     """Return the result of a file's values and record."""
     grid, kernels = record["grid"], record["kernels"]
     panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
-    if kernels and panels is not None and _ROWS not in dataset:
+    if kernels and panels is not None and record.get("format", 1) == 1:
         raise UsageError(
             f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "
             "are not read any more; solve again, or read the file with xarray"

@@ -206,7 +206,7 @@ class _Window:
 
     def __init__(self, base: _Base, part: slice) -> None:
         self.base, self.part = base, part
-        self.directions = np.linalg.svd(np.vstack(base.rows[part]))[2].T
+        self.directions = np.linalg.svd(base.rows[part].reshape(-1, base.rows.shape[2]))[2].T
         self.effects: Array | None = None
 
     def lines(self, number: int, rtol: float) -> _Lines | None:
