@@ -1,14 +1,15 @@
 """One bar that says how far a long work is: what is done of the work predicted, and about how long the rest takes.
 
-It is shown on a terminal or in a notebook, after a second, and leaves nothing behind. In the log of a command or of a batch
-job (SLURM) it is a line for every finished point of a sweep, fewer where they come quickly; of a solve, one every half minute.
-A bar inside another, such as that of a solve inside a sweep, keeps silent.
+It is shown on a terminal or in a notebook, after a second, and leaves nothing behind. In the log of a command
+or of a batch job (SLURM) it is a line for every finished point of a sweep, fewer where they come quickly, and
+one every half minute. A bar inside another, such as that of a solve inside a sweep, keeps silent.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import math
 import os
 import shutil
@@ -40,6 +41,7 @@ class Bar:
         self.started = self.last = time.monotonic()
         self.end = 0.0  # when the work is predicted to end
         self.length, self.text = 0, ""
+        self.done, self.total = 0.0, math.inf
         self.screen: Any = None
         self.drawing, self.ended = threading.Lock(), threading.Event()
         with Bar._lock:
@@ -47,6 +49,9 @@ class Bar:
             if self.outermost:
                 Bar._shown_by = self
         self.where = "" if quiet or not self.outermost else _somebody_looks() or ("log" if log else "")
+        if self.where == "log":
+            threading.Thread(target=self._tick, daemon=True).start()
+        logging.getLogger("eqsolve").addFilter(self._make_room)
 
     def __call__(self, done: float, total: float, text: str) -> None:
         now = time.monotonic()
@@ -55,7 +60,7 @@ class Bar:
             share = (now - self.started) / (self.end - self.started)
         if self.first is None:
             self.first = share
-        self.share = max(self.share, share)
+        self.share, self.done, self.total = max(self.share, share), done, total
         if (
             not self.where
             or (self.where == "log" and not text)
@@ -65,12 +70,7 @@ class Bar:
             return
         self.last = now
         if self.where == "log":
-            unit = f"{self.count} " if isinstance(self.count, str) else ""
-            whole = f"/{total:.0f}" if math.isfinite(total) else ""  # of a search nobody knows how many there will be
-            head = f"{unit}{done:.0f}{whole}" if self.count else f"{self.share:.0%} done"
-            left = f", {self._left(now - self.started)}" if whole or not self.count else ""
-            sys.stderr.write(f"{head}: {text} ({clock(now - self.started)}{left})\n")
-            sys.stderr.flush()
+            self._log(text, now)
             return
         head = f"{done:.0f}{f' of {total:.0f}' if math.isfinite(total) else ''}, " if self.count else ""
         begins = not self.text and self.where == "terminal"
@@ -87,12 +87,23 @@ class Bar:
         now = time.monotonic()
         self.end, self.share = now + seconds, (now - self.started) / (now - self.started + seconds)
 
+    def _log(self, text: str, now: float) -> None:
+        self.last, unit = now, f"{self.count} " if isinstance(self.count, str) else ""
+        whole = f"/{self.total:.0f}" if math.isfinite(self.total) else ""  # nobody knows that of a search
+        head = f"{unit}{self.done:.0f}{whole}" if self.count else f"{self.share:.0%} done"
+        left = f", {self._left(now - self.started)}" if whole or not self.count else ""
+        sys.stderr.write(f"{head}: {text} ({clock(now - self.started)}{left})\n")
+        sys.stderr.flush()
+
     def _tick(self) -> None:
         """Let the clock go on where a long piece of work, such as a large ensemble, tells nothing of itself."""
         while not self.ended.wait(1.0):  # seconds
+            now = time.monotonic()
             with self.drawing:
-                if self.length:
-                    self._draw(self.line(time.monotonic() - self.started, self.text))
+                if self.where == "log" and now - self.last >= _LOGGED:
+                    self._log("the next is under way" if self.count else "at work", now)
+                elif self.length:
+                    self._draw(self.line(now - self.started, self.text))
 
     def _pause(self, now: float) -> float:
         """Return the seconds until the next drawing; in a log they grow with the time that has passed."""
@@ -139,9 +150,14 @@ class Bar:
             shown: Any = importlib.import_module("IPython.display")
             self.screen.update(shown.HTML(""))
 
+    def _make_room(self, record: logging.LogRecord) -> bool:
+        self.clear()  # a message begins a line of its own
+        return True
+
     def close(self) -> None:
         """Take the line away for good."""
         self.ended.set()
+        logging.getLogger("eqsolve").removeFilter(self._make_room)
         self.clear()
         self.where = ""
         with Bar._lock:

@@ -48,6 +48,23 @@ def test_publishing_fills_in_one_address(tmp_path: Path, monkeypatch: pytest.Mon
     assert all(url.startswith(other) for url in urls.values())
 
 
+def test_a_checkout_is_installed_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy would not follow later pulls; `dev.py` installs what the explorer needs, and no page makes a copy."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    import dev
+
+    done: list[str] = []
+    monkeypatch.setattr(dev, "VENV", tmp_path)
+    monkeypatch.setattr(dev, "STAMP", tmp_path / "stamp.json")
+    monkeypatch.setattr(dev, "make_venv", lambda folder: None)
+    monkeypatch.setattr(dev, "need", lambda *command, why: done.extend(map(str, command)))
+    dev.environment()
+    assert done[-2:] == ["--editable", ".[explore]"]
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for words in re.findall(r"pip install ([^\n`]*)", page.read_text(encoding="utf-8")):
+            assert not re.match(r"""['"]?\.""", words), (page, words)  # as `-e '.[distributed]'` does not
+
+
 def test_the_recipe_of_conda_agrees() -> None:
     yaml = pytest.importorskip("yaml")
     recipe = yaml.safe_load((ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8"))

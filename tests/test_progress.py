@@ -1,6 +1,7 @@
 """One bar, shown to people only; the share it shows is of work, never falls, and the time left follows from it."""
 
 import io
+import logging
 import sys
 import time
 
@@ -60,6 +61,20 @@ def test_a_person_sees_one_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch) -
     assert text.split("\r")[-2].strip() == ""
     with watching(None) as again:
         assert again is not None
+
+
+def test_a_message_has_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    logger = logging.getLogger("eqsolve")
+    with Bar(count="point") as bar:
+        bar(1, 3, "k=1, 2 s, ok")
+        logger.warning("k=2: failed")
+        terminal.write("k=2: failed\n")  # as the handler of a command does
+        bar(2, 3, "k=2, 2 s, failed")
+    before = terminal.getvalue().split("k=2: failed\n")[0]
+    assert before.endswith("\r")
+    assert before.split("\r")[-2].strip() == ""  # the bar was taken away
+    assert logger.filters == []
 
 
 def test_logs_stay_clean(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +166,33 @@ def test_a_log_has_a_line_for_a_point_that_takes_long_and_few_for_quick_ones(
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     with watching(None) as report:
         assert report is not None
+
+
+def test_the_log_of_a_batch_job_has_the_points_of_a_sweep_and_of_no_other_script(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(Bar, "_pause", lambda bar, now: 0.0)  # every point, however quick
+    for job, lines in (("7", 2), ("", 0)):
+        monkeypatch.setenv("SLURM_JOB_ID", job) if job else monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+        eqsolve.sweep("ridge", lam=[0.1, 1])
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == lines
+        assert all(line.startswith(f"point {k}/2: lam=") and " s, ok (" in line for k, line in enumerate(said, 1))
+
+
+def test_a_log_has_a_line_where_nothing_is_told_for_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_LOGGED", 0.5)
+    said = ""
+    with Bar(count="point") as bar:
+        bar(1, 3, "k=1, 2 s, ok")
+        deadline = time.monotonic() + 30
+        while not said and time.monotonic() < deadline:
+            time.sleep(0.05)
+            said = capsys.readouterr().err
+    assert said.startswith("point 1/3: the next is under way (1 s, ")
 
 
 def test_the_clock_goes_on_while_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

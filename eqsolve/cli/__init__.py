@@ -1,4 +1,4 @@
-"""The command line: ``main`` reads the arguments, runs one verb, turns errors into messages and exit codes.
+"""The command line: ``main`` runs one verb, and turns errors into messages and exit codes.
 
 Exit codes: 0 ok; 1 the solver did not reach what was asked; 2 bad input; 70 a bug of ours; 130 interrupted;
 141 the reader of our output went away.
@@ -65,6 +65,8 @@ def _run(arguments: list[str]) -> int:
 
 def _with_plans(options: Namespace) -> int:
     """Run a verb; what was compiled of its model is kept for the next command."""
+    if (known := options.known(options)) is not None:
+        return int(known)
     if not isinstance(getattr(options, "model", None), str):
         return int(options.run(options))
     from eqsolve.cli.plans import keep, restore
@@ -81,7 +83,7 @@ def _with_plans(options: Namespace) -> int:
 
 
 def _limit_threads() -> None:
-    """Give linear algebra one thread, unless the user says otherwise: on the small matrices of a solve more are slower."""
+    """Give linear algebra one thread unless the user says otherwise: on small matrices more are slower."""
     from eqsolve.solvers.threads import THREAD_LIMITS
 
     if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_LIMITS):  # it reads them as it loads

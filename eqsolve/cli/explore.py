@@ -1,4 +1,4 @@
-"""The command that opens a page whose sliders set a model's parameters, or writes such a page over a sweep."""
+"""The command that opens a page with sliders for a model's parameters, or writes one over a sweep."""
 
 from __future__ import annotations
 
@@ -83,10 +83,7 @@ def _serve(options: Namespace, settings: dict[str, str], asked: dict[str, Any]) 
 
 
 def _read_port(text: str | None) -> int:
-    try:
-        port = 0 if text is None else int(text)
-    except ValueError:
-        port = -1
+    port = 0 if text is None else int(text) if text.isdecimal() else -1
     if not 0 <= port <= 65535:
         raise UsageError(f"--port takes a whole number from 0 (any free one) to 65535, got {text!r}")
     return port

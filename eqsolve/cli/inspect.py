@@ -26,24 +26,20 @@ def run_list(options: Namespace) -> int:
 
     if options.model is not None:
         return _list_settings(options)
-
     models = list_models()
     if options.names:
         write("\n".join(item.name for item in models))
-        return 0
-    if options.json:
-        entries = [{"name": item.name, "kind": item.kind, "summary": item.summary, "path": str(item.path)} for item in models]
-        write_json({"models": entries})
-        return 0
-    if not models:
+    elif options.json:
+        write_json({"models": [{**vars(item), "path": str(item.path)} for item in models]})
+    elif not models:
         write("no models found; searched: " + ", ".join(map(str, folders())))
-        return 0
-    rows = [("NAME", "KIND", "SUMMARY"), *((item.name, item.kind, item.summary) for item in models)]
-    head, *lines = lay_out(rows, styles=("bold cyan", "faint", ""), cut=room()).splitlines()
-    write("\n".join([paint(_ANSI.sub("", head), "bold"), *lines]))
-    for folder in dict.fromkeys(item.path.parent for item in models):
-        count = sum(item.path.parent == folder for item in models)
-        write(paint(f"{count} in {folder}", "faint"))
+    else:
+        rows = [("NAME", "KIND", "SUMMARY"), *((item.name, item.kind, item.summary) for item in models)]
+        head, *lines = lay_out(rows, styles=("bold cyan", "faint", ""), cut=room()).splitlines()
+        write("\n".join([paint(_ANSI.sub("", head), "bold"), *lines]))
+        for folder in dict.fromkeys(item.path.parent for item in models):
+            count = sum(item.path.parent == folder for item in models)
+            write(paint(f"{count} in {folder}", "faint"))
     return 0
 
 
@@ -53,15 +49,15 @@ def _list_settings(options: Namespace) -> int:
     from eqsolve.passes.routing import settable
 
     model = load(options.model)
+    found = [] if options.names else describe_settings(model)
     if options.names:
         write("\n".join(sorted(settable(model))))
-        return 0
-    found = describe_settings(model)
-    if options.json:
+    elif options.json:
         write_json({"model": model.name, "settings": [vars(item) for item in found]})
-        return 0
-    rows = [(item.name, item.default or "must be set", item.domain, item.about) for item in found]
-    write(lay_out([("NAME", "DEFAULT", "TAKES", "MEANING"), *rows], styles=("bold cyan", "", "faint", ""), cut=room()))
+    else:
+        rows = [(item.name, item.default or "must be set", item.domain, item.about) for item in found]
+        heads = ("NAME", "DEFAULT", "TAKES", "MEANING")
+        write(lay_out([heads, *rows], styles=("bold cyan", "", "faint", ""), cut=room()))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts are read; nothing the user types is evaluated."""
+"""Options that several commands share; their texts are read, never evaluated."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
 
 
 def apply_settings(model: Model, settings: dict[str, str]) -> Model:
-    """Return the model with the named parameters and laws put in; those of models behind it do not show."""
+    """Return the model with the named parameters and laws of its own put in."""
     from eqsolve.language.binding import bind_some
     from eqsolve.passes.routing import check_routed
 
@@ -208,11 +208,11 @@ _TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {
     "constants": Option("", "text", "HOW"),
     "flow": Option("", "text", "F"),
 }
-"""Options by the names of the keyword arguments they give: those of a solve, and those of other commands."""
+"""Options by the names of their keyword arguments: those of a solve, and of other commands."""
 
 
 def destinations(options: Namespace, data: tuple[str, ...] = DATA) -> tuple[Path | None, Path | None]:
-    """Return where the numbers and the picture go, having made sure, before any work, that they can."""
+    """Return where the numbers and the picture go, having made sure that they can."""
     kept = check_destination(getattr(options, "out", None), "--out", data)
     if options.plot is None and (idle := list(read_drawing(options))):
         what = "map" if idle[0] == "kind" else idle[0]
@@ -230,9 +230,9 @@ def check_destination(path: str | None, option: str, suffixes: tuple[str, ...]) 
         got = f"{target.suffix!r}{did_you_mean(target.suffix, suffixes)}" if target.suffix else "no suffix"
         raise UsageError(f"{option}: expected a file name {names}, got {path!r} with {got}")
     if target.suffix.lower() == ".parquet":
-        from eqsolve.results.archive import demand_parquet
+        from eqsolve.results.archive import check_name
 
-        demand_parquet(path)
+        check_name(path)
     if target.is_dir():
         raise UsageError(f"{option}: {path!r} is a folder, not a file")
     if not target.parent.is_dir():

@@ -60,7 +60,7 @@ def shows_colours(stream: Any) -> bool:
 
 
 def paint(text: str, style: str, stream: Any = None) -> str:
-    """Return text in a style such as "bold cyan", for stdout unless another stream is named; plain where it would not show."""
+    """Return text in a style such as "bold cyan", plain where it would not show on the stream, stdout by default."""
     if not text.strip() or not style or not shows_colours(sys.stdout if stream is None else stream):
         return text
     return f"\033[{';'.join(_CODES[word] for word in style.split())}m{text}\033[0m"
@@ -104,7 +104,7 @@ def list_settings(params: Mapping[str, Any]) -> str:
 
 
 def room() -> int | None:
-    """Return how many letters a line of the terminal holds; None when the output goes elsewhere and nothing is cut."""
+    """Return how many letters a line of the terminal holds; None where output goes elsewhere."""
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 
@@ -134,7 +134,7 @@ def _writing() -> Iterator[None]:
 
 
 def close_output() -> None:
-    """Send what is left in stdout's buffer nowhere, so that Python does not complain about it at exit."""
+    """Drop what is left in stdout's buffer, of which Python would complain at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

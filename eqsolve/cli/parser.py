@@ -1,4 +1,4 @@
-"""The grammar of the command line: the verbs, the options they share, what to say to a misspelt one."""
+"""The grammar of the command line: verbs, the options they share, misspelt words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _verb(name: str) -> Verb:
 
 
 def _layout(prog: str) -> argparse.HelpFormatter:
-    """Lay a help text out: explanations in one column, lines as wide as the terminal but never wider than one reads."""
+    """Lay a help text out: explanations in one column, lines as wide as the terminal, within limits."""
     width = max(60, min(shutil.get_terminal_size().columns - 2, 110))
     return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28, width=width)
 
@@ -72,7 +72,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _with_negative_numbers(arguments: list[str]) -> list[str]:
-    """Join ``--region -3,20`` into one word: argparse takes what begins with a minus for an option."""
+    """Join ``--region -3,20`` into one word: argparse takes -3,20 for an option."""
     made: list[str] = []
     for word in arguments:
         if re.match(r"-\.?\d", word) and made and re.fullmatch(r"--[a-z][a-z0-9-]*", made[-1]):
@@ -95,7 +95,8 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
     if name is None and (linear := re.sub("^lin(ear)?-?", "no-log", bare)) != bare and linear in flags:
         return f"{said}; did you mean `--{linear}`?"
     if name is None and is_option and (near := did_you_mean(bare, flags)):
-        return f"{said}{near.replace('`', '`--', 1)}"
+        more = f"; parameters are set by `--set NAME=VALUE` (it has: {', '.join(known)})" if known else ""
+        return f"{said}{near.replace('`', '`--', 1)}{more}"
     if not is_option and re.fullmatch(r"[-+.,;0-9e]+", wrong):
         return f"{said}; several values are separated by commas, without blanks, such as --at 0.1,1,10"
     if name is None and not equals and not (is_option and known and len(bare) > 1):
@@ -148,7 +149,7 @@ def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
         child.examples = (verb.example, *verb.more)
         verb.add_arguments(child)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it
-        child.set_defaults(run=verb.run, commands=made)
+        child.set_defaults(run=verb.run, known=verb.known, commands=made)
         made[name] = child
     return parser, made
 
@@ -176,7 +177,7 @@ def _examples(lines: tuple[str, ...]) -> str | None:
 
 
 def _painted(text: str) -> str:
-    """Return a help text in colours, where stdout shows them: headings, commands, options, comments of examples."""
+    """Return a help text with headings, commands, options and comments in colours, where stdout shows them."""
     lines, examples = [], False
     for line in text.splitlines():
         if re.fullmatch(r"[a-z][a-z ]*:", line):

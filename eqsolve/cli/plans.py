@@ -89,7 +89,7 @@ def restore(path: Path) -> None:
 
 
 class _Pickler(pickle.Pickler):
-    """Keeps expressions as they are: sympy's own pickles work them out again, by imports of a tenth of a second."""
+    """Keeps expressions as they are: sympy's own pickles work them out again, which takes a tenth of a second."""
 
     def reducer_override(self, item: Any) -> Any:
         from sympy import Add, Mul, Pow

@@ -76,7 +76,7 @@ def _checkpoint(options: Namespace) -> Checkpoint | None:
 
 
 def _settle(checkpoint: Checkpoint | None, finished: bool) -> None:
-    """Remove the checkpoint of a run that came to its end, now that its result is safe; else say how to go on."""
+    """Remove the checkpoint of a run that came to its end; else say how to go on."""
     if checkpoint is not None and finished:
         checkpoint.close(remove=True)
     elif checkpoint is not None and checkpoint.path.exists():
@@ -120,7 +120,7 @@ def report(
 
 
 def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
-    """Return the result for a terminal: a head line, then values ± errors, the observables first."""
+    """Return a head line, then values ± errors, the observables first."""
     made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"))
     made["values"] = dict(sorted(made["values"].items(), key=lambda item: item[0] not in model.observables))
     seconds = result.stats.get("seconds")

@@ -35,10 +35,10 @@ def run_stationary(options: Namespace) -> int:
 
     with Bar(options.quiet) as progress:
         found = stationary(load(options.model), params=settings, progress=progress, **given)
-    exponent = found.lyapunov() if options.lyapunov and found.grid is not None else None
-    shown = (
-        [float(lag) for lag in found.grid.edges if lag <= found.settled] if lags is None and found.grid is not None else lags
-    )
+        exponent = found.lyapunov() if options.lyapunov and found.grid is not None else None
+    shown = lags
+    if lags is None and found.grid is not None:
+        shown = [float(lag) for lag in found.grid.edges if lag <= found.settled]
     told, files = {"at": lags, "lyapunov": exponent}, (None, None) if found.grid is None else (data, picture)
     text = functools.partial(found.json_object, at=shown, lyapunov=exponent)
     deliver(options, found, lambda: _text(text()), *files, save={"at": lags}, json_object=told)
@@ -59,10 +59,11 @@ def _text(made: dict[str, Any]) -> str:
     if "tau" in made:
         blocks += tables([("tau", [f"{lag:.6g}" for lag in made["tau"]])], made)
         said = {"tau": "the lag, the time between two moments"}
-        for name in made["values"]:
+        for name, values in made["values"].items():
             if f"tau_{name}" in numbers:
                 area = f"the area under {name}(tau) - {name}(inf), over its height at tau = 0"
-                said[f"tau_{name}"] = f"the correlation time: {area}"
+                swings = min(values) < values[-1] - 0.01 * (values[0] - values[-1])
+                said[f"tau_{name}"] = f"the correlation time: {area}{', in which swings cancel' * swings}"
         if "lyapunov" in numbers:
             said["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
         blocks.append("\n".join(f"{name}: {text}" for name, text in said.items()))

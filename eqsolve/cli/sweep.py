@@ -25,11 +25,9 @@ _TOOK = "<took>"  # stands in a file for how long it took
 
 
 def run_sweep(options: Namespace) -> int:
-    """Solve every point of a grid; exit code 1 says that some were not solved as asked, all others are there."""
+    """Solve every point of a grid; exit code 1 says that some were not solved as asked."""
     axes, asked, settings = read_grid(options.grid), _read(options), read_settings(options.settings)
     data, picture = destinations(options)
-    if data is not None and picture is None and not options.json and (code := _told(options, data)) is not None:
-        return code
     from eqsolve.language.loading import load
     from eqsolve.solvers.cluster import connect
     from eqsolve.sweeping.axes import check_settings, read_axes
@@ -90,12 +88,13 @@ def _digest(path: str) -> str:
         return ""
 
 
-def _told(options: Namespace, data: Path) -> int | None:
-    """Tell what a file holds if it was written by this very command, without loading models; None if it was not."""
+def _told(options: Namespace) -> int | None:
+    """Tell what a file holds that this very command wrote, without loading models; else return None."""
     from eqsolve.files.record import read_record
     from eqsolve.language.loading import find
 
-    record = read_record(data)
+    data = Path(options.out or "")
+    record = {} if options.plot or options.json else read_record(data)
     known = record.get("provenance", {}).get("command", {})
     if known.get("asked") != _asked(options) or data.with_name(data.name + ".journal").exists():
         return None
@@ -136,7 +135,8 @@ def _text(result: Result, took: str) -> str:
         cells = place if isinstance(place, tuple) else (place,)
         values = [number_with_error(float(one[name]), float(one[name + "_error"])) for name in names]
         rows.append((*(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells), *values))
-    when = f" at t = {float(result.dataset['t'][-1]):g}" if "t" in result.dataset.dims else ""
+    times: Any = result.dataset["t"].values if "t" in result.dataset.dims else ()
+    when = f" at t = {times[-1]:g}{f', the last of {len(times)} times' * (len(times) > 1)}" if len(times) else ""
     more = f"\n... and {stats['points'] - ROWS} more" if stats["points"] > ROWS else ""
     return f"{head}\n\nvalues{when}\n{lay_out(rows, right=True)}{more}"
 
@@ -181,6 +181,7 @@ SWEEP = Verb(
     example="sweep {model} --grid {parameter}=0.1:10:20:log --out sweep.nc --workers 2",
     add_arguments=_arguments,
     run=run_sweep,
+    known=_told,
     more=(
         "sweep {model} --grid {parameter}=0.1,0.3,1 --at 1,5 --out sweep.nc --plot sweep.png",
         "plot sweep.nc --logy  # draws it again",

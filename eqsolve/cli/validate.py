@@ -1,4 +1,4 @@
-"""The command that holds a model's solution against finite-size runs of the microscopic model it describes."""
+"""The command that holds a model's solution against finite-size runs of what it describes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def run_validate(options: Namespace) -> int:
 
 def _text(found: Validation) -> str:
     """Return the comparison as tables, one per observable, and the verdict."""
-    lines = [f"{found.model}: n = {found.n}, d = {found.d}, {found.seeds} draws, {found.data}", ""]
+    size = f"n = {found.n}, d = {found.d}, {found.seeds} draws, {found.data}"
+    lines = [f"{found.model}: {found.verdict}; {size}", ""]
     for name, item in found.observables.items():
         lines += [f"{name}: {item.verdict}", _table(found, item), ""]
     if found.wasserstein is not None:
@@ -63,7 +64,7 @@ def _text(found: Validation) -> str:
 
 
 def _power(found: Validation, name: str) -> str:
-    """Return the smallest deviations that would have been called a disagreement, at the best time and at the worst."""
+    """Return the smallest deviations that would have been detected, at the best time and at the worst."""
     from eqsolve.results.words import percent
 
     item = found.observables[name]

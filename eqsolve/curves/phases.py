@@ -1,9 +1,9 @@
 """Phases of a learning curve: plateaus, and the transitions between them, with uncertainties.
 
-A curve is read on its own clock (logarithmic time by default). It moves where its slope exceeds a fraction of the mean slope;
-stretches that move in one direction and change the curve enough are transitions, what lies between is a plateau. The
-time of a transition is where half of the change is done; its uncertainty is the error of the curve over its slope,
-plus half the spacing of the times.
+A curve is read on its own clock (logarithmic time by default). It moves where its slope exceeds a
+fraction of the mean slope; stretches that move in one direction and change the curve enough are
+transitions, what lies between is a plateau. The time of a transition is where half of the change is
+done; its uncertainty is the error of the curve over its slope, plus half the spacing of the times.
 """
 
 import itertools
@@ -116,8 +116,8 @@ def crossing(t: Array, y: Array, level: float) -> float:
 def activation_times(result: Any, process: str, level: float, times: Iterable[float] | None = None) -> Array:
     """Return when |process| first reaches a level on every path, nan where it never does.
 
-    Paths are those the result keeps, in their order: ``result["weight"]`` are their weights, and random constants stand
-    beside them. Without ``times``, 20 times per panel are read.
+    Paths are those the result keeps, in their order: ``result["weight"]`` are their weights, and
+    random constants stand beside them. Without ``times``, 20 times per panel are read.
     """
     if process not in result.names or result.dataset[process].dims != ("path", "t"):
         kept = [name for name in result.names if result.dataset[name].dims == ("path", "t")]

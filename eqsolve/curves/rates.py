@@ -49,8 +49,8 @@ def fit_rate(
 ) -> FittedRate:
     """Measure the exponential rate of a decaying curve, with the right power of t in front.
 
-    A plain straight-line fit of log y overestimates the rate of t^{−3/2} e^{−rt} by 3/(2t): the power must be part of
-    the fit.
+    A plain straight-line fit of log y overestimates the rate of t^{−3/2} e^{−rt} by 3/(2t): the
+    power must be part of the fit.
 
     Parameters
     ----------
@@ -225,8 +225,8 @@ def rate_curve(
 ) -> RateCurve:
     """Solve a `Singularity` along a parameter, each point started from the one before.
 
-    The complex half plane is searched at the first point, the last one and every ``every``-th; between them the branch
-    point found on the real axis is followed.
+    The complex half plane is searched at the first point, the last one and every ``every``-th;
+    between them the branch point found on the real axis is followed.
 
     Parameters
     ----------

@@ -16,8 +16,7 @@ from eqsolve.compile.forms import SINGULARITY
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.loading import read_model
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.richardson import extrapolate
+from eqsolve.numerics.arrays import Array, extrapolate
 
 _OFFSETS = np.array([0.16, 0.08, 0.04, 0.02])
 
@@ -40,8 +39,10 @@ class PathRates:
             return 0.0
         rates, mass = self._table
         low = min(rate / self.rates[0], 1.0) * self.sizes[0]  # below the first size, rates are proportional to it
+        atom = sum(mass for value, mass in self.moving.atoms() if value == 0)
+        near = float(self.moving.cdf(low) - self.moving.cdf(-low)) - atom
         still = float(self.resting.cdf(rate) - self.resting.cdf(0.0))
-        return float(mass[rates < rate].sum()) + self._between(0.0, low) + max(still, 0.0)
+        return float(mass[rates < rate].sum()) + max(near, 0.0) + max(still, 0.0)
 
     @functools.cached_property
     def _table(self) -> tuple[Array, Array]:
@@ -50,12 +51,6 @@ class PathRates:
         middle = np.sqrt(edges[1:] * edges[:-1])
         below = self.moving.cdf(edges) - self.moving.cdf(-edges)
         return np.interp(middle, self.sizes, self.rates), np.diff(below)
-
-    def _between(self, low: float, high: float) -> float:
-        """Return the probability of sizes above low, zero itself left out, up to high."""
-        atom = sum(mass for value, mass in self.moving.atoms() if value == 0) if low == 0 else 0.0
-        inside = float(self.moving.cdf(high) - self.moving.cdf(-high))
-        return max(inside - atom, 0.0)
 
     def decay(self, t: Any, power: float = 2.0) -> Any:
         """Return E[e^{−power·rate·t}]: how a sum over paths that all start alike decays; like 1/t at late times."""

@@ -1,1 +1,1 @@
-"""The explorer: a page in the browser whose sliders set a model's parameters, and whose curves follow them."""
+"""The explorer: a page in the browser with sliders for parameters, and curves that follow them."""

@@ -45,7 +45,7 @@ class Control:
     name: str
     label: str  # MathML
     kind: str  # "number" or "law"
-    value: str  # as the user would type it; a law that the model declares in other symbols is shown, not set
+    value: str  # as typed; a law declared in other symbols is shown, not set
     low: float | None = None
     high: float | None = None
     scale: str = "lin"  # of the slider: "lin" or "log"
@@ -55,7 +55,7 @@ class Control:
 
 
 def list_controls(model: Model) -> list[Control]:
-    """Return the controls of a model, those of the models behind it included: numbers first, each kind by name."""
+    """Return the controls of a model and of those behind it: numbers first, each kind by name."""
     found: dict[str, Control] = {}
     for whole in (model, *models_behind(model)):
         exact = getattr(whole, "exact", None)  # what only closed forms read moves nothing
@@ -94,8 +94,8 @@ def slider_range(item: Parameter, default: float | None) -> tuple[float | None, 
     """Return the ends and the scale of a slider, from the parameter's domain and its default.
 
     A positive parameter gets whole decades, one below its default and one above at least, on a logarithmic slider. What may
-    be zero gets four times its default, at least 1, and what may be negative as much on both sides of it. Declared bounds cut
-    all of them. An infinite value has no slider.
+    be zero gets four times its default, at least 1, and what may be negative as much on both sides. Bounds cut all of them.
+    An infinite value has no slider.
     """
     lower, upper = (None if bound is None or not math.isfinite(float(bound)) else float(bound) for bound in item.bounds)
     if default is not None and not math.isfinite(default):
@@ -127,11 +127,11 @@ def _round_up(value: float) -> float:
 
 
 # --- Where a model goes and how fast: fixed points and rates of the same microscopic model.
-KINDS = ("FixedPoint", "Cases", "Singularity", "variant")  # as files are listed, without running them
+KINDS = ("FixedPoint", "Cases", "Singularity", "variant")  # as files are listed
 
 
 def flow_names(model: Model) -> set[str]:
-    """Return the names of the microscopic models that a model, or those it chooses among, say they describe."""
+    """Return the names of the microscopic models that a model, or its cases, describe."""
     if isinstance(model, Flow):
         return {model.name}
     named = {getattr(part, "flow", None) for part in (model, *models_behind(model))}

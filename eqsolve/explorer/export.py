@@ -1,4 +1,4 @@
-"""A page that needs no server: over a sweep solved beforehand its sliders interpolate; the bands hold the error of that."""
+"""A page without a server: its sliders interpolate a sweep, and the bands hold the error of that."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def export_page(
 
 
 def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> dict[str, Any]:
-    """Return a sweep as the page interpolates it: every quantity as one row of numbers, the last axis running fastest."""
+    """Return a sweep for the page: every quantity as one row of numbers, the last axis running fastest."""
     dims = [str(dim) for dim in result.dataset["status"].dims]
     axes = [_axis(name, result.dataset[name].values, controls.get(name)) for name in dims]
     data = result.dataset
@@ -150,7 +150,7 @@ def advise(data: Mapping[str, Any]) -> str:
 
 
 def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:
-    """Return an axis: numbers between which to interpolate, in the slider's coordinate, or words to choose among."""
+    """Return an axis: numbers to interpolate between, in the slider's coordinate, or words to choose among."""
     numeric = labels.dtype.kind in "fiu" and not (control is not None and control.whole)
     if not numeric:
         return {"name": name, "kind": "choice", "labels": [str(label) for label in labels.tolist()], "nodes": []}
@@ -172,11 +172,10 @@ def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Arra
     """Return, at every point of a sweep, an estimate of the error of cubic interpolation around it.
 
     Along each axis a value is foretold by the cubic through the four points nearest to it, without itself. What that misses
-    is six times the error of the page or more for what depends smoothly on the parameter, at least half of it at a kink, and a
-    third at a jump. Half of it is stated where the dependence is seen to be smooth, that is where a line through the
-    two neighbours misses five times as much; elsewhere three halves. So the true error stays below twice what is stated.
-    Of fewer than six points fewer foretell, so that no symmetry hides what is missed. Axes add up. The ends take over from
-    their neighbours; ``None`` marks an axis that is not interpolated.
+    is six times the page's error or more where the dependence is smooth, at least half of it at a kink, a third at a jump.
+    Half of it is stated where it is seen to be smooth (a line through the two neighbours misses five times as much), else
+    three halves: the true error stays below twice what is stated. Of fewer than six points fewer foretell, so that no
+    symmetry hides what is missed. Axes add up. Ends take over from their neighbours; ``None`` marks a choice.
     """
     total = np.zeros(values.shape)
     for axis, places in enumerate(nodes):
@@ -188,7 +187,7 @@ def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Arra
 
 
 def _missed(values: Array, places: list[float], count: int) -> Array:
-    """Return by how much each value differs from the polynomial through the so many points nearest to it."""
+    """Return how far each value is from the polynomial through the ``count`` points nearest to it."""
     found, last = np.empty(values.shape), len(places) - 1
     for j in range(1, last):
         first = min(max(j - count // 2, 0), max(last - count, 0))

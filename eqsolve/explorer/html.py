@@ -1,4 +1,4 @@
-"""The page as one file: its style, its script and its data inside it, nothing to be fetched from elsewhere."""
+"""The page as one file: style, script and data inside it, nothing to be fetched."""
 
 from __future__ import annotations
 

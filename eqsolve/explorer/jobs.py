@@ -35,13 +35,13 @@ from eqsolve.sweeping.workers import attend
 Progress = Callable[[float, float, str], None]
 Answer = dict[str, Any]
 
-LOGARITHMIC, LINEAR = 140, 80  # times at which a curve is sampled, so that it is smooth on either axis
+LOGARITHMIC, LINEAR = 140, 80  # times of a curve, smooth on either axis
 FINITE_TIMES = 8
 
 
 @dataclass
 class Desk:
-    """What one page's worker keeps from one question to the next: the model by name, and the last result."""
+    """What a page's worker keeps between questions: the model by name, and the last result."""
 
     model: str
     result: Result | None = None
@@ -58,16 +58,15 @@ def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> 
 
 
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return fixed points and rates of the model, and whether there are phases."""
-    others = find_related(desk.load())
-    about = [{"name": other.name, "kind": other.kind} for other in others]
-    told = [{"equations": equations(other), "labels": labels(other)} for other in others]
-    related = [{**one, **more} for one, more in zip(about, told, strict=True)]
-    return {"related": related, "phases": has_phases(desk.load())}
+    """Return the fixed points and rates that belong to the model, and whether it has phases."""
+    related = find_related(desk.load())
+    told = [(other.name, other.kind, equations(other), labels(other)) for other in related]
+    about = [dict(zip(("name", "kind", "equations", "labels"), item, strict=True)) for item in told]
+    return {"related": about, "phases": has_phases(desk.load())}
 
 
 def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return curves with errors: over time, or, of a model without time, over one of its parameters."""
+    """Return curves with errors: over time, or else over one of the parameters."""
     model = desk.load()
     result = _solve(desk, model, request, progress)
     made: Answer = {
@@ -109,7 +108,7 @@ def _curves(result: Result, model: Model) -> Answer:
 
 
 def sample_times(first: float, last: float) -> Array:
-    """Return the times at which a curve is drawn: as many in every decade near the start, and evenly over the whole."""
+    """Return the times of a curve: as many in every decade near the start, and evenly over the whole."""
     length = last - first
     early = first + length * np.logspace(-4, 0, LOGARITHMIC)
     return np.unique(np.concatenate([early, np.linspace(first, last, LINEAR)]))
@@ -203,9 +202,10 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
         "n": found.n,
         "seeds": found.seeds,
         "t": None if found.t is None else _plain(found.t),
-        "values": {name: _plain(item.simulation) for name, item in found.observables.items()},
-        "errors": {name: _plain(item.standard_error) for name, item in found.observables.items()},
-        "z": {name: _plain(item.z) for name, item in found.observables.items()},
+        **{
+            key: {name: _plain(getattr(item, part)) for name, item in found.observables.items()}
+            for key, part in (("values", "simulation"), ("errors", "standard_error"), ("z", "z"))
+        },
     }
 
 
@@ -291,7 +291,7 @@ def serve(model: str) -> None:
     jobs: queue.Queue[dict[str, Any]] = queue.Queue()
     unwanted: set[int] = set()
     send = attend(lambda message: unwanted.add(message["cancel"]) if "cancel" in message else jobs.put(message))
-    logging.getLogger("eqsolve").addHandler(logging.NullHandler())  # what is to be said is said on the page
+    logging.getLogger("eqsolve").addHandler(logging.NullHandler())  # the page says what is to be said
     desk = Desk(model)
     while True:
         job = jobs.get()

@@ -1,4 +1,4 @@
-"""One worker process for every open page, so that pages do not wait for each other and a solve can be ended."""
+"""A worker process for every open page: none waits for another, and a solve can be ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Session:
         self._write = threading.Lock()
 
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield what a job reports, its answer last. It cancels the one before; closing the generator cancels it."""
+        """Yield what a job reports, its answer last. The next job cancels it, and so does closing the generator."""
         with self._write:
             number = self._newest = next(self._numbers)
         self.used = time.monotonic()
@@ -143,7 +143,7 @@ class Session:
 
 
 class Sessions:
-    """The pages that are open, by names of their own making; a worker waits for the first one to come."""
+    """The pages that are open, by their own names; a worker waits for the first one."""
 
     def __init__(self, model: str, most: int = 8) -> None:
         self.model, self.most = model, most
@@ -153,7 +153,7 @@ class Sessions:
         self._first.start()
 
     def get(self, name: str) -> Session:
-        """Return the session of a page; of too many, the one that was used longest ago is closed."""
+        """Return the session of a page; of too many, the one unused longest is closed."""
         with self._lock:
             if name not in self._open:
                 self._open[name], self._first = self._first or Session(self.model), None

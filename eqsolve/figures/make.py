@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve._version import __version__
 from eqsolve.errors import EqsolveError, MissingExtraError, ModelError, UsageError, demand_known
 from eqsolve.figures.captions import latex_caption
 from eqsolve.language.loading import find_files, list_models
@@ -309,8 +310,6 @@ def _caption(analysis: Analysis, about: dict[str, Any], agreements: tuple[Agreem
 
 def commit(folder: Path) -> str:
     """Return the commit of a checkout, or the version of an installed package."""
-    from eqsolve._version import __version__
-
     try:
         words = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
         found = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True)

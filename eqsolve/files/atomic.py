@@ -1,4 +1,4 @@
-"""Writing files so that nothing is ever half there: a temporary file beside the target, then one atomic exchange."""
+"""Writing files whole or not at all: a temporary file beside the target, then one atomic exchange."""
 
 import contextlib
 import errno

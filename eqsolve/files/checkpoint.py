@@ -27,10 +27,8 @@ from eqsolve.files.atomic import cannot_write, lock
 
 # --- Objects as bytes and back, bit by bit and without running code: a pickle of plain values and
 # arrays, of objects of the classes that a ``Codec`` knows, and of words, objects that the reader
-# has
-# too (symbols, compiled functions), by their place in its vocabulary; of nothing else. An array
-# keeps
-# the order of its axes in memory, on which the last bits of a matrix product may depend.
+# has too (symbols, compiled functions), by their place in its vocabulary; of nothing else. An array
+# keeps the order of its axes in memory, on which the last bits of a matrix product may depend.
 Buffer = bytes | memoryview
 _SIZES = struct.Struct("<Q")
 _PLAIN = (bool, str, int, float, list, tuple, dict, set, frozenset, slice, type(None))
@@ -66,7 +64,7 @@ class Codec:
             self._places.setdefault(_key(word), place)
 
     def pack(self, value: Any, limit: float = math.inf) -> list[Buffer]:
-        """Return a value as bytes, in pieces, most of them views of its arrays; more than ``limit`` are refused."""
+        """Return a value as pieces of bytes, most of them views of arrays; more than ``limit`` are refused."""
         arrays: list[Buffer] = []
         stream = io.BytesIO()
         _Packer(self, stream, arrays, limit).dump(value)
@@ -91,7 +89,7 @@ class Codec:
 
 
 def _key(value: Any) -> Any:
-    """Return what tells words apart: equal ones are the same; those that cannot be compared are themselves."""
+    """Return what tells words apart: equality, or identity where they cannot be compared."""
     try:
         return (type(value), hash(value), value)
     except TypeError:
@@ -205,7 +203,7 @@ class Checkpoint:
 
     # --- the file
     def begin(self, identity: dict[str, Any]) -> None:
-        """Open the file for a solve that is described by its model, parameters, options and version."""
+        """Open the file for a solve, described by model, parameters, options and version."""
         try:
             self._stream = open(self.path, "a+b", buffering=0)  # noqa: SIM115  (closed in close)
         except OSError as error:
@@ -332,7 +330,7 @@ class Checkpoint:
         return result
 
     def holds(self, ahead: int) -> bool:
-        """Return whether the result of a step is there already: the next one, or ``ahead`` of it."""
+        """Return whether the result of the step ``ahead`` of the next one is there already."""
         return self.steps + ahead in self.there
 
     def _replay(self, index: int, label: str, codec: Codec) -> Any:
@@ -357,8 +355,7 @@ class Checkpoint:
         if self._stream is None:
             return
         try:
-            # kept if computing it took longer than writing 2e7 bytes a second, and 1e5 bytes in any
-            # case
+            # kept if computing took longer than writing 2e7 bytes a second; 1e5 bytes in any case
             body = codec.pack(result, 2e7 * seconds + 1e5)
         except TooLargeError:
             return
@@ -373,5 +370,5 @@ class Checkpoint:
 
 
 def recorded(checkpoint: Checkpoint | None, label: str, compute: Callable[[], T]) -> T:
-    """Return the result of a step: from a checkpoint, if there is one that holds it, else computed."""
+    """Return the result of a step, from a checkpoint that holds it, else computed."""
     return compute() if checkpoint is None else checkpoint.step(label, compute, Codec())

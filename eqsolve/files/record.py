@@ -9,7 +9,7 @@ _MARK = b"\neqsolve-sha256:"
 
 
 def seal(body: bytes) -> bytes:
-    """Return what stands after the netCDF content, where its readers do not look: a checksum of it."""
+    """Return the checksum that stands after the netCDF content, where its readers do not look."""
     return _MARK + hashlib.sha256(body).hexdigest().encode()
 
 

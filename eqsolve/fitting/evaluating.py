@@ -1,4 +1,4 @@
-"""A model as a function of some of its parameters: values of observables with their errors and exact derivatives."""
+"""A model as a function of some of its parameters: observables with errors and exact derivatives."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Question:
         return self.last
 
     def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, **how: Any) -> Evaluation:
-        """Return values, errors and derivatives at a point of the parameters; ``how`` as in ``solve``."""
+        """Return values, errors and derivatives at a point; ``how`` as in ``solve``."""
         result = self.solve(point, slopes=slopes, **how)
         data = result.at(self.times) if self.times is not None else result.dataset
         demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
@@ -159,7 +159,7 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
 
 
 def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
-    """Return parameters of a model by name, those of the models it chooses among too; raise for what is none."""
+    """Return parameters of a model, or of its cases, by name; raise for what is none."""
     parts = (model, *(models_behind(model) if isinstance(model, Cases) else ()))
     every: dict[str, Parameter] = {item.name: item for part in parts for item in part.parameters}
     demand_known(names, every, f"model `{model.name}` has no parameter `{{}}`")

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _ROUNDS = 50
-_ENOUGH = 1e-5  # of χ² + 1: a step that changes it by less is the last; it moves a parameter by 1/300 of its error
-_DRAWN, _FIRST = 100, 1e-3  # points of a line that is drawn; where it begins on a logarithmic axis, of its end
+_ENOUGH = (
+    1e-3  # of the variance of a datum: a step that takes less off χ² moves a parameter by 1/30 of its error, and is not taken
+)
+_DRAWN, _FIRST = 100, 1e-3  # points of a drawn line; where a logarithmic one begins, of its end
 _INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 
@@ -130,7 +132,7 @@ class Fit:
         }  # fmt: skip
 
     def report(self) -> str:
-        """Return the fit as text: values ± errors, correlations, χ² where the data have error bars."""
+        """Return values ± errors, correlations, χ² where the data have error bars, as text."""
         from scipy.special import chdtrc
 
         lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"]
@@ -338,7 +340,7 @@ def _prior(name: str, asked: Any) -> tuple[float, float]:
 
 @dataclass(eq=False)
 class _Set:
-    """One set of data: the question that the model is asked, the errors of the data, and which of all parameters it has."""
+    """One set of data: the question to the model, the errors of the data, and which of all parameters it has."""
 
     question: Question
     data: Data
@@ -483,13 +485,14 @@ class _Problem:
             residuals, jacobian = self.at(point)
             made = (jacobian * np.where(logs, point, 1.0))[:, moves]
             gain = made @ np.linalg.lstsq(made, residuals, rcond=None)[0]  # what the next step would take off
-            enough = gain @ gain <= _ENOUGH * (residuals @ residuals + floor**2)
+            free = max(len(residuals) - made.shape[1], 1)
+            enough = gain @ gain <= _ENOUGH * max(residuals @ residuals / free if self.scaled else 1.0, (0.1 * floor) ** 2)
             return np.vstack([0.0 * made if enough else made, np.zeros(made.shape[1])])
 
         found = least_squares(
             lambda u: np.append(self.at(back(u))[0], floor), there(begin), jac=slopes, bounds=(there(low), there(high)),
             x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE))[moves], max_nfev=_ROUNDS,
-            xtol=min(1e-4, 0.1 * self.rtol), ftol=_ENOUGH, gtol=1e-10,
+            xtol=min(1e-4, 0.1 * self.rtol), ftol=1e-5, gtol=1e-10,
         )  # fmt: skip
         edges = np.zeros(len(begin), dtype=bool)
         edges[moves] = found.active_mask != 0

@@ -1,17 +1,17 @@
 """`optimise`: the parameters at which an observable is smallest or largest.
 
-A coarse scan of the whole range finds where to begin, then gradients lead on: along one parameter the zero of the derivative
-between the neighbours of the best point (Brent's method), along several L-BFGS-B (Byrd, Lu, Nocedal & Zhu 1995,
-doi:10.1137/0916069), both scipy's. With H the second derivatives, from differences of the exact first ones, an error δg of the
-gradient moves the optimum by H⁻¹ δg: that is its error bar. Time may be one of the parameters: its optimum is found on every
-curve, and moves with the others without changing their derivatives (the envelope theorem). Under constraints scipy's SLSQP
-(Kraft 1988) leads on, and those that hold as equalities count in the error bars.
+After a coarse scan of the ranges gradients lead on: along one parameter to the zero of the derivative beside the best point
+(Brent's method), along several by L-BFGS-B (Byrd, Lu, Nocedal & Zhu 1995, doi:10.1137/0916069), under constraints by SLSQP
+(Kraft 1988), all scipy's. With H the second derivatives, from differences of the exact first ones, an error δg of the gradient
+moves the optimum by H⁻¹ δg: that is its error bar, in which constraints that hold as equalities count. The best time is found
+on every curve, and moves with the parameters without changing their derivatives (the envelope theorem).
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +30,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import read_seconds
 
+logger = logging.getLogger("eqsolve")
 _SCAN = {1: 11, 2: 6}  # points along each parameter; more parameters get _MANY points in all
 _MANY = 64
 _WIDE = 100.0  # ratio of the ends of a positive range from which on it is scanned in the logarithm
@@ -96,14 +97,13 @@ class Optimum:
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
-        goal = "maximise" if self.maximise else "minimise"
+        goal, same = "maximise" if self.maximise else "minimise", ("parameters", "errors", "value", "at_edge")
         made: dict[str, Any] = {"model": self.model, "observable": self.observable, "goal": goal}
-        made |= {"parameters": self.parameters, "errors": self.errors, "value": self.value, "value_error": self.error}
-        made |= {"at_edge": self.at_edge, "message": self.edge, "active": list(self.active)}
-        return {**made, "solves": self.solves, "status": self.status}
+        made |= {name: getattr(self, name) for name in (*same, "solves", "status")}
+        return {**made, "value_error": self.error, "message": self.edge, "active": list(self.active)}
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw the landscape: the scan along one parameter, or as a map over two, and the optimum in it."""
+        """Draw the scan along one parameter, or as a map over two, and the optimum in it."""
         from eqsolve.plotting.fits import plot_landscape
 
         names = [item.name for item in self.ranges]
@@ -254,7 +254,7 @@ def _range(name: str, entry: Any) -> Range:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """One point of a search: goal and constraints there, their gradients in the coordinates, and the errors of these."""
+    """One point of a search: goal and constraints, their gradients in the coordinates, and the errors of these."""
 
     value: float
     error: float
@@ -295,8 +295,12 @@ class _OptimumSearch:
         edges = [bool(place <= _CLOSE or place >= 1 - _CLOSE) for place in best]
         allowed = np.maximum(here.limit_errors, 1e-6 * np.maximum(1.0, np.abs(here.limits)))
         if (here.limits < -allowed).any():
-            worst = self.limits[int(np.argmin(here.limits))][0]
-            raise UsageError(f"no point of the ranges was found where {worst} holds; widen the ranges, or ask for less")
+            missed, (worst, _) = min(zip(here.limits, self.limits, strict=True), key=lambda item: float(item[0]))
+            at = ", ".join(f"{item.name}={item.value(place):.4g}" for item, place in zip(self.ranges, best, strict=True))
+            raise UsageError(
+                f"no point of the ranges was found where {worst} holds; the nearest, {at}, misses it by {-missed:.3g}: "
+                "widen the ranges, or ask for less"
+            )
         active = here.limits <= allowed
         errors, error = np.where(edges, 0.0, math.inf), here.error
         try:
@@ -358,7 +362,7 @@ class _OptimumSearch:
         return self._known[key]
 
     def _scan(self) -> tuple[list[Array], Array]:
-        """Return points all over the ranges, and the values there; a point that cannot be solved counts as bad."""
+        """Return points all over the ranges, and the values there, infinite where it cannot be solved."""
         count = len(self.ranges)
         if count <= 2:
             grid = np.linspace(0, 1, _SCAN.get(count, 1))
@@ -395,11 +399,18 @@ class _OptimumSearch:
         """Return the optimum near the best point of the scan."""
         from scipy.optimize import brentq, minimize
 
+        bounds, closely = [(0.0, 1.0)] * len(self.ranges), {"maxiter": 40, "ftol": 1e-14, "gtol": 1e-10}
         if self.limits:
+            if (self.at(start, slopes=False).limits < 0).any():  # and so everywhere in the scan
+                logger.warning("no point of the scan keeps %s; looking for one", " and ".join(text for text, _ in self.limits))
+                nearest = minimize(self._missed, start, jac=True, method="L-BFGS-B", bounds=bounds, options=closely)
+                before, start = self._missed(start)[0], np.asarray(nearest.x)
+                if nearest.fun > 1e-6 * before:
+                    return start
             kept = {"type": "ineq", "fun": lambda x: self.at(x).limits, "jac": lambda x: self.at(x).limit_slopes}
             found = minimize(
                 lambda x: self.at(x).value, start, jac=lambda x: self.at(x).gradient, method="SLSQP", constraints=[kept],
-                bounds=[(0.0, 1.0)] * len(self.ranges), options={"maxiter": 40, "ftol": 1e-10},
+                bounds=bounds, options={"maxiter": 40, "ftol": 1e-10},
             )  # fmt: skip
             return np.clip(np.asarray(found.x), 0.0, 1.0)
         if len(self.ranges) == 1:
@@ -415,10 +426,15 @@ class _OptimumSearch:
                 return np.array([high])
         found = minimize(
             lambda x: (self.at(x).value, self.at(x).gradient), start, jac=True, method="L-BFGS-B",
-            bounds=[(0.0, 1.0)] * len(self.ranges),
-            options={"maxiter": 40, "ftol": 1e-14, "gtol": 1e-10},
+            bounds=bounds, options=closely,
         )  # fmt: skip
         return np.asarray(found.x)
+
+    def _missed(self, place: Array) -> tuple[float, Array]:
+        """Return the sum of squares by which constraints are missed, and its gradient."""
+        seen = self.at(place)
+        missed = np.minimum(seen.limits, 0.0)
+        return float(missed @ missed), 2 * missed @ seen.limit_slopes
 
     def _errors(self, best: Array, here: _Seen, edges: list[bool], active: Array) -> Array:
         """Return the error bars of the parameters: what errors of gradient and constraints are to the optimum.

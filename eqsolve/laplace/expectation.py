@@ -67,7 +67,14 @@ def density_parts(law: NumericLaw, digits: int | None = None) -> list[DensityPar
                 DensityPart(0.5, lambda y, lib: y, lambda y, lib: lib.exp(-abs(y) / scale) / scale, *side) for side in sides
             ]
         case StudentTLaw():
-            return [_student(law.freedom, (40 if digits is None else 3 * digits) / law.freedom + 2)]
+            import mpmath
+
+            freedom, top = law.freedom, (40 if digits is None else 3 * digits) / law.freedom + 2
+            norm = type(freedom)(1 / mpmath.beta(freedom / 2, 0.5))
+            made = DensityPart(
+                1, lambda y, lib: freedom**0.5 * lib.sinh(y), lambda y, lib: norm * lib.cosh(y) ** -freedom, -top, top
+            )
+            return [made]
         case MarchenkoPasturLaw():
             return [_marchenko_pastur(law.delta)]
         case MixtureLaw():
@@ -80,15 +87,6 @@ def density_parts(law: NumericLaw, digits: int | None = None) -> list[DensityPar
     if law.has_density:
         raise UsageError(f"the law {law} has a density that the singularity search does not know how to integrate")
     return []
-
-
-def _student(freedom: Any, top: Any) -> DensityPart:
-    import mpmath
-
-    norm = type(freedom)(1 / mpmath.beta(freedom / 2, 0.5))
-    return DensityPart(
-        1, lambda y, lib: freedom**0.5 * lib.sinh(y), lambda y, lib: norm * (1 + lib.sinh(y) ** 2) ** (-freedom / 2), -top, top
-    )
 
 
 def _marchenko_pastur(delta: Any) -> DensityPart:
@@ -190,9 +188,9 @@ class Rule:
 class Source(Protocol):
     """Anything that offers a rule: for integrands like ``probe``, or a general one; ``digits`` asks for mpmath numbers.
 
-    It may also offer ``first_rule(probe)``, a cheap one to begin with, ``rule_beside(probe)``, for integrands like those of
-    the last rule, and ``extremes(function)``, where functions of its variables are smallest and largest over the support
-    of its law, however little weight that has.
+    It may also offer ``first_rule(probe)``, a cheap one to begin with, ``rule_beside(probe)``, for
+    integrands like those of the last rule, and ``extremes(function)``, where functions of its
+    variables are smallest and largest over the support of its law, however little weight that has.
     """
 
     @property

@@ -23,8 +23,7 @@ import numpy as np
 from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
 from eqsolve.laplace.half_plane import Candidate, Found, Region
 from eqsolve.laplace.implicit import Prepared
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.richardson import extrapolate
+from eqsolve.numerics.arrays import Array, extrapolate
 
 POINTS = CONTROLS.circle
 _ANGLES = -np.pi + (np.arange(POINTS) + 0.5) * 2 * np.pi / POINTS

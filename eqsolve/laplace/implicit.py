@@ -18,8 +18,7 @@ from eqsolve.compile.singularity import Denominator, ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
 from eqsolve.laplace.expectation import Rule, Source
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.richardson import extrapolate
+from eqsolve.numerics.arrays import Array, extrapolate
 
 _FAR = np.geomspace(1e-3, 1e12, 400)
 

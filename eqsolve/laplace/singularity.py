@@ -18,7 +18,7 @@ from eqsolve.laplace.explicit import Explicit, PlaneSearch
 from eqsolve.laplace.half_plane import Candidate, Complex, Found, Region, survey
 from eqsolve.laplace.implicit import Prepared, fold_newton, refuse_divergent, refuse_unbounded, track_to
 from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, walk_real_axis
-from eqsolve.numerics.richardson import extrapolate
+from eqsolve.numerics.arrays import extrapolate
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ With f̄(p) = ∫_0^∞ f(t) e^{−pt} dt and stationary (time-translation-invar
     L[a f + b g] = a f̄ + b ḡ          L[f'] = p f̄ − f(0)             L[∫_0^t f ds] = f̄/p
     L[∫_0^t R(t, s) f(s) ds] = R̄ f̄    L[e^{−at} f] = f̄(p + a)        L[f(t − a)] = e^{−pa} f̄, f = 0 before the start
 
-In the double transform C̄(p, q) = ∫∫ C(t, t') e^{−pt − qt'} dt dt' the first time is transformed and then the second. So a
-response gives e^{−pt'} R̄(p) first, and R̄(p)/(p + q) in the end.
+In the double transform C̄(p, q) = ∫∫ C(t, t') e^{−pt − qt'} dt dt' the first time is transformed
+and then the second. So a response gives e^{−pt'} R̄(p) first, and R̄(p)/(p + q) in the end.
 """
 
 from __future__ import annotations
@@ -251,8 +251,8 @@ class TransformedSystem:
     ) -> Singularity:
         """Return the `Singularity` that gives the rate of a response.
 
-        ``factor_out=True`` takes p times the transform as the unknown, which removes the pole of a response that does
-        not decay to zero.
+        ``factor_out=True`` takes p times the transform as the unknown, which removes the pole of a
+        response that does not decay to zero.
         """
         closed = self.closed(unknown)
         p, bar = Unknown("p"), Unknown(f"{unknown}_bar", closed.lhs.head.latex_name)

@@ -137,7 +137,7 @@ class _Matrix:
 
 
 def _outside(vector: Array, known: Array, most: int) -> Array | None:
-    """Return the normalised part of a vector outside known directions, or None if it is small or there are enough."""
+    """Return the normalised part of a vector outside known directions; None if small, or there are enough."""
     length = float(np.linalg.norm(vector))
     if known.shape[1] >= most or not np.isfinite(length):
         return None
@@ -181,7 +181,7 @@ def balance(
                 _visit(matrix, sample, float(moment), flat.reshape(-1, d))
                 sample.features[:] = matrix.known()
         except SolverError:
-            pass  # with features known in part the flow went where it cannot be followed: the rest stays random
+            pass  # with features known in part the flow cannot be followed: the rest stays random
     return make(matrix.complete(rng, threads))
 
 
@@ -219,7 +219,7 @@ def _visit(matrix: _Matrix, sample: FlowSample, time: float, state: Array) -> No
 
 logger = logging.getLogger("eqsolve")
 
-_BLOCK = 1 << 20  # entries that come from one stream of random numbers; so few megabytes are reused, not asked for anew
+_BLOCK = 1 << 20  # entries from one stream of random numbers: few enough megabytes to be reused
 _NAMED = {"gaussian": Normal(0, 1), "binary": Rademacher(1), "student_t": StudentT(5)}
 
 
@@ -245,19 +245,17 @@ class Features:
 
     def _rows(self, rng: np.random.Generator, n: int, d: int) -> Array:
         assert self.law is not None
+        variance = 1.0
         if isinstance(self.law, Normal):
             entries = rng.standard_normal((n, d))
-            entries *= d**-0.5
-            return entries
-        if self.law == _NAMED["binary"]:
-            signs = rng.integers(0, 2, size=(n, d), dtype=np.int8).astype(float)
-            signs *= 2.0
-            signs -= 1.0
-            signs *= d**-0.5
-            return signs
-        mean, variance = self.law.numeric().moments()
-        entries = self.law.numeric().sample(rng, n * d).reshape(n, d)
-        entries -= mean
+        elif self.law == _NAMED["binary"]:
+            entries = rng.integers(0, 2, size=(n, d), dtype=np.int8).astype(float)
+            entries *= 2.0
+            entries -= 1.0
+        else:
+            mean, variance = self.law.numeric().moments()
+            entries = self.law.numeric().sample(rng, n * d).reshape(n, d)
+            entries -= mean
         entries *= (variance * d) ** -0.5
         return entries
 

@@ -174,7 +174,9 @@ def minimise(binding: Binding, X: Array, y: Array, *, tolerance: float = 1e-10) 
     n, d = X.shape
     strength = binding.number(spec.strength)
     if strength == 0:
-        return least_squares(X, y) if n >= d else interpolate(*_dual(binding, spec), X, y, tolerance=tolerance)
+        if n >= d:
+            return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])
+        return interpolate(*_dual(binding, spec), X, y, tolerance=tolerance)
     if spec.penalty is None:
         raise UsageError(f"model `{binding.model.name}`: a positive strength needs penalty=, not inverse_slope=")
     J, w, ratio = binding.apply(spec.penalty), spec.variable, binding.number(spec.ratio)
@@ -199,11 +201,6 @@ def minimise(binding: Binding, X: Array, y: Array, *, tolerance: float = 1e-10) 
 
     how = {"maxiter": 20_000, "ftol": 1e-16, "gtol": 1e-10}
     return np.asarray(minimize(objective, np.zeros(d), jac=True, method="L-BFGS-B", options=how).x)
-
-
-def least_squares(X: Array, y: Array) -> Array:
-    """Return the least-squares solution."""
-    return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])
 
 
 def _elastic(X: Array, y: Array, absolute: float, square: float, tolerance: float) -> Array:

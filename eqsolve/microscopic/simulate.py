@@ -142,9 +142,8 @@ def simulate(
         raise UsageError(f"simulate takes a Flow, and model `{flow.name}` is a {flow.kind}")
     refuse_words("simulate", flow, parameters, flow.names)
     latex, told_of = latex_names((flow,)), meanings_of(flow)
-    if step is None:
-        refuse_continuous(flow)
     if step is None:  # descent is no flow: a change of variables would change it
+        refuse_continuous(flow)
         flow = change_states(flow)
     features = read_data(data)
     settings = {**(params or {}), **parameters}
@@ -244,13 +243,12 @@ def _times(t_max: float | None, at: float | Iterable[float] | None, step: float 
 
 
 def _place(backend: Backend, n: int, d: int, at_once: int, matrices: int) -> tuple[Backend, int, tuple[str, ...]]:
-    """Return where runs of so many matrices each go, how many at once, and what to say when a card cannot hold one."""
+    """Return where runs of so many matrices each go, how many at once, and a note if no card can hold one."""
     if backend is CPU:
         return backend, at_once, ()
-    room = int(0.9 * backend.memory() / (8.0 * n * d * matrices + 1))
-    if room:
-        return backend, min(at_once, room), ()
     size = 8.0 * n * d * matrices
+    if room := int(0.9 * backend.memory() / (size + 1)):
+        return backend, min(at_once, room), ()
     note = f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"
     return CPU, at_once, (note,)
 
@@ -269,7 +267,7 @@ def _memory(n: int, d: int, states: int, at_once: int, matrices: int, kept: int)
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What one draw gave; ``speed`` is the largest eigenvalue at the start, ``diverged`` the first time not finite."""
+    """What one draw gave; ``speed`` is the largest eigenvalue at the start, ``diverged`` when it was not finite."""
 
     values: list[list[float]]
     snapshots: tuple[dict[str, Array], ...]
@@ -409,7 +407,7 @@ def draw_sample(
 
 
 def _streams(seed: int, index: int) -> list[np.random.Generator]:
-    """Return the streams of random numbers of one draw: for the features, the coordinates, the samples and the start."""
+    """Return the streams of random numbers of one draw: for features, coordinates, samples and start."""
     return [np.random.default_rng(stream) for stream in np.random.SeedSequence(seed, spawn_key=(index,)).spawn(4)]
 
 

@@ -1,7 +1,8 @@
-"""The array type of every numerical piece, its rounding, products of quadrature rules, many small linear systems."""
+"""Arrays, their rounding, products of quadrature rules, Richardson extrapolation, many small linear systems."""
 
 import functools
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 EPSILON = float(np.finfo(float).eps)
 ROUNDING = 500 * EPSILON  # relative, of sums of hundreds of terms and of linear solves: 1e-13
+SAFETY = 1.5  # of error estimates: the next order of the step is not small where a tolerance is just met
 
 
 def filled(value: Any, shape: tuple[int, ...]) -> Array:
@@ -36,8 +38,8 @@ def tensor_rule(rules: Sequence[tuple[Array, Array]]) -> tuple[list[Array], Arra
 def eliminate(matrix: Array, right: Array) -> Array:
     """Solve systems of the same size, one per entry of the last axis, by elimination without pivoting.
 
-    For matrices near one, as those of implicit steps; a vanishing pivot shows as a solution that is not finite. Both
-    arguments are overwritten.
+    For matrices near one, as those of implicit steps; a vanishing pivot shows as a solution that is
+    not finite. Both arguments are overwritten.
     """
     size = matrix.shape[0]
     for pivot in range(size - 1):
@@ -64,3 +66,25 @@ def invert(matrix: Array) -> Array:
         matrix -= column[:, None] * row
         matrix[pivot] = row
     return matrix
+
+
+def error_share(ratio: Any, order: int) -> Any:
+    """Return which share of the distance between two solutions is the error of the finer one.
+
+    If an error falls like h^order, and the coarse steps are ``ratio`` times as long,
+    |coarse − fine| = (ratio^order − 1) |fine − exact|; the share is SAFETY / (ratio^order − 1).
+    """
+    return SAFETY / (ratio**order - 1)
+
+
+def extrapolate(values: Sequence[Any], orders: int | None = None, ratio: int = 2) -> tuple[Any, Any]:
+    """Return the limit of a smooth function f(h) at h = 0 from f(h), f(h/r), f(h/r²), ..., and its last change.
+
+    The term in h^k is removed by f_k(h/r) = (r^k f_{k−1}(h/r) − f_{k−1}(h)) / (r^k − 1), for ``orders`` powers k; all that
+    the values allow by default. With r = 4 it is Romberg's extrapolation of a function of h² at steps that halve.
+    """
+    table, before = list(values), values[-1]
+    for order in range(1, (len(values) if orders is None else orders + 1)):
+        before = table[-1]
+        table = [(ratio**order * fine - coarse) / (ratio**order - 1) for coarse, fine in pairwise(table)]
+    return table[-1], abs(table[-1] - before)

@@ -22,8 +22,8 @@ _MOST_PATHS = 400_000
 class ConstantPaths:
     """Quadrature nodes of the random constants: one value per path and constant, and each rule's paths.
 
-    ``shares`` are the weights, a row per part, zero on the paths of the other parts; ``best`` is, per part, where the
-    paths of the rule of the highest order are.
+    ``shares`` are the weights, a row per part, zero on the paths of the other parts; ``best`` is,
+    per part, where the paths of the rule of the highest order are.
     """
 
     values: dict[str, Array]
@@ -87,9 +87,9 @@ def make_paths(
 ) -> ConstantPaths:
     """Return the product rules of independent constants; constants with a joint law move together.
 
-    A rule gives the orders of the laws that have a density. On the paths of one part the constants of the others stand
-    at one of their likeliest nodes; without ``parts`` all are combined. Nodes of less than ``least`` times the largest
-    weight of their part are left out.
+    A rule gives the orders of the laws that have a density. On the paths of one part the constants
+    of the others stand at one of their likeliest nodes; without ``parts`` all are combined. Nodes
+    of less than ``least`` times the largest weight of their part are left out.
     """
     parts = [tuple(laws)] if parts is None else parts
     least = [0.0] * len(parts) if least is None else least

@@ -67,9 +67,9 @@ def refine(level: Level, way: str, over: float | None = None) -> Level:
 class Layout:
     """How points are spread: a sparse grid given by its levels, one per mode; a sample; or a cubic design.
 
-    ``kind`` is "sparse", "sample" (of the modes with both signs, for every value of the constants), "single" (the same with
-    one sign), "draws" (a sample of modes and
-    constants together, of fixed size) or "cubic"; the last is exact for polynomials of degree three in all modes together.
+    ``kind`` is "sparse", "sample" (of the modes with both signs, for every value of the constants),
+    "single" (the same with one sign), "draws" (a sample of modes and constants together, of fixed
+    size) or "cubic"; the last is exact for polynomials of degree three in all modes together.
     """
 
     kind: str
@@ -91,9 +91,9 @@ class Layout:
 class Points:
     """Quadrature points: standard normal coordinates per mode, values of constants, and weights.
 
-    ``scales`` are the slopes of those constants that are among the modes by their coordinates, on every path, by name, in the
-    order of the last modes. There are as many points for each of the ``values`` of all other constants together, one after
-    the other.
+    ``scales`` are the slopes of those constants that are among the modes by their coordinates, on
+    every path, by name, in the order of the last modes. There are as many points for each of the
+    ``values`` of all other constants together, one after the other.
     """
 
     normals: Array
@@ -106,8 +106,8 @@ class Points:
 def factor_covariance(covariance: Array, drop: float = 1e-11) -> Array:
     """Return L with L Lᵀ = covariance, columns by decreasing size; modes below ``drop`` are left out.
 
-    Sizes are relative to the variance at each node: where noise falls by orders of magnitude, small variances that act for
-    long are known as well as large ones.
+    Sizes are relative to the variance at each node: where noise falls by orders of magnitude, small
+    variances that act for long are known as well as large ones.
     """
     return _modes(covariance, drop)[0][:, ::-1]
 

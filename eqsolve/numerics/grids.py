@@ -1,8 +1,8 @@
 """Grids in time: panels with Radau IIA nodes, their integration weights and their interpolant.
 
-A grid is a sequence of panels, each with the same number m of nodes, the last node being the panel's right end.
-Node 0 is the start. Collocation at these nodes is of order 2m − 1 at panel ends and stiffly accurate
-(Hairer & Wanner, Solving Ordinary Differential Equations II, IV.5).
+A grid is a sequence of panels, each with the same number m of nodes, the last node being the
+panel's right end. Node 0 is the start. Collocation at these nodes is of order 2m − 1 at panel ends
+and stiffly accurate (Hairer & Wanner, Solving Ordinary Differential Equations II, IV.5).
 """
 
 from __future__ import annotations

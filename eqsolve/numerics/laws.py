@@ -1,7 +1,7 @@
 """Laws of random constants as plain numbers: atoms exactly, densities by Gauss rules, exact sampling.
 
-A law holds floats. ``numeric(digits)`` gives the same law with mpmath's numbers in their place, for what is computed to
-more digits; rules and samples are of floats in either case.
+A law holds floats. ``numeric(digits)`` gives the same law with mpmath's numbers in their place, for
+what is computed to more digits; rules and samples are of floats in either case.
 """
 
 from __future__ import annotations

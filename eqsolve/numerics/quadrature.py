@@ -66,8 +66,8 @@ class LineRule:
 class Expansion:
     """Functions of standard normal variables, a row each, by their Hermite coefficients.
 
-    ``power`` is E f², ``size`` E|f|, ``rest`` the part of E f² beyond the last coefficient, ``rough`` what half of the
-    points would change, relative to E f².
+    ``power`` is E f², ``size`` E|f|, ``rest`` the part of E f² beyond the last coefficient,
+    ``rough`` what half of the points would change, relative to E f².
     """
 
     coefficients: Array
@@ -80,8 +80,8 @@ class Expansion:
 def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | None, count: int, rule: LineRule) -> Expansion:
     """Return ``count`` Hermite coefficients of f(x) for every row, x a standard normal variable.
 
-    ``function`` takes points of shape (points,) or (rows, points); ``breaks`` are the places, of shape (rows, kinks), where
-    functions bend or jump.
+    ``function`` takes points of shape (points,) or (rows, points); ``breaks`` are the places, of
+    shape (rows, kinks), where functions bend or jump.
     """
     if breaks is not None and breaks.shape[1]:
         return _by_panels(function, breaks, count, rule)
@@ -171,9 +171,9 @@ def plane_means(
 ) -> Array:  # fmt: skip
     """Return E f(x) g(y) pair by pair for standard normal x, y of given correlation.
 
-    Functions take the places of the pairs and points, (pairs, points); ``breaks`` are where f and g bend or jump, (pairs,
-    kinks) each. y = ρ x + √(1−ρ²) v: over v the integral is cut at the kinks of g, over x at those of f and around the layer
-    that a kink of g leaves in E[g | x].
+    Functions take the places of the pairs and points, (pairs, points); ``breaks`` are where f and g
+    bend or jump, (pairs, kinks) each. y = ρ x + √(1−ρ²) v: over v the integral is cut at the kinks
+    of g, over x at those of f and around the layer that a kink of g leaves in E[g | x].
     """
     pairs = len(correlation)
     made = np.empty(pairs)
@@ -251,8 +251,8 @@ def precise_legendre(order: int, digits: int) -> tuple[tuple[Any, Any], ...]:
 class LawBranch:
     """One part of the joint law of the random constants: each is mean + √variance × a standard normal variable.
 
-    ``exact`` is false where a density was replaced by a rule, whose error has to be looked at. Numbers are floats, or
-    those of mpmath for laws made with digits.
+    ``exact`` is false where a density was replaced by a rule, whose error has to be looked at.
+    Numbers are floats, or those of mpmath for laws made with digits.
     """
 
     probability: Any
@@ -319,9 +319,9 @@ Integrands = Any
 class Rows:
     """Lines through the space of random variables; along each the expectation is an integral over one Gaussian.
 
-    A random variable at x on a row is mean + scale × (base + direction × x). Where the direction is zero, the row is a
-    single point. ``owner`` is the place of the row's unknowns among those evaluated together. ``exact`` says that
-    nothing was left to the number of nodes across.
+    A random variable at x on a row is mean + scale × (base + direction × x). Where the direction is
+    zero, the row is a single point. ``owner`` is the place of the row's unknowns among those
+    evaluated together. ``exact`` says that nothing was left to the number of nodes across.
     """
 
     weight: Array

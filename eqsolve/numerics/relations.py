@@ -9,6 +9,7 @@ Patterns of times are letters: ``r`` the row's time, ``c`` the column's, ``0`` t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -117,7 +118,11 @@ class Kernels:
     _values: dict[str, Array] = field(default_factory=dict)  # of responses, made when read
     _known: dict[KernelOperator, Array] = field(default_factory=dict)  # operators of kernels, made when read
     later: dict[str, Definition] = field(default_factory=dict)  # correlations that nothing has read yet
-    derived: dict[Any, Any] = field(default_factory=dict)  # what others have made of these kernels, kept for them
+
+    @functools.cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What others have made of these kernels, kept for them."""
+        return {}
 
     # --- values
     def vector(self, item: Pointwise | Sum) -> Array:

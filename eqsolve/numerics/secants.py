@@ -58,8 +58,8 @@ class Secants:
 def solve_krylov(apply: Callable[[Array], Array], right: Array, weights: Array, *, most: int, tolerance: float) -> Array:
     """Return x with apply(x) ≈ right by GMRES; entries count by their weights.
 
-    Saad & Schultz, SIAM J. Sci. Stat. Comput. 7, 856 (1986), doi:10.1137/0907058. At most ``most`` columns, and one
-    application more that checks the answer.
+    Saad & Schultz, SIAM J. Sci. Stat. Comput. 7, 856 (1986), doi:10.1137/0907058. At most ``most``
+    columns, and one application more that checks the answer.
     """
     from scipy.sparse.linalg import LinearOperator, gmres
 

@@ -1,8 +1,8 @@
 """Interpolation between few nodes whose slopes are known too: cubic Hermite pieces, and what they leave.
 
-On a piece of length h the error is f''''/24 (x − a)² (b − x)², at most f'''' h⁴/384 (de Boor, A Practical Guide to Splines,
-1978). f''''/24 is found where a node is left out: the piece over its two neighbours misses the value there by that much times
-the product of the two lengths squared.
+On a piece of length h the error is f''''/24 (x − a)² (b − x)², at most f'''' h⁴/384 (de Boor, A
+Practical Guide to Splines, 1978). f''''/24 is found where a node is left out: the piece over its
+two neighbours misses the value there by that much times the product of the two lengths squared.
 """
 
 import numpy as np
@@ -24,8 +24,8 @@ def is_geometric(nodes: Array) -> bool:
 def interpolate_with_slopes(x: Array, nodes: Array, values: Between, slopes: Between) -> Between:
     """Return values at x, and their errors, given those at increasing nodes with their slopes along the first axis.
 
-    The errors are the nodes' own, what those of the slopes make of a value (at most 4/27 of a piece's length each), and what
-    cubic pieces leave.
+    The errors are the nodes' own, what those of the slopes make of a value (at most 4/27 of a
+    piece's length each), and what cubic pieces leave.
     """
     place = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, len(nodes) - 2)
     (y, y_error), (s, s_error) = values, slopes

@@ -7,7 +7,7 @@ import html
 import io
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def plot_law(
     law: Distribution, name: str | None, *, ax: Any, bins: Any, label: str | None, logy: bool = False, **style: Any
 ) -> Any:
-    """Draw the law of one variable: the density if it is known, else a histogram; probabilities of atoms as stems."""
+    """Draw the law of one variable: its density, or else a histogram; probabilities of atoms as stems."""
     axes = new_axes(ax)
     variable = name or law.names[0]
     histogram = law.histogram(bins, variable)
@@ -57,7 +57,7 @@ def plot_law(
 def animate_law(
     result: Result, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60, seconds: float = 6.0
 ) -> FuncAnimation | None:
-    """Draw the law of a process at growing times, its mean as a line: write a GIF, or return the film to be shown."""
+    """Draw the law of a process at growing times, its mean as a line: write a GIF, or return the film."""
     from matplotlib.animation import FuncAnimation
 
     if path is not None and os.path.splitext(path)[1].lower() != ".gif":
@@ -99,10 +99,10 @@ def animate_law(
 
 @dataclass(frozen=True)
 class Slider:
-    """Pictures at several times with a slider that chooses one: HTML and a line of JavaScript, nothing to install."""
+    """Pictures at several times with a slider that chooses one: HTML and a line of JavaScript."""
 
     times: tuple[float, ...]
-    pictures: tuple[bytes, ...]
+    pictures: tuple[bytes, ...] = field(repr=False)
     title: str
 
     def _repr_html_(self) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # --- Functions of two times as heat maps.
 def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
-    """Draw a function of t and t' in colours, the diagonal dashed; where a response vanishes by causality, nothing."""
+    """Draw a function of t and t' in colours, the diagonal dashed; nothing where a response vanishes by causality."""
     axes = new_axes(ways.ax)
     stored = result.dataset[name]
     axis = time_axis(stored["row"].values, [stored.values.T], ways.logx)
@@ -78,7 +78,7 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
 
 
 def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
-    """Draw several saved results, by the names of their files, over each other: a panel for each quantity; return the axes."""
+    """Draw several results, by the names of their files, over each other, a panel for each quantity."""
     from eqsolve.plotting.sweeps import make_panels
 
     there = {file: _over_one_axis(file, item) for file, item in found.items()}

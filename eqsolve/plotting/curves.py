@@ -46,9 +46,9 @@ class TimeAxis:
         return times
 
 
-def spread_times(grid: PanelGrid, count: int = 400) -> Array:
+def spread_times(grid: PanelGrid, count: int = 400, until: float = np.inf) -> Array:
     """Return times, the first and last among them, that are dense on a linear and on a logarithmic axis."""
-    first, last = float(grid.edges[0]), float(grid.edges[-1])
+    first, last = float(grid.edges[0]), min(until, float(grid.edges[-1]))
     made = np.concatenate([np.linspace(first, last, count), first + (last - first) * np.geomspace(_DECADES, 1, count)])
     return np.unique(np.clip(made, first, last))
 
@@ -138,8 +138,7 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     axes = new_axes(ways.ax)
     before = len(axes.lines)
     used = before > 0 or axes.has_data()
-    times = spread_times(result._grid())
-    times = times[times <= getattr(result, "settled", np.inf)]
+    times = spread_times(result._grid(), until=getattr(result, "settled", np.inf))
     curves = result.at(times)
     log, begin = ways.logx, None
     if log is None and (used or axes.get_xscale() != "linear"):
@@ -235,7 +234,7 @@ def plot_paths(result: Result, name: str, ways: Ways) -> Any:
     axes.plot(times, mean, color=COLOURS[1], lw=LINE, label=ways.label or "mean")
     set_scales(axes, log_x=axis.log, log_y=ways.logy)
     axes.set(xlim=(axis.first, axis.last), xlabel=written("t", result.latex), ylabel=written(name, result.latex))
-    plain(axes, result, legend=1)
+    plain(axes, result, legend=4)  # beside the bands
     return axes
 
 

@@ -46,6 +46,8 @@ def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | N
     below.axhspan(-2, 2, color="0.93", lw=0, zorder=0)
     below.axhline(0.0, lw=0.8, color="0.5")
     below.set_ylabel("residual/error" if found.chi2 is not None else "residual/scatter")
+    if any(item.data.draws > 1 for item in found.sets):
+        below.set_title("errors are correlated between times", fontsize=TITLE_SIZE, color="0.4")
     below.set_xlabel(written("t", found.latex) if found.data.times is not None else "")
     if len(drawn) > 1:
         above.legend(frameon=False)
@@ -54,7 +56,7 @@ def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | N
     for axes in (above, below):
         set_scales(axes, log_x=None if axis is None else axis.log, log_y=logy if axes is above else None)
         axes.spines[["top", "right"]].set_visible(False)
-    best = [f"{written(n, found.latex)} = {x:.4g} ± {found.errors[n]:.1g}" for n, x in found.parameters.items()]
+    best = [f"{written(n, found.latex)} = {x:.4g} ± {found.errors[n]:.2g}" for n, x in found.parameters.items()]
     above.set_title(f"{found.model}: {', '.join(best)}", fontsize=TITLE_SIZE)
     return np.array([above, below], dtype=object)
 

@@ -1,4 +1,4 @@
-"""Drawing for a column of print: sizes, fonts, theory as lines with bands, simulation as points with error bars."""
+"""Drawing for a column of print: theory as lines with bands, simulation as points with error bars."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def panels(rows: int = 1, columns: int = 1, *, height: float = 2.5, width: float
 
 
 def colours(count: int) -> list[Any]:
-    """Return colours for an ordered family; of more than three, dark to light, so that grey print keeps them in order."""
+    """Return colours for an ordered family; of more than three, dark to light, also in grey print."""
     return shades(count, few=3)
 
 
@@ -49,7 +49,7 @@ def points(axes: Any, x: Any, runs: Any, **style: Any) -> Any:
 
 
 def spread(axes: Any, x: Any, runs: Any, **style: Any) -> Any:
-    """Draw simulation: means over draws with bars of one standard deviation, as the paper's error bars are."""
+    """Draw means over draws with bars of one standard deviation, as the paper's error bars are."""
     values = np.asarray(runs, dtype=float)
     return axes.errorbar(x, values.mean(axis=0), values.std(axis=0, ddof=1), **{**_BARS, **style})
 

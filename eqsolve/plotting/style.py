@@ -1,4 +1,4 @@
-"""The house style of all drawings, in one place: colours that colour-blind readers can tell apart, plain axes."""
+"""The style of all drawings: colours that colour-blind readers can tell apart, plain axes."""
 
 from __future__ import annotations
 

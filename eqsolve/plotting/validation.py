@@ -98,7 +98,7 @@ def _latex(found: Validation) -> dict[str, str]:
 
 
 def _time(found: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
-    """Return the axis of time, the same for all panels: by the rule of curves, over the times compared too."""
+    """Return the axis of time of all panels: by the rule of curves, over the times compared too."""
     if found.t is None or len(found.t) < 2:
         return None
     if found.result is not None and found.result.grid is not None:
@@ -142,7 +142,7 @@ def _draw(
         for draw in found.spread.get(name, ()):
             axes.plot(times, draw, ".", color="0.6", ms=2.5, zorder=1)
         unseen = np.where(np.isfinite(item.detectable), item.detectable, 0.0) * np.abs(item.theory)
-        label = "could not be told apart"
+        label = "undetectable deviations"
         axes.errorbar(times, item.theory, unseen, fmt="none", ecolor="0.9", elinewidth=7, label=label, zorder=0)
     label = f"{text}: d = {found.d}" if named else f"d = {found.d}, {found.seeds} draws"
     axes.errorbar(times, item.simulation, item.standard_error, color=colour, label=label, **POINTS)
@@ -156,8 +156,8 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
     item = found.observables[name]
     times = found.t if found.t is not None else np.zeros(1)
     best, worst = (float(item.detectable[place]) for place in (item.keenest, item.dullest))
-    seen = " ... ".join(dict.fromkeys(map(percent, (best, worst))))
-    power = f"; would have seen deviations of {seen}" if np.isfinite(best) else ""
+    seen = " to ".join(dict.fromkeys(map(percent, (best, worst))))
+    power = f" (would detect deviations of {seen})" if np.isfinite(best) else ""
     above.set_title(f"{item.verdict}{power}", fontsize=8)
     above.set_ylabel(written(name, _latex(found)))
     above.legend(frameon=False, fontsize=7)
@@ -165,7 +165,7 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
     below.axhline(0, color="0.6", lw=0.8)
     below.plot(times, item.z, "o", color="black", ms=3.5)
     largest = max(4.0, 1.2 * float(np.abs(item.z).max()))
-    below.set(ylabel="$z$", ylim=(-largest, largest))
+    below.set(ylabel="$z$-score", ylim=(-largest, largest))
     if axis is not None:
         below.set_xscale(axis.scale)
     below.set_xlim(above.get_xlim())
@@ -179,7 +179,7 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
 
 
 def _draw_laws(axes: Any, below: Any, found: Validation) -> None:
-    """Draw the theory's density over the histogram of finite size, and the probabilities of atoms beside."""
+    """Draw the theory's density over the histogram of finite size, and the probabilities of atoms."""
     law = found.law_picture
     assert law is not None
     heights = np.asarray(law["heights"])

@@ -1,1 +1,1 @@
-"""What comes out of a solve: labelled arrays with errors, files, laws, and where the numbers come from."""
+"""What comes out of a solve: labelled arrays with errors, files, laws, provenance."""

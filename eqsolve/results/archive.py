@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve._version import __version__
 from eqsolve.arguments import checked
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError
@@ -61,15 +62,17 @@ def save(
 
 
 def check_name(path: str | os.PathLike[str], known: tuple[str, ...] = (".nc", *TABLES)) -> None:
-    """Raise for a file whose name does not end like one that can be written."""
-    if Path(path).suffix.lower() not in known and not Path(path).is_dir():  # a folder is refused when it is written
+    """Raise for a file whose name does not end like one that can be written here."""
+    end = Path(path).suffix.lower()
+    if end not in known and not Path(path).is_dir():  # a folder is refused when it is written
         raise UsageError(f"a result is saved as {' or '.join(f'*{end}' for end in known)}, got {str(path)!r}")
+    if end == ".parquet" and not any(map(importlib.util.find_spec, ("pyarrow", "fastparquet"))):
+        instead = "(pip install pyarrow); *.csv and *.json need nothing"
+        raise UsageError(f"to write {str(path)!r} pandas needs pyarrow {instead}")
 
 
 def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write values and the record that says what they are."""
-    from eqsolve._version import __version__
-
     check_name(path, (".nc",))
     record = {"provenance": {"version": __version__}, "format": _FORMATS[-1], **record}
     dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
@@ -80,7 +83,7 @@ def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.Pa
 
 
 def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
-    """Write values and errors for other programs, as the file's suffix says; return whether it is one of theirs."""
+    """Write a table for other programs if the file's suffix says so; return whether it does."""
     check_name(path)
     if (suffix := Path(path).suffix.lower()) == ".nc":
         return False
@@ -94,15 +97,8 @@ def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
         if suffix == ".csv":
             frame.to_csv(temporary, index=False)
         else:
-            demand_parquet(str(path))
             frame.to_parquet(temporary, index=False)
     return True
-
-
-def demand_parquet(path: str) -> None:
-    """Raise where pandas has nothing to write parquet with."""
-    if not any(importlib.util.find_spec(name) for name in ("pyarrow", "fastparquet")):
-        raise UsageError(f"to write {path!r} pandas needs pyarrow (pip install pyarrow); *.csv and *.json need nothing")
 
 
 def _plain(value: Any) -> Any:
@@ -147,12 +143,12 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     """Return the result of a file's values and record."""
     grid, kernels = record["grid"], record["kernels"]
     panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
-    if kernels and panels is not None and _ROWS not in dataset:
+    if kernels and panels is not None and record.get("format", 1) == 1:
         raise UsageError(
             f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "
             "are not read any more; solve again, or read the file with xarray"
         )
-    rows = _STORE.unpack(dataset[_ROWS].values) if kernels and panels is not None else None
+    rows = _STORE.unpack(dataset[_ROWS].values.tobytes()) if kernels and panels is not None else None
     fields = {name: record[name] for name in _FIELDS}
     made = {"stationary": Stationary, "diagram": PhaseDiagram}.get(record["kind"], Result)
     return made(dataset.drop_vars(_ROWS, errors="ignore"), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)
@@ -202,8 +198,6 @@ def _silence() -> Iterator[None]:
 
 
 def _check_version(name: str, record: dict[str, Any]) -> None:
-    from eqsolve._version import __version__
-
     provenance = record.get("provenance")
     version = provenance.get("version") if isinstance(provenance, dict) else None
     if record.get("format", 1) not in _FORMATS:

@@ -121,7 +121,7 @@ def with_spread(result: Result, deviations: Mapping[str, float]) -> Result:
 
 # --- A sweep between its points: by the derivatives that were solved for, with the error of that.
 def between(result: Result, asked: Mapping[str, Any]) -> xr.Dataset:
-    """Return all values of a sweep at other parameters of one axis, by cubic pieces through its points with their slopes."""
+    """Return all values of a sweep at other parameters of one axis, by cubics through its points with their slopes."""
     axes = [str(dim) for dim in result.dataset["status"].dims] if result.kind == "sweep" else []
     if not axes:
         raise UsageError(f"between() is for sweeps, and this is a {result.kind} of `{result.model}`; solve again, or sweep")
@@ -166,7 +166,7 @@ def _inside(x: Array, nodes: Array, axis: str) -> Array:
 
 
 def _along(x: Array, nodes: Array, tables: list[Array], *, log: bool) -> tuple[Array, Array]:
-    """Return values and errors at x; nodes may come in any order, and are taken by their logarithm if ``log``."""
+    """Return values and errors at x, from nodes in any order, by their logarithm if ``log``."""
     order = np.argsort(nodes)
     y, y_error, s, s_error = (table[order] for table in tables)
     at = nodes[order]

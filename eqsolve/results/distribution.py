@@ -1,4 +1,4 @@
-"""`Distribution`: the joint law of a few named variables, as a weighted sample; what solvers return for limiting laws."""
+"""`Distribution`: the joint law of a few named variables, as a weighted sample."""
 
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ class Distribution:
 
     # --- all variables
     def expect(self, function: Callable[..., Any]) -> Any:
-        """Return the mean of a function of the variables, named as its arguments: ``expect(lambda w: w**2)``."""
+        """Return the mean of a function of variables named as its arguments: ``expect(lambda w: w**2)``."""
         return np.asarray(self.call(function, self.values), dtype=float) @ self.weights
 
     def call(self, function: Callable[..., Any], values: Any) -> Any:
-        """Return a function of some of the variables at points; arguments are matched by name, else by place."""
+        """Return a function of some of the variables at points, matched by name, else by place."""
         words = self.words(function)
         if words and set(words) <= set(self.names):
             return function(*(values[self.names.index(word)] for word in words))
@@ -152,7 +152,7 @@ class Distribution:
 
     @staticmethod
     def words(function: Callable[..., Any]) -> list[str]:
-        """Return the names of a function's arguments; none if it takes any number, or cannot be looked into."""
+        """Return the names of a function's arguments; none if they cannot be told."""
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Curves, kernels and paths, each with its error, as the result of a solve in time: one packaging for all solvers."""
+"""Curves, kernels and paths with their errors as the result of a solve in time, for all solvers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from eqsolve.results.result import Result
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A function of two times on the pairs of the result's times; zero above the diagonal unless symmetric."""
+    """A function of two times on pairs of times; zero above the diagonal unless symmetric."""
 
     values: Array
     errors: Array
@@ -22,7 +22,7 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class PathSet:
-    """Paths that belong together: their weights, their constants, and processes on (paths, times)."""
+    """An ensemble of paths: weights, constants, and processes on (paths, times)."""
 
     weights: Array
     constants: Mapping[str, Array]

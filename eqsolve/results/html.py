@@ -41,7 +41,7 @@ def result_html(result: Result) -> str:
 
 
 def simulation_html(found: Simulation) -> str:
-    """Return what was run, the last mean of every observable with its standard error, the arrays folded below."""
+    """Return what was run, the last means with their standard errors, the arrays folded below."""
     rows = []
     for name in found.names:
         error = float(found.error[name][-1])
@@ -56,7 +56,7 @@ def simulation_html(found: Simulation) -> str:
 
 
 def validation_html(found: Validation) -> str:
-    """Return the verdict and, for every observable, how far both sides are apart and what could have been seen."""
+    """Return the verdict and, for every observable, how far both sides are apart and what could be seen."""
     latex = {} if found.result is None else found.result.latex
     colour = {"agrees": "#009E73", "disagrees": _BAD}.get(found.verdict, "#8a5a00")
     rows = []

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from eqsolve._version import __version__
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.printing import kept_by_model
@@ -20,8 +21,6 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
     import numpy
     import scipy
     import sympy
-
-    from eqsolve._version import __version__
 
     source = source_text(model)
     return {
@@ -52,7 +51,7 @@ def derived_names(model: Model, names: Iterable[str]) -> dict[str, list[str]]:
 
 @kept_by_model
 def meanings_of(model: Model) -> dict[str, str]:
-    """Return what the parameters and random constants of a model mean, by name, where it says so."""
+    """Return what a model says of its parameters and random constants, by name."""
     said = meanings(model.file)
     return {item.name: told for item in (*model.parameters, *model.randoms) if (told := said.get(item))}
 

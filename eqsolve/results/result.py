@@ -257,7 +257,7 @@ def combine(function: Callable[..., Any], parts: list[ObservedPart]) -> Observed
 
 
 def integrate(grid: PanelGrid, values: Array) -> tuple[Array, Array]:
-    """Return the integral from the start to every node, by the rule of the nodes and by that with the left end."""
+    """Return the integral up to every node, by the rule of the nodes and by that with the left end."""
     nodes = radau(grid.order).with_start
     points, weights = np.polynomial.legendre.leggauss(grid.order // 2 + 1)
     inner = nodes[1:, None] * (points + 1) / 2
@@ -352,7 +352,7 @@ class Result:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the solver came to its own end, good or bad; not if it was interrupted or ran out of memory."""
+        """Whether the solver came to its own end, neither interrupted nor out of memory."""
         return self.status not in ("interrupted", "out of memory")
 
     # --- access
@@ -420,7 +420,7 @@ class Result:
         return law
 
     def _law_of_paths(self, name: str, moment: float) -> Distribution:
-        """Return the law of a process at a time from the paths kept, jointly with the random constants."""
+        """Return the law of a process at a time, from its paths, jointly with the constants."""
         from eqsolve.results.distribution import Distribution
 
         path = self.dataset[name].dims[0]

@@ -1,4 +1,4 @@
-"""A stationary state as a result: correlations and responses over the lag τ, numbers, spectra, the growth of distances."""
+"""A stationary state: correlations and responses over the lag τ, numbers, spectra, the growth of distances."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 class Pace:
     """Watches one march from ``begin`` to ``end``.
 
-    ``patience`` is the work (panels tried, or calls) after which the pace is looked at, ``most`` the work beyond which what
-    is left is too much.
+    ``patience`` is the work (panels tried, or calls) after which the pace is looked at, ``most``
+    the work beyond which what is left is too much.
     """
 
     begin: float
@@ -202,8 +202,8 @@ def newton(
 class Compared:
     """A solution with error estimates from its difference to a rougher one.
 
-    ``worst`` is the estimate farthest from its tolerance, ``least`` what rounding alone would make of it; ``stop`` says why
-    the solution ends early, ``rounds`` how often it was refined.
+    ``worst`` is the estimate farthest from its tolerance, ``least`` what rounding alone would make
+    of it; ``stop`` says why the solution ends early, ``rounds`` how often it was refined.
     """
 
     march: Any

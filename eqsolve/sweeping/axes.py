@@ -33,7 +33,7 @@ class Axis:
 
 
 def is_axis(value: Any) -> bool:
-    """Return whether the value of a keyword is several: a list, an array, or a range such as ``0.1:1:5``."""
+    """Return whether a value is several: a list, an array, or a range such as ``0.1:1:5``."""
     if isinstance(value, str):
         return len(_split(value, ":")) > 1
     return isinstance(value, Iterable) and not isinstance(value, Law)

@@ -19,7 +19,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.sweeping.axes import Axis
 
 Record = dict[str, Any]
-_CHAIN = 16  # neighbours solved one from another; a constant, so that no number depends on how many workers there are
+_CHAIN = 16  # neighbours solved one from another, however many workers there are
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[SweepPoint
 
 
 def _neighbour(index: int, lengths: list[int], chained: str) -> int | None:
-    """Return the earlier point from which a point starts; the same whoever solves them, and in which order."""
+    """Return the earlier point from which a point starts, whoever solves them."""
     offset = index % lengths[-1]
     if chained and offset % _CHAIN:
         return index - 1
@@ -124,7 +124,7 @@ def _reached(result: Result, at: Any) -> tuple[Any, int]:
 
 
 def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return values and errors by name: numbers, or lists over the times asked for, nan where they were not reached."""
+    """Return values and errors by name: numbers, or lists over the times, nan where not reached."""
     data = result.dataset
     if result.grid is None:
         names = [name for name in result.names if not data[name].dims]

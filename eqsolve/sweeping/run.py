@@ -1,4 +1,4 @@
-"""`sweep`: every point of a grid solved once, by any executor, nothing lost when one fails or all is killed."""
+"""`sweep`: every point of a grid solved once, by any executor, nothing lost when it is killed."""
 
 from __future__ import annotations
 
@@ -313,6 +313,7 @@ class GridRun:
         ]
         heapq.heapify(ready)
         under_way: dict[Future[Answer], tuple[SweepPoint, int]] = {}
+        machines = _machines(executor, set())
 
         def submit(point: SweepPoint, tries: int) -> None:
             under_way[executor.submit(self.work, *self.arguments(point))] = (point, tries)
@@ -321,7 +322,12 @@ class GridRun:
             while ready or under_way:
                 while ready and len(under_way) < size + 2:
                     submit(self.points[heapq.heappop(ready)[1]], 1)
-                for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                done = wait(under_way, timeout=10, return_when=FIRST_COMPLETED).done
+                left = _machines(executor, machines)
+                for lost in machines - left:
+                    logger.warning("worker %s is gone, %d are left; others do its points", lost, len(left))
+                machines = left
+                for future in done:
                     point, tries = under_way.pop(future)
                     answer = _answer(future, tries)
                     if answer is None:
@@ -367,6 +373,13 @@ class GridRun:
             logger.warning("%s: %s: %s", point.text, record["status"], record["message"])
         if self.progress is not None:
             self.progress(len(self.records), self.total, f"{point.text}, {record['seconds']:.2g} s, {record['status']}")
+
+
+def _machines(executor: Any, before: set[str]) -> set[str]:
+    """Return the addresses of dask's workers, as before where nobody tells them."""
+    with contextlib.suppress(Exception):  # no scheduler of dask's, or one that does not answer
+        return set(executor._client.nthreads())
+    return before
 
 
 def _answer(future: Future[Answer], tries: int) -> Answer | None:

@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+eq: Any = importlib.import_module("eqsolve")
 _NEEDED = ("sympy", "mpmath", "numpy", "scipy", "matplotlib", "xarray", "h5netcdf", "h5py")
 _EXTRAS = ("cupy-cuda12x", "cupy-cuda13x", "distributed", "dask", "pandas", "pytest", "hypothesis")
 
@@ -45,14 +46,9 @@ def examine() -> list[Finding]:
     """Return versions, machine, linear algebra, threads, GPU and where models and caches are."""
     packages = [replace(item, part="packages") for item in _packages()]
     machine = [replace(item, part="machine") for item in (*_machine(), *_linear_algebra(), *_graphics())]
-    return [*_versions(), *_places(), *packages, *machine]
-
-
-def _versions() -> Iterator[Finding]:
-    from eqsolve._version import __version__
-
-    yield Finding("eqsolve", f"{__version__} in {Path(__file__).resolve().parents[1]}")
-    yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
+    here = Finding("eqsolve", f"{eq.__version__} in {Path(__file__).resolve().parents[1]}")
+    python = Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
+    return [here, python, *_places(), *packages, *machine]
 
 
 def _packages() -> Iterator[Finding]:
@@ -142,14 +138,8 @@ def _compare(model: Any, name: str, exact: Callable[[float], float], **options: 
     return max(abs(value - exact(moment)) for value, moment in zip(values, (0.5, 1.0), strict=True)), float(max(errors))
 
 
-def _names() -> Any:
-    """Return the package's public names, which are loaded on first use."""
-    return importlib.import_module("eqsolve")
-
-
 def _decay() -> tuple[float, float]:
     """y' = −y."""
-    eq = _names()
     t, y = eq.times("t"), eq.function("y")
     model = eq.System("self_test_decay", eqs=[eq.Eq(y(t).diff(t), -y(t))], init={y: 1})
     return _compare(model, "y", lambda moment: math.exp(-moment))
@@ -159,7 +149,6 @@ def _average() -> tuple[float, float]:
     """E exp(−kt) with k uniform on [0, 1]."""
     from eqsolve.laws import Uniform
 
-    eq = _names()
     t, w, k = eq.times("t"), eq.process("w"), eq.random("k", Uniform(0, 1))
     decay = eq.Eq(w(t).diff(t), -k * w(t))
     model = eq.System("self_test_average", eqs=[decay], init={w: 1}, observables={"m": eq.E(w(t))})
@@ -168,7 +157,6 @@ def _average() -> tuple[float, float]:
 
 def _memory() -> tuple[float, float]:
     """y' = −∫y, solved by the cosine."""
-    eq = _names()
     t, s = eq.times("t s")
     y = eq.function("y")
     model = eq.System("self_test_memory", eqs=[eq.Eq(y(t).diff(t), -eq.Int(y(s), (s, 0, t)))], init={y: 1})
@@ -179,7 +167,6 @@ def _noise(**options: Any) -> tuple[float, float]:
     """x' = −x + z with a noise whose covariance is that of x: E x² = exp(−2t) I₀(2t), with a Bessel function."""
     import numpy as np
 
-    eq = _names()
     t, other = eq.times("t t'")
     x, z = eq.process("x z")
     C = eq.correlation("C")
@@ -197,7 +184,6 @@ def _fixed_point() -> tuple[float, float]:
     """v = E[(a + z √v / 2)²] with a standard normal z: v = 4a²/3."""
     from sympy import Rational
 
-    eq = _names()
     a, v, z = eq.param("a", positive=True), eq.unknown("v", positive=True), eq.normal("z")
     equation = eq.Eq(v, eq.E((a + z * v ** Rational(1, 2) / 2) ** 2))
     found = eq.solve(eq.FixedPoint("self_test_fixed_point", eqs=[equation], defaults={a: 1}))

@@ -1,14 +1,13 @@
 """`Comparison` and `Validation`: theory beside finite-size draws, z-scores, power and verdicts.
 
-For every observable both sides have: theory ± its error, and a mean over independent draws ± its standard error s. A
-second set of draws at half the size estimates the bias of finite size, b = (value(d/2) − value(d))/(2^a − 1) for a bias
-of order d^{−a}. It counts as a systematic error B, together with half of what exceeds its noise at other times, as a bias
-that passes through zero has a next order that does not. Both sets give s: the variance falls at least like 1/d.
-The difference in units of √(s² + error² + B²) follows Student's law for so many draws; z is the
-standard normal value of the same probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z|
-beyond what so many comparisons reach once in a hundred validations; "not enough data" in between, or when the errors are too
-large. The power of the comparison stands beside the verdict: the smallest deviation of the theory that would have been called
-"disagrees" nine times in ten, as a fraction of the observable.
+Of every observable there are theory ± its error, and a mean over independent draws ± its standard error s. Draws at half
+the size estimate the bias of finite size, b = (value(d/2) − value(d))/(2^a − 1) for a bias of order d^{−a}. It counts as a
+systematic error B, together with half of what exceeds its noise at other times, as a bias that passes through zero has a
+next order that does not. Both sets give s: the variance falls at least like 1/d. The difference in units of
+√(s² + error² + B²) follows Student's law for so many draws; z is the standard normal value of the same probability.
+"agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond what so many comparisons reach once in a
+hundred validations; "not enough data" in between, or when the errors are too large. The power stands beside the verdict: the
+smallest deviation that would have been called "disagrees" nine times in ten, as a fraction of the observable.
 """
 
 from __future__ import annotations
@@ -128,14 +127,13 @@ class Validation:
 
     @property
     def power(self) -> dict[str, float]:
-        """The smallest deviation that could have been seen at any of the times, as a fraction of each observable."""
+        """The smallest deviation that could have been seen at any time, as a fraction of each observable."""
         return {name: float(item.detectable[item.keenest]) for name, item in self.observables.items()}
 
     @property
     def low_power(self) -> bool:
-        """Whether there is an observable of which a deviation by a tenth would have been missed at all times."""
-        best = [item.detectable[item.keenest] for item in self.observables.values()]
-        return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in best)
+        """Whether a deviation of some observable by a tenth would have been missed at all times."""
+        return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in self.power.values())
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -159,10 +157,11 @@ class Validation:
         """Return everything as plain numbers and texts."""
         made: dict[str, Any] = {"model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params}
         made |= {"d": self.d, "n": self.n, "seeds": self.seeds, "data": self.data}
+        every: Any = 0 if self.t is None else slice(None)
         if self.t is not None:
             made["t"] = self.t.tolist()
         made["observables"] = {
-            key: {"verdict": item.verdict, **{name: self._plain(getattr(item, name)) for name in _ARRAYS}}
+            key: {"verdict": item.verdict, **{name: jsonable(getattr(item, name)[every]) for name in _ARRAYS}}
             for key, item in self.observables.items()
         }
         made["power"] = jsonable(self.power)
@@ -172,9 +171,6 @@ class Validation:
         if self.result is not None:
             made["provenance"] = self.result.provenance
         return made
-
-    def _plain(self, values: Array) -> Any:
-        return jsonable(values if self.t is not None else values[0])
 
     def to_dataframe(self) -> Any:
         """Return both sides as a pandas table, one row per observable and time."""

@@ -27,6 +27,7 @@ from eqsolve.passes.routing import bind_routed, check_routed, settable
 from eqsolve.progress import part_of, watching
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
+from eqsolve.solving import solve
 from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
 from eqsolve.validation.wasserstein import distances, distances_at_rest, picture_laws
 
@@ -166,7 +167,7 @@ class _Task:
     device: str = "cpu"
 
     def _shared(self) -> dict[str, Any]:
-        """Return the settings of the flow: what the theory is solved with, so that defaults cannot differ."""
+        """Return the settings of the flow: those of the theory, so that defaults cannot differ."""
         if self.model is self.flow:
             return self.settings
         takes = settable(self.model)
@@ -179,12 +180,8 @@ class _Task:
             if part is not None:
                 known |= {item.name: value for item, value in part.values.items()}
                 known |= {item.name: law for item, law in part.laws.items()}
-        randoms = {item.name for item in self.flow.randoms}
-        parameters = {item.name for item in self.flow.parameters}
-        return {
-            **{name: value for name, value in self.settings.items() if name in randoms | parameters},
-            **{name: value for name, value in known.items() if name in randoms | parameters},
-        }
+        named = {item.name for item in (*self.flow.randoms, *self.flow.parameters)}
+        return {name: value for name, value in {**self.settings, **known}.items() if name in named}
 
     def _own(self) -> dict[str, Any]:
         """Return the settings of the theory, those of the model its law comes from included."""
@@ -222,8 +219,6 @@ class _Task:
         return large, half
 
     def dynamics(self, at: Any, t_max: float | None) -> Validation:
-        from eqsolve.solving import solve
-
         times = _times(at, t_max, self.step)
         told = part_of(self.progress, 0.0, 0.2) or False
         theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own(), progress=told)
@@ -242,8 +237,6 @@ class _Task:
         return self._package("dynamics", compared, (large.d, large.n, large.data), notes, theory, large.t[begin:], distance)
 
     def fixed_point(self, t_max: float | None) -> Validation:
-        from eqsolve.solving import solve
-
         theory = solve(self.model, rtol=min(self.rtol, 1e-4), params=self._own())
         last = t_max or 200.0
         moving_names = (*self.flow.variables, *(item.name for item in self.flow.state))
@@ -276,7 +269,6 @@ class _Task:
     def estimator(self) -> Validation:
         """Hold a fixed point against the estimator it describes, which it declares by ``minimises=``."""
         from eqsolve.microscopic.minimisers import finite_size
-        from eqsolve.solving import solve
 
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
@@ -293,7 +285,6 @@ class _Task:
 
     def rate(self) -> Validation:
         from eqsolve.microscopic.simulate import decay_rates
-        from eqsolve.solving import solve
 
         theory = solve(self.model, region=self.region, params=self._own())
         name = (self.wanted or ("gamma",))[0]

@@ -1,4 +1,4 @@
-"""2-Wasserstein distances between a theory's law of (w, constants), at times or at rest, and that of finite-size runs."""
+"""2-Wasserstein distances between a theory's law of (w, constants) and that of finite-size runs, at times or at rest."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
         row = []
         for law, moment in zip(laws, run.t, strict=True):
             samples = run.coordinates(names[0], float(moment))
-            shape = (0, run.seeds, 0)
-            labels = np.array([run.coordinates(name, float(moment)) for name in names[1:]]) if joint else np.empty(shape)
+            labels = np.empty((0, run.seeds, 0))
+            if joint:
+                labels = np.array([run.coordinates(name, float(moment)) for name in names[1:]])
             row.append(float(np.mean([
                 distance(law[names[0]], law.weights, constants, samples[draw], labels[:, draw])
                 for draw in range(run.seeds)
@@ -56,7 +57,7 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
 
 
 def _few_values(known: Array, seen: Array) -> bool:
-    """Whether a constant takes few values, the same on both sides; the nodes of a law with a density are few, too."""
+    """Whether a constant takes few values, the same on both sides; nodes of a density are few, too."""
     keys, values = np.unique(known), np.unique(seen)
     return len(values) <= len(keys) and bool(np.isclose(values[:, None], keys).any(axis=1).all())
 
@@ -70,14 +71,12 @@ def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) 
     parts = law.given_constants(_LEVELS, STRATA)
     table: list[list[float]] = []
     random: list[list[float]] = []
-    sizes = []
-    for run in runs:
-        d = run.weights.size // seeds
+    sizes = [run.weights.size // seeds for run in runs]
+    for run, d in zip(runs, sizes, strict=True):
         independent = law.sample(run.weights.size, seed=d)
         for values, row in ((run.values, table), (independent, random)):
             draws = np.reshape(values, (len(values), seeds, d)).swapaxes(0, 1)
             row.append([float(np.mean([_at_rest(law, parts, draw[0], draw[1:]) for draw in draws]))])
-        sizes.append(d)
     return {
         "variables": list(law.names) if parts is not None else [law.names[0]],
         "d": sizes,
@@ -153,7 +152,6 @@ def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
     edges = np.linspace(low, high, _BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
     counts = np.histogram(values[~on_atom], bins=edges)[0]
     where = np.linspace(low, high, _POINTS)
-    shares = [float(np.isclose(values, value, rtol=0, atol=1e-12).mean()) for value, _ in atoms[:_SHOWN]]
     return {
         "variable": variable,
         "edges": edges.tolist(),
@@ -161,5 +159,5 @@ def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
         "least": 0.3 / (len(values) * float(np.diff(edges)[0])),
         "where": where.tolist(),
         "density": np.asarray(law.density(where, variable), dtype=float).tolist(),
-        "atoms": [(value, mass, share) for (value, mass), share in zip(atoms[:_SHOWN], shares, strict=True)],
+        "atoms": [(at, mass, float(np.isclose(values, at, rtol=0, atol=1e-12).mean())) for at, mass in atoms[:_SHOWN]],
     }

@@ -27,6 +27,7 @@ def test_bash_completes(folder, capsys):
     (folder / "script").write_text(capsys.readouterr().out)
     for words, found in [
         ("so", "solve"), ("solve qua", "quadratic"), ("solve decay --at", "--at --at2 --atol"), ("solve decay --set k", "k="),
+        ("sweep decay --grid k", "k="), ("fit decay --free k", "k"), ("fit decay --data d.csv --bounds k=1:2 --free k", "k"),
     ]:  # fmt: skip
         count = len(words.split())
         code = (

@@ -52,6 +52,7 @@ def test_no_arguments_prints_the_help(folder, capsys):
         (["slove", "decay"], "there is no command `slove`; did you mean `solve`?"),
         (["-v"], "name a command"),
         (["solve", "decay", "--tmax", "3"], "takes no option `--tmax`; did you mean `--t-max`?"),
+        (["solve", "decay", "--gain", "3"], "; parameters are set by `--set NAME=VALUE` (it has: k)"),
         (["show", "decay", "quadratic"], "takes no further argument `quadratic`"),
         (["solve", "decay", "--k", "2"], "takes no option `--k`; a parameter of the model is set by `--set k=2`"),
         (["solve", "decay", "--k=2"], "set by `--set k=2`"),

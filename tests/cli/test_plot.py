@@ -1,7 +1,10 @@
 """`eqsolve plot` draws any saved file again, and solves nothing."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +161,19 @@ def test_a_sweep_that_is_finished_is_not_solved_again(
     assert main(command) == 0
     assert main([*command[:3], "k=0.5,1,3", *command[4:]]) == 0  # another grid is another sweep
     assert eqsolve.open("sweep.nc")["k"].values.tolist() == [0.5, 1, 3]
+
+
+def test_a_finished_sweep_is_told_of_without_a_wait(folder: Path) -> None:
+    """No symbols and no solvers are imported: 0.4 s of CPU time."""
+    command = ["sweep", "decay", "--grid", "k=0.5,1,2", "--at", "1", "--out", "sweep.nc"]
+    assert main(command) == 0
+    code = f"""
+import sys, time
+from eqsolve.cli import main
+code = main({command})
+print(code, *({{"sympy", "scipy", "xarray", "pandas", "numba"}} & {{*sys.modules}}), time.process_time() < 1.5)
+"""
+    env = os.environ | {"PYTHONPATH": str(Path(eqsolve.__file__).resolve().parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("decay: 3 points read from sweep.nc, ok")
+    assert done.stdout.splitlines()[-1] == "0 True"

@@ -18,6 +18,7 @@ def test_a_sweep_is_printed_and_written(folder, capsys, contents):
     assert main([*GRID, "--out", "s.nc"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("decay: 3 points in ")
+    assert "values at t = 2, the last of 2 times\n" in out
     assert "0.367879" in out or "0.13533" in out
     assert err.endswith("wrote s.nc\n")
     assert sorted({*contents()} - {*before}) == ["s.nc"]

@@ -7,6 +7,7 @@ import pytest
 
 import eqsolve
 from eqsolve.cli import main
+from eqsolve.results.words import percent
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,8 +30,16 @@ def test_says_agrees_and_draws(models: Path, capsys: pytest.CaptureFixture[str])
     assert eqsolve.open("v.nc").t.tolist() == [0.3, 1]
     assert main(["validate", "linear_regression", "--d", "40", "--seeds", "4", "--at", "0.3"]) == 0
     text = capsys.readouterr().out
+    assert text.startswith("linear_regression: agrees; n = 20, d = 40, 4 draws, ")
     assert "verdict: agrees" in text
     assert "finite size" in text
+    for column in ("theory, finite size:", "bias:", "z:", "could see:"):
+        assert column in text  # what it means
+    seen = made["observables"]["E_test"]["detectable"]
+    best, worst = seen.index(min(seen)), seen.index(max(seen))
+    ends = " to ".join(f"{percent(seen[k])} (t = {[0.3, 1][k]:g})" for k in (best, worst))
+    assert main(["validate", *words]) == 0
+    assert f"E_test: a deviation of {ends} would have been detected" in capsys.readouterr().out
 
 
 def test_a_wrong_theory_disagrees(models: Path, capsys: pytest.CaptureFixture[str]) -> None:

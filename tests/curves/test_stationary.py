@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 import eqsolve
 from eqsolve import GP, E, Eq, System, UsageError, correlation, param, process, random, times
 from eqsolve.cli import main
+from eqsolve.cli.stationary import _text
 from eqsolve.compile.forms import STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.tasks import make_task
@@ -259,3 +260,11 @@ def test_the_command_says_what_its_numbers_are(capsys):
     assert "tau_C: the correlation time: the area under C(tau) - C(inf), over its height" in out
     assert main(["longtime", "lotka_volterra"]) == 0
     assert "stability: positive where small disturbances" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("swings", [True, False])
+def test_the_area_of_a_correlation_that_swings_is_told_as_such(swings):
+    state = {"model": "m", "status": "fluctuating", "params": {}, "numbers": {"tau_C": 0.1}, "number_errors": {"tau_C": 0.0}}
+    values = [1.0, -0.5 if swings else 0.5, 0.0]
+    text = _text({**state, "tau": [0.0, 1.0, 2.0], "values": {"C": values}, "errors": {"C": [0.0] * 3}})
+    assert ("over its height at tau = 0, in which swings cancel" in text) == swings

@@ -9,6 +9,7 @@ from sympy import I, exp, sign
 
 import eqsolve
 from eqsolve import GP, E, Eq, Resampled, System, Telegraph, correlation, function, param, process, times
+from eqsolve.cli import main
 from eqsolve.language.model import Model
 from eqsolve.laws import Bernoulli
 
@@ -96,6 +97,37 @@ def test_what_the_readme_lists_has_a_solver() -> None:
     assert len(rows) >= 10
     for name in names:
         assert eqsolve.explain(name).solver.name or eqsolve.explain(name, step=0.1).solver.name, name
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.ipynb"))]
+PUBLIC = {"compile", "errors", "laplace", "laws", "phases", "solver_kit", "spectra", "plotting.paper"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_use_public_names_and_link_to_what_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for module, names in re.findall(r"from eqsolve(?:\.([\w.]+))? import ([^\n]*)", text):
+        assert not module or module in PUBLIC
+        assert not re.search(r"\b_", names)
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if not re.match("https?:|mailto:", link)]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_first_page_reads_well_unbuilt_and_a_newcomer_finds_the_tutorial() -> None:
+    first, readme = (path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "index.md", ROOT / "README.md"))
+    assert re.findall(r"^(?:`{3,}\{|:::)", first, re.MULTILINE) == []  # no directive of the pages' builder
+    for text in (first, readme):
+        assert "tutorials/first_solve.md" in text
+    assert "(glossary.md)" in first
+
+
+def test_what_new_says_is_what_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "my_variant", "--from", "dln"]) == 0
+    page = (ROOT / "docs" / "declare.md").read_text(encoding="utf-8")
+    assert f"$ eqsolve new my_variant --from dln\n{capsys.readouterr().out}" in page
 
 
 def test_the_benchmarks_open_with_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:

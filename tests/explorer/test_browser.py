@@ -337,6 +337,21 @@ def test_an_exported_page(browser: Any, slowed: Path, tmp_path: Path) -> None:
     page.close()
 
 
+def test_a_page_over_few_points_says_how_many_would_do(browser: Any, slowed: Path, tmp_path: Path) -> None:
+    """tanh(8 (y − 1/2)) between four values of a: no cubic follows it, and the page says so beside its bands."""
+    model = tmp_path / "steep.py"
+    text = slowed.read_text().replace("y(t)**2", "tanh(8*(y(t) - 1/2))").replace('slowed"', 'steep"')
+    model.write_text(text.replace("from eqsolve", "from sympy import tanh\nfrom eqsolve"))
+    words = ["--grid", "a=0.2:5:4:log", "--t-max", "4", "-q"]
+    assert main(["explore", str(model), "--export", str(tmp_path / "page.html"), *words]) == 0
+    page = browser.open((tmp_path / "page.html").as_uri(), 900, 800)
+    said = page.text("#status")
+    assert re.search(r"interpolation is uncertain by up to \d+% of a curve's height \(a: 4 values\)", said)
+    assert "--grid" in said
+    keep(page, "exported_few_points")
+    page.close()
+
+
 def test_the_slider_of_a_sweep_chooses_its_time(browser: Any, tmp_path: Path) -> None:
     swept = eqsolve.sweep("dln_infinite_data", alpha=[0.1, 0.3, 1, 3], lam=[0, 0.1, 0.3], at=[0.5, 1, 2, 4])
     swept.slider("E_test", kind="map").save(tmp_path / "times.html")

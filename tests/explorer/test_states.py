@@ -6,6 +6,7 @@ not; and every run at finite size that was ordered has been done.
 """
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
@@ -172,8 +173,9 @@ def page(slowed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         server.server_close()
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(int(os.environ.get("EQSOLVE_CLICKS", 100)), marks=pytest.mark.slow)])
 def test_random_clicks(page: Any, count: int) -> None:
+    """So many sequences; EQSOLVE_CLICKS=500 is for a change of the page."""
     chance = random.Random(count)
     for _ in range(count):
         played = sequence(chance)

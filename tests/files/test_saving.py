@@ -53,9 +53,6 @@ def test_tables_for_other_programs(result: eqsolve.Result, tmp_path: Path) -> No
     runs.save(tmp_path / "r.csv")
     values = json.loads((tmp_path / "r.json").read_text())["values"]["E_test"]
     assert pd.read_csv(tmp_path / "r.csv")["E_test"].to_numpy() == pytest.approx([row[0] for row in values], rel=1e-15)
-    if importlib.util.find_spec("pyarrow") is None:
-        with pytest.raises(eqsolve.UsageError, match="needs pyarrow"):
-            result.save(tmp_path / "x.parquet")
     with pytest.raises(eqsolve.UsageError, match=r"x\.csv"):
         eqsolve.open(tmp_path / "x.csv")
 
@@ -70,6 +67,38 @@ def test_parquet(result: eqsolve.Result, tmp_path: Path) -> None:
     swept = eqsolve.sweep("ridge", lam=[0.1, 1], progress=False, out=tmp_path / "s.parquet")
     table = pd.read_parquet(tmp_path / "s.parquet").set_index("lam")
     assert table["E_test"].to_numpy() == pytest.approx(swept["E_test"].values, rel=0)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_parquet_is_written_by_pandas_where_it_can(
+    installed: bool,
+    result: eqsolve.Result,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without pyarrow this is said before anything is solved."""
+    find = importlib.util.find_spec
+    known = {"pyarrow": object() if installed else None, "fastparquet": None}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *other: known[name] if name in known else find(name, *other))
+    written: list[pd.DataFrame] = []
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", lambda frame, path, index: written.append(frame) or Path(path).touch())
+    file = tmp_path / "x.parquet"
+    if installed:
+        result.save(file, at=[0.25, 1])
+        assert written[0]["t"].tolist() == [0.25, 1]
+        assert written[0]["y"].to_numpy() == pytest.approx(result.at([0.25, 1])["y"].values, rel=0)
+        assert main(["solve", "volterra_linear", "--at", "1", "--out", str(file)]) == 0
+        assert written[1]["t"].tolist() == [1]
+        return
+    with pytest.raises(eqsolve.UsageError, match=r"needs pyarrow \(pip install pyarrow\); \*\.csv and \*\.json need nothing"):
+        result.save(file)
+    monkeypatch.setattr("eqsolve.sweeping.run.solve_point", None)
+    with pytest.raises(eqsolve.UsageError, match="needs pyarrow"):
+        eqsolve.sweep("ridge", lam=[0.1, 1], out=file)
+    assert main(["solve", "volterra_linear", "--at", "1", "--out", str(file)]) == 2
+    assert "pip install pyarrow" in capsys.readouterr().err
+    assert not file.exists()
 
 
 def test_an_axis_given_twice(tmp_path: Path) -> None:

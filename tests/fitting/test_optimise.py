@@ -65,15 +65,24 @@ def test_constraints():
     assert max(found.errors.values()) < 1e-3
 
 
-def test_a_constraint_that_is_a_function_and_one_that_cannot_hold():
+def test_a_constraint_that_is_a_function_and_one_that_cannot_hold(caplog):
     beyond = [lambda res: res["slope"].values[-1] - 0.3]
     found = eqsolve.optimise(VALLEY, "height", over={"a": (-1, 1)}, b=0.1, at=1.0, constraints=beyond, rtol=1e-6)
     assert found.parameters == pytest.approx({"a": 0.2}, abs=1e-5)
     assert found.active == ("constraint 1",)
     assert not found.at_edge
     assert max(found.errors.values()) < 1e-3
-    with pytest.raises(UsageError, match="no point of the ranges was found where slope >= 3 holds"):
-        eqsolve.optimise(VALLEY, "height", over={"a": (-1, 1)}, b=0, at=1.0, constraints={"slope": (3, None)})
+    told: list[str] = []
+    with pytest.raises(UsageError, match=r"where slope >= 3 holds; the nearest, a=1, misses it by 2: widen the ranges"):
+        eqsolve.optimise(
+            VALLEY, "height", over={"a": (-1, 1)}, b=0, at=1.0, constraints={"slope": (3, None)},
+            progress=lambda done, total, text: told.append(text),
+        )  # fmt: skip
+    assert caplog.messages == ["no point of the scan keeps slope >= 3; looking for one"]
+    assert len(told) <= 14  # the scan, and a few steps to the end of the range that is the nearest
+    narrow = {"slope": (0.129, 0.131)}  # between points of the scan
+    found = eqsolve.optimise(VALLEY, "height", over={"a": (-1, 1)}, b=0, at=1.0, constraints=narrow, rtol=1e-6)
+    assert found.parameters["a"] == pytest.approx(0.129, abs=1e-5)
 
 
 def test_the_command_line_speaks_its_own_words(capsys):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eqsolve.numerics.richardson import SAFETY, error_share, extrapolate
+from eqsolve.numerics.arrays import SAFETY, error_share, extrapolate
 
 
 @pytest.mark.parametrize("order", [1, 2, 5, 9])

@@ -116,6 +116,12 @@ def test_a_curve_is_fine_on_every_axis(decays: list[eqsolve.Result]) -> None:
             assert inside[0] <= max(low, 1e-3 * high) * 1.1
 
 
+def test_what_is_drawn_of_a_long_grid_is_as_fine() -> None:
+    times = spread_times(PanelGrid(np.array([0.0, 1.0, 1000.0]), 3), until=10.0)
+    assert times[-1] == 10
+    assert np.diff(times).max() <= 10 / 399 + 1e-12
+
+
 def test_lines_are_drawn_as_matplotlib_is_told(decays: list[eqsolve.Result]) -> None:
     axes = decays[1].plot("y", color="crimson", ls="--", lw=3, alpha=0.5, marker="x", logy=True, label="mine")
     (line,) = axes.lines

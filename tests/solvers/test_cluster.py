@@ -53,7 +53,7 @@ def read_address(file: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_nothing(cluster, tmp_path: Path) -> None:
+def test_a_killed_worker_costs_nothing(cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from eqsolve.solvers.cluster import connect
 
     address, workers = cluster
@@ -71,6 +71,7 @@ def test_a_killed_worker_costs_nothing(cluster, tmp_path: Path) -> None:
     assert workers[0].poll() is not None
     assert res.status == "ok"
     assert len([text for text in seen if text]) == 16  # each point once
+    assert "is gone, 1 are left; others do its points" in caplog.text
     alone = eqsolve.sweep("dln_infinite_data", AXES, at=[1, 5])
     assert np.array_equal(res["E_test"], alone["E_test"])
 

@@ -16,6 +16,7 @@ import pytest
 import eqsolve
 from eqsolve import Eq, FixedPoint, System, function, param, times, unknown
 from eqsolve.solvers.options import Options
+from eqsolve.sweeping import run as sweeping
 from eqsolve.sweeping.axes import read_axes
 from eqsolve.sweeping.points import chaining, lay_out_points
 from eqsolve.sweeping.workers import WorkerLostError, Workers
@@ -57,6 +58,28 @@ def test_a_failure_is_recorded_and_stops_nothing() -> None:
     reached = float(res["y"].sel(c=3, k=1, t=0.1))  # what was solved before the blow-up is kept
     assert reached == pytest.approx(1 / (3 + (1 - 3) * np.exp(0.1)), rel=1e-3)
     assert np.isnan(res["y"].sel(c=3, k=1, t=2))
+
+
+def test_what_was_not_solved_as_asked_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """y' = −y + 3y² from 1 is infinite at log(3/2); a point that took too long has missed its tolerance."""
+    told: list[int] = []
+    eqsolve.sweep(decay, {"c": [0, 3, 0.5]}, at=[2], progress=lambda *_: told.append(len(caplog.records)))
+    assert told == [0, 0, 1, 1]
+    assert caplog.messages[0].startswith("c=3: failed: ")
+    solve, told[:] = sweeping.solve_point, []
+
+    def missed(model, settings, *others):
+        record, handed = solve(model, settings, *others)
+        late = {"status": "tolerance not met", "message": "the error of `y` is 3 times the tolerance"}
+        return record | (late if settings["k"] == 1 else {}), handed
+
+    monkeypatch.setattr(sweeping, "solve_point", missed)
+    caplog.clear()
+    eqsolve.sweep(decay, {"k": [1, 2]}, at=[2], progress=lambda *_: told.append(len(caplog.records)))
+    assert told == [0, 1, 1]
+    assert caplog.messages == ["k=1: tolerance not met: the error of `y` is 3 times the tolerance"]
 
 
 def test_laws_are_values_of_an_axis() -> None:
@@ -157,7 +180,7 @@ def test_a_process_pool_of_the_standard_library() -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_only_a_retry() -> None:
+def test_a_killed_worker_costs_only_a_retry(caplog: pytest.LogCaptureFixture) -> None:
     with Workers(1) as executor:
         assert executor.submit(os.getpid).result() in executor.numbers
         with pytest.raises(WorkerLostError, match=r"the worker process died \(signal 9; out of memory\?\)"):
@@ -173,6 +196,7 @@ def test_a_killed_worker_costs_only_a_retry() -> None:
         res = eqsolve.sweep(decay, {"k": [0.5, 1, 2]}, at=[1], executor=executor, progress=kill)
     assert res.status == "ok"
     assert seen == [0, 1, 2, 3]
+    assert "k=1: the process that solved it died; another one tries again" in caplog.text
 
 
 def test_workers_have_one_thread() -> None:

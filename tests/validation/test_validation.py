@@ -128,8 +128,8 @@ def test_what_could_not_have_been_seen_is_said(caplog: pytest.LogCaptureFixture)
         assert made["power"][name] == min(made["observables"][name]["detectable"]) == item.detectable.min()
         assert item.detectable.max() < 0.02
     seen = next(iter(keen.observables.values())).detectable
-    ends = f"{percent(seen.min())} ... {percent(seen.max())}"
-    assert f"would have seen deviations of {ends}" in keen.plot().axes[0].get_title()
+    ends = f"{percent(seen.min())} to {percent(seen.max())}"
+    assert f"would detect deviations of {ends}" in keen.plot().axes[0].get_title()
 
 
 def test_a_deviation_of_the_size_stated_is_seen_nine_times_in_ten() -> None:

@@ -68,21 +68,21 @@ def gauss(m: int) -> tuple[Array, Array, Array]:
 class Samples:
     """All functions at many points: what is known of them, and how the newest panel's values enter.
 
-    ``known`` and ``known_rates`` are (functions, *points), zero inside the newest panel; ``rows``
-    and ``rate_rows`` are (*points, nodes), zero outside it, or None where no point lies in it.
+    ``known`` is (functions, *points), zero inside the newest panel; ``rows`` is (*points, nodes), zero
+    outside it, or None where no point lies in it. ``rates`` are the derivatives, where they are wanted.
     """
 
     known: Array
-    known_rates: Array | None
     rows: Array | None
-    rate_rows: Array | None
+    rates: "Samples | None" = None
 
-    def values(self, function: int, rate: bool, panel: Array) -> Array:
-        """Return one function, or its derivative, given the values on the newest panel."""
-        known = self.known_rates if rate else self.known
-        assert known is not None
-        rows = self.rate_rows if rate else self.rows
-        return known[function] if rows is None else known[function] + rows @ panel[function]
+    def of(self, rate: bool) -> "Samples":
+        """Return the derivatives, or the functions themselves."""
+        return self.rates if rate and self.rates is not None else self
+
+    def values(self, function: int, panel: Array) -> Array:
+        """Return one function, given the values on the newest panel."""
+        return self.known[function] if self.rows is None else self.known[function] + self.rows @ panel[function]
 
 
 class PanelFunctions:
@@ -108,32 +108,25 @@ class PanelFunctions:
         Points beyond the last edge lie in the newest panel, which has a ``width``. ``side`` (±1, or
         0) says to which panel a point on an edge belongs.
         """
-        begin = self.edges[-1]
-        nudge = 1e-9 * width * side
         inside = newest + 1e-9 * side > 0 if self.panels else np.ones(points.shape, dtype=bool)
-        count = len(self.rule.with_start)
-        rows = rate_rows = None
+        rows, past = None, ~inside
         if inside.any():
-            rows = np.zeros((*points.shape, count))
+            rows = np.zeros((*points.shape, len(self.rule.with_start)))
             rows[inside] = lagrange(self.rule.with_start, newest[inside])
-            rate_rows = rows @ self.rule.slopes / width if rates else None
-        functions = self.tables.shape[1]
-        known = np.zeros((functions, *points.shape))
-        known_rates = np.zeros_like(known) if rates else None
-        past = ~inside
+        known = np.zeros((self.tables.shape[1], *points.shape))
+        slopes = np.zeros_like(known) if rates else known
         if past.any():
             moments = points[past]
-            shifted = np.clip(
-                moments + (nudge if np.ndim(nudge) == 0 else np.broadcast_to(nudge, points.shape)[past]), 0, begin
-            )
+            shifted = np.clip(moments + np.broadcast_to(1e-9 * width * side, points.shape)[past], 0, self.edges[-1])
             place = np.clip(np.searchsorted(self.edges, shifted, side="left") - 1, 0, self.panels - 1)
             steps = self.edges[place + 1] - self.edges[place]
             weights = lagrange(self.rule.with_start, (moments - self.edges[place]) / steps)
             tables = self.tables[place]
             known[:, past] = np.einsum("pfn,pn->fp", tables, weights)
-            if known_rates is not None:
-                known_rates[:, past] = np.einsum("pfn,pn->fp", tables, weights @ self.rule.slopes / steps[:, None])
-        return Samples(known, known_rates, rows, rate_rows)
+            if rates:
+                slopes[:, past] = np.einsum("pfn,pn->fp", tables, weights @ self.rule.slopes / steps[:, None])
+        made = Samples(slopes, None if rows is None else rows @ self.rule.slopes / width) if rates else None
+        return Samples(known, rows, made)
 
 
 def folded_points(edges: Array, targets: Array, m: int) -> tuple[Array, Array]:
@@ -213,7 +206,7 @@ class MemoryPanel:
                 if reading.where == "now":
                     arguments.append(table[reading.unknown][:, None])
                 else:
-                    arguments.append(places[reading.where].values(reading.unknown, reading.rate, table))
+                    arguments.append(places[reading.where].of(reading.rate).values(reading.unknown, table))
             total += np.sum(weights * integrand.function(*arguments)[0], axis=1)
             if not slopes:
                 continue
@@ -222,7 +215,7 @@ class MemoryPanel:
                 if reading.where == "now":
                     part = np.diag(weighted.sum(axis=1))
                 else:
-                    rows = places[reading.where].rate_rows if reading.rate else places[reading.where].rows
+                    rows = places[reading.where].of(reading.rate).rows
                     if rows is None:
                         continue
                     part = np.matmul(weighted[:, None, :], rows)[:, 0, :]
@@ -240,7 +233,7 @@ class MemoryPanel:
         arguments = [self.nodes]
         for item in terms.readings:
             late = item.where == "delay"
-            arguments.append(self._delayed[item.delay].values(item.unknown, False, table) if late else table[item.unknown])
+            arguments.append(self._delayed[item.delay].values(item.unknown, table) if late else table[item.unknown])
         arguments += [value for value, _ in made]
         values = [filled(value, (self.places,)).copy() for value in terms.function(*arguments)]
         found: list[tuple[int, int, Array]] = []

@@ -27,9 +27,8 @@ from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError
-from eqsolve.numerics.arrays import ROUNDING
+from eqsolve.numerics.arrays import ROUNDING, error_share
 from eqsolve.numerics.grids import over_panels
-from eqsolve.numerics.richardson import error_share
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import Solver, why_not_closed

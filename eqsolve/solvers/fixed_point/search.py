@@ -214,11 +214,10 @@ def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 
         inner = (lows[:, None] + widths[:, None] * cuts).reshape(-1, dims).T
         fine = _scan_all(problem, inner).reshape(dims, len(cells), *(_CUTS + 1,) * dims)
         blocks, corners, steps = [], [], []
-        for low, width, part in zip(lows, widths / _CUTS, fine.swapaxes(0, 1), strict=True):
-            for cell in np.argwhere(crossing(part)):
-                blocks.append(part[(slice(None), *(slice(k, k + 2) for k in cell))])
-                corners.append(low + width * (cell + 0.5))
-                steps.append(width)
+        for place, *cell in np.argwhere(crossing(fine)).tolist():
+            blocks.append(fine[(slice(None), place, *(slice(k, k + 2) for k in cell))])
+            steps.append(widths[place] / _CUTS)
+            corners.append(lows[place] + steps[-1] * (np.array(cell) + 0.5))
         if blocks:
             offsets = _offsets(np.stack(blocks))
             far = np.max(np.abs(offsets), axis=1)
@@ -234,12 +233,12 @@ def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 
 
 
 def crossing(table: Array) -> Array:
-    """Return the cells of a table on whose corners every residual takes both signs."""
-    dims, shape = len(table), table.shape[1:]
+    """Return the cells of a table, or of several, on whose corners every residual takes both signs."""
+    shape = table.shape[-len(table) :]
     corners = np.stack(
         [
-            table[(slice(None), *(slice(k, n - 1 + k) for k, n in zip(corner, shape, strict=True)))]
-            for corner in product((0, 1), repeat=dims)
+            table[(..., *(slice(k, n - 1 + k) for k, n in zip(corner, shape, strict=True)))]
+            for corner in product((0, 1), repeat=len(table))
         ]
     )
     with np.errstate(all="ignore"):

@@ -240,8 +240,8 @@ class Integrator:
 def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) -> Array:
     """Return the natural size of every state: its start, or how far its first slope carries it.
 
-    Growth from a tiny start must be followed in relative terms: its errors grow with it. A path that does not move at
-    first takes the size of the others.
+    Growth from a tiny start must be followed in relative terms: its errors grow with it. A path
+    that does not move at first takes the size of the others.
     """
     first = slope(begin, start)
     if not np.isfinite(first).all():

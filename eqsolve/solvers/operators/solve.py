@@ -25,11 +25,10 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.relations import OperatorsProgram
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, error_share
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
-from eqsolve.numerics.richardson import error_share
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.marching import Compared, best_of

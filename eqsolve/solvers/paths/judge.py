@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, error_share
 from eqsolve.numerics.operators import OperatorGrid, recovered_degree
 from eqsolve.numerics.relations import Kernels, Pointwise
-from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.sweep import Engine, Means, Sample
@@ -206,9 +205,12 @@ class Judge:
         """
         plan = self.engine.plan
         smooth = [name for name, _ in plan.observables if name not in plan.bent]
-        if not smooth:
+        if smooth:
+            most = np.max([self.over(curves, errors, name) for name in smooth], axis=0)
+        elif curves.tables:
+            most = np.array(self.worst(curves, errors))
+        else:
             return errors
-        most = np.max([self.over(curves, errors, name) for name in smooth], axis=0)
         return errors | {name: np.minimum(errors[name], most * self.allowed(curves, name)) for name in plan.bent}
 
     def over(self, curves: Curves, errors: Errors, name: str) -> Array:
@@ -266,7 +268,7 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
             found = values @ weights
             spread = np.sqrt(sum(_variance(values[:, part], weights[part]) for part in strata))
             known = solved.means[mean.name] if mean.kind == "one" else np.diagonal(solved.means[mean.name])
-            sizes = np.abs(values) @ weights
+            sizes = np.maximum(np.abs(values) @ weights, FLOOR * np.abs(known).max())  # what is smaller is not controlled
             allowed = _DEVIATIONS * spread + (scale + 1e-6) * sizes + 1e-12
             off = np.abs(found - known[nodes])
             worst = int(np.argmax(off / allowed))

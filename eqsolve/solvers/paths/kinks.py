@@ -24,7 +24,7 @@ from eqsolve.numerics.gaussian import Layout, spread_lines, star
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import Solved
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge
+from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, choose
 from eqsolve.solvers.paths.paths import act
@@ -33,19 +33,16 @@ from eqsolve.solvers.paths.sweep import Engine, Means, count_values, draw_paths,
 logger = logging.getLogger("eqsolve")
 
 _SETS = 8  # of lines, at most
-_NEAR = 0.5  # of the root mean square of what switches: paths that are nearer to a kink tell its direction
 _WINDOWS = 8  # of a function, at most
 _AGREE = 0.95  # cosine of the angle between the responses of a part of the time and their leading direction
 _AGAIN = 0.5  # of the change before the last, which the error of a set is taken to be at least
 _TOGETHER = 1 << 21  # values of a function that are computed at once
 
 
-def average_kinks(
-    judge: Judge, solved: Solved, others: Sequence[Means], by_panels: Errors, control: Control
-) -> tuple[Solved, Errors]:
+def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control) -> tuple[Solved, Errors]:
     """Return a solution with averages of functions with a kink, and the error that independent sets of points show.
 
-    ``others`` are the means that other points ask for: how far the averages move with them is part of the error.
+    ``known`` is the error of the solution itself, which more paths do not change.
     """
     engine = judge.engine
     bent = [mean.name for item in engine.plan.ensembles for mean in item.means if mean.bent and not mean.acts]
@@ -55,26 +52,20 @@ def average_kinks(
     curves = judge.curves(solved)
     best = solved, {name: np.abs(curves.single[name]) for name in engine.plan.bent}
     least, kinks = math.inf, _Kinks(judge, solved, bent, control)
-    moved = [engine.kernels(solved.grid, means) for means in others]
-    for rounds in (kinks.by_lines(moved), kinks.by_samples(moved)):
+    for rounds in (kinks.by_lines(), kinks.by_samples()):
         try:
-            for centre, spread, apart, text in rounds:
+            for centre, spread, text in rounds:
                 means = solved.means | centre
                 made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
                 curves = judge.curves(made)
-
-                def over(change: Means, made: Solved = made, curves: Curves = curves) -> tuple[Errors, float]:
-                    moved = {name: made.means[name] + value for name, value in change.items()}
-                    found = judge.change(curves, made.grid, {**made.means, **moved})
-                    known = {name: found[name] for name in engine.plan.bent}
-                    return known, max(judge.excess(curves, {name: known[name] + by_panels[name]}, name) for name in known)
-
-                errors, worst = over({name: apart[name] + value for name, value in spread.items()})
+                found = judge.change(curves, made.grid, means | {name: means[name] + value for name, value in spread.items()})
+                errors = {name: found[name] for name in engine.plan.bent}
+                parts = [known, {name: value + known[name] for name, value in errors.items()}]
+                left, worst = (max(judge.excess(curves, part, name) for name in errors) for part in parts)
                 logger.info("means with kinks: %s; their error is %.2g times the tolerance", text, worst)
                 if worst < least:
                     best, least = (made, errors), worst
-                # what the paths' own error leaves is not changed by more of them
-                if worst <= max(0.9, 1.2 * over(apart)[1]) or judge.options.is_short_of_time():
+                if worst <= max(0.9, 1.2 * left) or judge.options.is_short_of_time():
                     return best
                 kinks.missed = worst
         except (SolverError, MemoryError) as reason:
@@ -82,8 +73,8 @@ def average_kinks(
     return best
 
 
-Round = tuple[Means, Means, Means, str]
-"""Averages, the error that other points show, how far they move with other means, and what they are of."""
+Round = tuple[Means, Means, str]
+"""Averages, the error that other points show, and what they are of."""
 
 
 @dataclass(eq=False)
@@ -109,53 +100,44 @@ class _Kinks:
             for name, value in centre.items()
         }
 
-    def by_lines(self, moved: Sequence[Kernels]) -> Iterator[Round]:
+    def by_lines(self) -> Iterator[Round]:
         """Go through finer and finer sets of lines, each in directions of its own, while these are few enough."""
         kernels, engine, control = self.solved.kernels, self.judge.engine, self.control
         pairs = [(item, mean) for item in self.solved.averages for mean in item.paths.plan.means if mean.name in self.bent]
         if any(item.paths.plan.bent or item.choice.layout.kind != "sparse" or not item.choice.order.size for item, _ in pairs):
             return
-        bases = [_Base(engine, kernels, item, mean, 4 * control.sample) for item, mean in pairs]
+        bases = [_Base(engine, kernels, item, mean, 2 * control.sample) for item, mean in pairs]
         windows = [window for base in bases for window in base.windows()]
         if len(windows) > _WINDOWS * len(bases):
             return
         sets: list[Means] = []
-        apart: Means = {}
         for number in range(_SETS):
-            made, *changed = ({name: np.zeros(self.solved.grid.size) for name in self.bent} for _ in range(1 + len(moved)))
-            total = 0
+            made, total = {name: np.zeros(self.solved.grid.size) for name in self.bent}, 0
             for window in windows:
                 lines = window.lines(number, self.judge.options.rtol)
                 if lines is None or lines.normals.shape[1] > self.most:
                     return
                 total += lines.normals.shape[1]
-                name, part, average = window.base.mean.name, window.part, lines.average(window, kernels)
+                name, part, average = window.base.mean.name, window.part, lines.average(window)
                 made[name][part] = average @ lines.weights
                 window.learn(average)
-                if not apart:
-                    for found, other in zip(changed, moved, strict=True):
-                        found[name][part] = lines.average(window, other) @ lines.weights
-            apart = apart or self._largest(changed, made)
             sets.append(made)
-            if len(sets) > 1:  # two sets may agree by chance: part of the change before the last counts too
+            if number:  # two sets may agree by chance: part of the change before the last counts too
                 last, before = self._largest(sets[-2:-1], made), self._largest(sets[-3:-1], sets[-2])
                 spread = {name: np.maximum(2.0 * value, _AGAIN * before[name]) for name, value in last.items()}
-                yield made, spread, apart, f"{total} paths along lines"
+                yield made, spread, f"{total} paths along lines"
 
-    def by_samples(self, moved: Sequence[Kernels]) -> Iterator[Round]:
+    def by_samples(self) -> Iterator[Round]:
         """Go through larger and larger independent sets of sampled paths."""
         control, seed, paths = self.control, self.judge.options.seed, self.control.sample
-        changed = [self._sample(kernels, paths, seed + 1) for kernels in moved]
-        apart: Means = {}
         while True:
             sets = [self._sample(self.solved.kernels, paths, seed + 1 + k) for k in range(control.sets)]
-            apart = apart or self._largest(changed, sets[0])
             centre = {name: np.mean([item[name] for item in sets], axis=0) for name in self.bent}
             # standard errors of the average with a margin: few sets may agree by chance
             spread = {
                 name: 2.0 * np.std([item[name] for item in sets], axis=0, ddof=1) / math.sqrt(len(sets)) for name in self.bent
             }
-            yield centre, spread, apart, f"{control.sets} independent sets of {paths} paths"
+            yield centre, spread, f"{control.sets} independent sets of {paths} paths"
             if paths >= self.most:
                 return
             paths = min(self.most, 2 ** math.ceil(math.log2(paths * max((1.3 * self.missed / 0.9) ** 1.2, 2.0))))
@@ -190,16 +172,11 @@ class _Base:
         values = count_values(engine, self.own.level.constants)
         choice = self.choose(None, max(32, paths // values))
         found, points = follow_later(engine, kernels, self.plan, choice).follow(), choice.points
-        weights, rows = points.weights, []
-        blocks = np.eye(points.values).repeat(
-            len(weights) // points.values, axis=1
-        )  # what differs between values of constants
-        known = np.vstack([points.normals, blocks])
+        share, rows = np.sqrt(points.weights), []
+        blocks = np.eye(points.values).repeat(len(share) // points.values, axis=1)  # of the values of constants
+        known = np.vstack([points.normals, blocks]) * share
         for switch in found.values(mean.switches):
-            near = weights * np.exp(-(switch**2) / (2 * _NEAR**2 * ((switch**2) @ weights + 1e-300)[:, None]))
-            parts = zip(np.sqrt(near), switch, strict=True)
-            effect = np.array([np.linalg.lstsq((known * share).T, values * share, rcond=1e-6)[0] for share, values in parts])
-            effect = effect[:, : len(points.normals)]
+            effect = np.linalg.lstsq(known.T, (switch * share).T, rcond=1e-6)[0][: len(points.normals)].T
             sizes = np.linalg.norm(effect, axis=1)[:, None]
             rows.append(np.where(sizes > 1e-8 * sizes.max(initial=1e-300), effect / np.maximum(sizes, 1e-300), 0.0))
         self.rows = np.array(rows).transpose(1, 0, 2)
@@ -229,7 +206,7 @@ class _Window:
 
     def __init__(self, base: _Base, part: slice) -> None:
         self.base, self.part = base, part
-        self.directions = np.linalg.svd(np.vstack(base.rows[part]))[2].T
+        self.directions = np.linalg.svd(base.rows[part].reshape(-1, base.rows.shape[2]))[2].T
         self.effects: Array | None = None
 
     def lines(self, number: int, rtol: float) -> _Lines | None:
@@ -274,10 +251,10 @@ class _Lines:
     fine: Array
     mass: Array
 
-    def average(self, window: _Window, kernels: Kernels) -> Array:
+    def average(self, window: _Window) -> Array:
         """Return the average of a function with a kink over each line (times, lines), in a part of the time."""
         base, whole = window.base, window.part
-        paths = follow_later(base.engine, kernels, base.plan, self.choice, aligned=kernels is not base.kernels).follow()
+        paths = follow_later(base.engine, base.kernels, base.plan, self.choice).follow()
         values, along = self.choice.points.values, self.fine.shape[1]
         shares = paths.points.weights.reshape(values, -1).sum(axis=1)  # of the values of constants
         (count, many), made = paths.shape, []

@@ -55,7 +55,7 @@ class Group:
         return self.leading * len(self.centres[0])
 
     @functools.cached_property
-    def factor(self) -> Array:
+    def leading_modes(self) -> Array:
         """Modes of the leading noises, by decreasing size."""
         return factor_covariance(self.covariance[: self.led, : self.led])
 
@@ -235,7 +235,7 @@ def _rotated(
     constants: int,
 ) -> tuple[list[Array], list[Array], Array | None]:  # fmt: skip
     """Return the modes of every group, strengths, and how all of them and the constants are turned together."""
-    factors = [group.factor for group in groups]
+    factors = [group.leading_modes for group in groups]
     sizes = [len(factor) for factor in factors]
     if shapes is not None and constants and sum(map(len, shapes)) == sum(sizes) + constants:
         every = _side_by_side([*factors, np.eye(constants)])
@@ -280,7 +280,7 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
     coordinates = np.empty_like(choice.points.normals)
     coordinates[choice.order] = choice.points.normals
     factors = [
-        align(group.factor, chosen) if aligned else chosen for group, chosen in zip(groups, choice.factors, strict=True)
+        align(group.leading_modes, chosen) if aligned else chosen for group, chosen in zip(groups, choice.factors, strict=True)
     ]
     scales, order = choice.points.scales, choice.order
     rests, made = [], {}

@@ -17,7 +17,7 @@ from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import USUAL, Solved, iterate
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.probing import corrected, other_points, probe
-from eqsolve.solvers.paths.sweep import Design, Engine, Means, count_paths, sweep, variation
+from eqsolve.solvers.paths.sweep import Design, Engine, count_paths, sweep, variation
 
 logger = logging.getLogger("eqsolve")
 
@@ -26,14 +26,13 @@ _WELL_ABOVE = 3.0  # tolerances: moves of single sets differ by less than that f
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """A solution after the last set of points, the error of its points, and the means before that set.
+    """A solution after the last set of points, and the error of its points.
 
     ``trend`` are the sets by number of paths, with the errors they showed in units of the tolerance.
     """
 
     final: Solved
     errors: Errors
-    before: tuple[Means, ...]
     trend: tuple[tuple[int, float], ...] = ()
 
 
@@ -87,7 +86,6 @@ class Mover:
         """
         judge, control = self.judge, self.control
         final, finer, moved = begun, design, judge.nothing(begun)
-        before_last: tuple[Means, ...] = ()
         errors, far, slow = moved, 0.0, False
         trend: tuple[tuple[int, float], ...] = ()
         for number in itertools.count(1):
@@ -100,7 +98,6 @@ class Mover:
             final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
             curves = judge.curves(final)
             before, moved = moved, judge.change(curves, final.grid, last.means)
-            before_last = (last.means,)
             part = control.alike if _is_alike(coarse, finer.level, ways) else control.hope
             errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
@@ -108,7 +105,7 @@ class Mover:
             logger.info("paths: %d chosen ones; compared with %d others their error is %.2g times the tolerance",
                         begun.paths, trend[-1][0], by_points)  # fmt: skip
             if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
-                return Moved(last, errors, before_last, trend)  # moves that run away
+                return Moved(last, errors, trend)  # moves that run away
             if ((slow or self.bent) and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
                 break
             if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
@@ -116,7 +113,7 @@ class Mover:
             if number >= control.checks and not (number < 2 * control.checks and is_falling(trend)):
                 break
             far, slow = by_points, by_points > 1.0 and not self.bent
-        return Moved(final, errors, before_last, trend)
+        return Moved(final, errors, trend)
 
     def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:
         """Return another set of points, finer in the ways given as far as it is not too dear.

@@ -26,7 +26,15 @@ _CLASSES = (
     *(Actions, Averages, Choice, Drawn, Group, Kernels, Layout, Level, OperatorGrid),
     *(PanelGrid, Paths, Points, Rest, Secants),
 )
-_MADE_ANEW = ("inputs", "arguments", "values", "products", "forces")  # cached, found again when they are read
+_MADE_ANEW = (
+    "inputs",
+    "arguments",
+    "values",
+    "products",
+    "forces",
+    "derived",
+    "leading_modes",
+)  # cached, found again when they are read
 
 
 def recorded(*more: type) -> Callable[[Step], Step]:

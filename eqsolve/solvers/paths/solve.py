@@ -52,7 +52,6 @@ from eqsolve.solvers.paths.sensitivity import add_derivatives
 from eqsolve.solvers.paths.sweep import (
     Design,
     Engine,
-    Means,
     Sample,
     Shapes,
     Work,
@@ -147,7 +146,6 @@ class _Solve:
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
-        self.moved: tuple[Means, ...] = ()  # what the points before the last ask for
         self.mover = Mover(engine, self.judge, control, self.tolerance)
         self.ensembles = Ensembles(engine, self.judge, Sampling(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
@@ -212,11 +210,13 @@ class _Solve:
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         self.stage = "averages"
         self.options.report_share(_SHARES["averages"][0], "averages over paths")
-        by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
+        curves = self.judge.curves(final)
+        by_panels, by_points = (self.judge.without_noise(curves, errors) for errors in (by_panels, by_points))
         self.near = self._hand_on(final, by_panels)
-        final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
+        final, bent = average_kinks(self.judge, final, self.judge.total(final, by_panels, by_points), self.control)
         self._keep(final, None, "at the end")
-        return self._package(final, self.judge.total(final, by_panels, by_points | bent))
+        by_points |= {name: error + by_points[name] for name, error in bent.items()}
+        return self._package(final, self.judge.total(final, by_panels, by_points))
 
     def _needs_sample(self, window: Solved) -> bool:
         """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
@@ -503,7 +503,7 @@ class _Solve:
         for number in range(1, control.rounds + 1):
             try:
                 moved, by_panels = self._move_points(solved, design, matter, by_panels)
-                final, errors, self.moved = moved.final, moved.errors, moved.before
+                final, errors = moved.final, moved.errors
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= 1.0 or self._unsettled(solved):
@@ -549,8 +549,8 @@ class _Solve:
         return (sampled, panels) if other < worst else (moved, by_panels)
 
     def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
-        (final,), errors, ends = self.ensembles.refine([small], lambda _: by_panels)
-        return Moved(final, errors, tuple(ends))
+        (final,), errors = self.ensembles.refine([small], lambda _: by_panels)[:2]
+        return Moved(final, errors)
 
     # --- on the way
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:

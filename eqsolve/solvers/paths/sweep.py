@@ -224,11 +224,11 @@ def draw_paths(
     return follow_later(engine, kernels, plan, choice)
 
 
-def follow_later(engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice, *, aligned: bool = False) -> Sample:
-    """Return paths at chosen points; modes ``aligned`` with those of the choice where that was made for other kernels."""
+def follow_later(engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice) -> Sample:
+    """Return paths at chosen points, that are followed when they are looked at."""
     points, size = choice.points, kernels.grid.size
     where = None, engine.backend(plan, size, len(points.weights)), engine.threads
-    drawn = draw(plan, engine.groups(kernels, plan), choice, aligned=aligned)
+    drawn = draw(plan, engine.groups(kernels, plan), choice, aligned=False)
     pieces = plan, kernels, act(plan, kernels), points, drawn, engine.accuracy, *where
     return Sample(plan, points, size, functools.partial(follow, *pieces))
 

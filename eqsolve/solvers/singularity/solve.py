@@ -126,8 +126,8 @@ class SingularitySolution:
     def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
         """Return the derivatives of all values along a parameter, with their errors.
 
-        An error is how a derivative changes with the point by its own error, and what the errors of the fixed point's
-        derivatives make of it.
+        An error is how a derivative changes with the point by its own error, and what the errors of
+        the fixed point's derivatives make of it.
         """
         names = (self.program.variable, self.program.unknown, *self.plan.names)
         values = {name: self.derivative(name, parameter) for name in names}
@@ -198,8 +198,8 @@ def find(
 ) -> SingularitySolution:
     """Return the singular point of a model at values.
 
-    ``start`` are values of the fixed point's unknowns nearby, and of the transform far to the right, ``near`` the singular
-    point of a neighbouring problem, ``region`` where to search.
+    ``start`` are values of the fixed point's unknowns nearby, and of the transform far to the
+    right, ``near`` the singular point of a neighbouring problem, ``region`` where to search.
     """
     plan = program.plan(values)
     given = dict(start or {})

@@ -5,8 +5,8 @@ the other. A sweep evaluates every equation of a block once with the newest valu
 its own memory on the panel where it is linear or of one time, are treated implicitly: with slopes taken at the guess, so
 that a sweep has no factorisations. Sweeps are combined by Anderson acceleration.
 
-In the panel's own columns the kernels are continued smoothly across the diagonal, so that no interpolation meets a kink;
-each column starts from its value there.
+In the panel's own columns the kernels are continued smoothly across the diagonal, so that no
+interpolation meets a kink; each column starts from its value there.
 """
 
 from __future__ import annotations

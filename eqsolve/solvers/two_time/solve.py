@@ -5,9 +5,9 @@ that is reported. Its error is estimated from the difference of the two (see ``e
 meets the tolerance. Chosen for systems without processes that have memory or two-time functions; where the horizon asks for
 very many panels ``aging`` is chosen instead.
 
-Collocation at Radau nodes: order 2m − 1 at panel ends, m + 1 in between (Brunner, Collocation Methods for Volterra Integral
-and Related Functional Differential Equations, 2004, doi:10.1017/CBO9780511543234). Cost per panel: columns²; memory: rows ×
-columns.
+Collocation at Radau nodes: order 2m − 1 at panel ends, m + 1 in between (Brunner, Collocation
+Methods for Volterra Integral and Related Functional Differential Equations, 2004,
+doi:10.1017/CBO9780511543234). Cost per panel: columns²; memory: rows × columns.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import ROUNDING, Array, error_share
 from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.grids import PanelGrid, over_panels
-from eqsolve.numerics.richardson import error_share
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed

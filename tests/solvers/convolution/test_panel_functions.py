@@ -40,9 +40,9 @@ def test_a_folded_convolution_of_exponentials_is_exact() -> None:
     assert np.all(points <= targets[:, None] / 2)
     early = functions.sample(points, (points - edges[-1]) / width, width, True)
     late = functions.sample(targets[:, None] - points, functions.rule.with_start[:, None] - points / width, width, True)
-    total = 2 * np.sum(weights * early.values(0, False, newest) * late.values(0, False, newest), axis=1)
+    total = 2 * np.sum(weights * early.values(0, newest) * late.values(0, newest), axis=1)
     np.testing.assert_allclose(total, targets * np.exp(-targets), rtol=1e-12)
-    rates = np.sum(weights * early.values(0, True, newest) * late.values(0, False, newest), axis=1)
+    rates = np.sum(weights * early.of(True).values(0, newest) * late.values(0, newest), axis=1)
     np.testing.assert_allclose(2 * rates, -targets * np.exp(-targets), rtol=1e-10)
 
 

@@ -1,4 +1,4 @@
-"""The Marchenko-Pastur law: the limiting eigenvalue law of sample covariance matrices."""
+"""Limiting spectral laws of random matrices, usable on their own: the Marchenko-Pastur law of sample covariances."""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsolve.errors import ParameterError
+
+__all__ = ["MarchenkoPastur", "SpectrumError"]
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -91,8 +93,8 @@ class MarchenkoPastur:
 
     ``dmu = max(1 - delta, 0) delta_0(dx) + delta sqrt((lambda_+ - x)(x - lambda_-)) / (2 pi x) dx``.
 
-    Methods are vectorised; scalars in give scalars out. Their relative error is below
-    ``1e-13 (1 + condition number)`` for 1e-3 <= delta <= 1e3, including delta = 1 and its neighbourhood.
+    Methods are vectorised; scalars in give scalars out. Their relative error is below ``1e-13 (1 +
+    condition number)`` for 1e-3 <= delta <= 1e3, including delta = 1 and its neighbourhood.
 
     Parameters
     ----------
@@ -108,7 +110,7 @@ class MarchenkoPastur:
 
     def __post_init__(self) -> None:
         given: object = self.delta
-        if not isinstance(given, Real) or isinstance(given, bool) or not 0.0 < float(given) < np.inf:
+        if isinstance(given, bool) or not isinstance(given, Real) or not 0.0 < float(given) < np.inf:
             raise SpectrumError(f"`delta` is not usable: got {given!r}, expected a positive finite real number")
         object.__setattr__(self, "delta", float(given))
 
@@ -224,18 +226,18 @@ class MarchenkoPastur:
             square = np.sin(half) ** 2
             terms = weights * (self.lambda_minus + width * square) ** order * np.exp(-tau * square)
             bulk[block] = min(self.delta, 1.0) * np.sum(np.where(index <= last, terms, 0.0), axis=1)
-        bulk = bulk.reshape(times.shape)
+        values = bulk.reshape(times.shape)
         if not scaled:
-            bulk = bulk * np.exp(-self.lambda_minus * times) + (self.atom if order == 0 else 0.0)
-        return shaped_like(bulk, t)
+            values = values * np.exp(-self.lambda_minus * times) + (self.atom if order == 0 else 0.0)
+        return shaped_like(values, t)
 
     def quadrature(self, n: int) -> tuple[Floats, Floats]:
         """Return nodes (ascending) and weights, exact for polynomials of degree <= 2n - 1, in O(n).
 
-        The Gauss rule of the continuous part: the eigenvalues of the Jacobi matrix with ``a_0 = 1``,
-        ``a_k = 1 + 1/delta``, ``b_k = 1/sqrt(delta)`` when delta >= 1. When delta < 1 the continuous part is
-        delta times the law of 1/delta stretched by 1/delta, and the node 0 of weight `atom` comes first,
-        which makes n + 1 nodes.
+        The Gauss rule of the continuous part: the eigenvalues of the Jacobi matrix with ``a_0 =
+        1``, ``a_k = 1 + 1/delta``, ``b_k = 1/sqrt(delta)`` when delta >= 1. When delta < 1 the
+        continuous part is delta times the law of 1/delta stretched by 1/delta, and the node 0 of
+        weight `atom` comes first, which makes n + 1 nodes.
         """
         count, (rho, one_minus_rho), width = check_integer("n", n, 1), self._fold(), 4.0 / math.sqrt(self.delta)
         low, weights_low = _half_rule(np.arange(1, (count + 1) // 2 + 1), count, rho, one_minus_rho)
@@ -251,8 +253,8 @@ class MarchenkoPastur:
     def sample(self, size: int | tuple[int, ...], rng: np.random.Generator | int | None = None) -> Floats:
         """Return independent draws of the given shape, exactly distributed.
 
-        Rejection from uniform angles: ``sin^2(phi) <= 1 + rho^2 - 2 rho cos(phi)`` for every rho, and half of
-        the proposals are accepted whatever delta is.
+        Rejection from uniform angles: ``sin^2(phi) <= 1 + rho^2 - 2 rho cos(phi)`` for every rho,
+        and half of the proposals are accepted whatever delta is.
         """
         for length in size if isinstance(size, tuple) else (size,):
             check_integer("size", length, 0)
