@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
+from typing import Any
 
 import numpy as np
 
@@ -215,7 +216,8 @@ def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 
         fine = _scan_all(problem, inner).reshape(dims, len(cells), *(_CUTS + 1,) * dims)
         blocks, corners, steps = [], [], []
         for place, *cell in np.argwhere(crossing(fine)).tolist():
-            blocks.append(fine[(slice(None), place, *(slice(k, k + 2) for k in cell))])
+            block: Any = (slice(None), place, *(slice(k, k + 2) for k in cell))
+            blocks.append(fine[block])
             steps.append(widths[place] / _CUTS)
             corners.append(lows[place] + steps[-1] * (np.array(cell) + 0.5))
         if blocks:
@@ -235,12 +237,11 @@ def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 
 def crossing(table: Array) -> Array:
     """Return the cells of a table, or of several, on whose corners every residual takes both signs."""
     shape = table.shape[-len(table) :]
-    corners = np.stack(
-        [
-            table[(..., *(slice(k, n - 1 + k) for k, n in zip(corner, shape, strict=True)))]
-            for corner in product((0, 1), repeat=len(table))
-        ]
-    )
+    sides: list[Any] = [
+        (..., *(slice(k, n - 1 + k) for k, n in zip(corner, shape, strict=True)))
+        for corner in product((0, 1), repeat=len(table))
+    ]
+    corners = np.stack([table[side] for side in sides])
     with np.errstate(all="ignore"):
         low, high = np.fmin.reduce(corners), np.fmax.reduce(corners)
         return np.asarray(((low <= 0) & (high >= 0)).all(axis=0))
