@@ -59,7 +59,7 @@ class FixedPointPlan:
         self._normals = tuple(xi for xi, _ in reduced.gaussians.values())
         self._constants = tuple(item for item in model.randoms if item.name not in reduced.gaussians)
         self._take_apart(extra)
-        self._stand_ins = {item.name: item for item in (*self._parameters, *self._unknowns)}
+        self._by_name = {item.name: item for item in (*self._parameters, *self._unknowns)}
         self._arguments = (
             *self._parameters,
             *self._unknowns,
@@ -180,7 +180,7 @@ class FixedPointPlan:
         return [side for pair in zip(*self._sides, strict=True) for side in pair]
 
     def _along(self, names: Sequence[str]) -> tuple[Basic, ...]:
-        return tuple(self._stand_ins[name] for name in names)
+        return tuple(self._by_name[name] for name in names)
 
     def _variable(self, name: str) -> Expr:
         if name in self._variables:
