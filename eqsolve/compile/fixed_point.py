@@ -223,7 +223,8 @@ class FixedPointPlan:
         for place, switch in enumerate(self.is_switch):
             if not switch:
                 ends = self.piece("target", place)(*full)
-                full[first + place] = roots_at(self.piece("root", place), full, size, ends, rough=rough)
+                root = self.piece("root", place)
+                full[first + place] = roots_at(root, full, size, ends, rough=rough)
             elif signs is not None:
                 full[first + place] = next(given)
             else:
