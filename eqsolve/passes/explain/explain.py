@@ -436,7 +436,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
     causality = None
     if system is not None:
         causality = analyse_causality(system if derivation is None else derivation.reduction.system)
-    form, reduction = (None, None) if derivation is None else (derivation.form, derivation.reduction)
+    form = None if derivation is None else derivation.form
     shifts = describe_shifts(system) if system is not None else ()
     told = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # elsewhere, with more detail
     return Explanation(
@@ -451,9 +451,11 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
         reads=_readers(causality) if causality is not None else (),
         blocks=causality.blocks if causality is not None else (),
         multipliers=tuple(
-            " = ".join(equation_text(equation)) + (", by Newton's method" if equation.key in reduction.implicit else "")
-            for equation in (reduction.multipliers if reduction is not None else ())
-        ),
+            " = ".join(equation_text(eq)) + (", by Newton's method" if eq.key in derivation.reduction.implicit else "")
+            for eq in derivation.reduction.multipliers
+        )
+        if derivation is not None
+        else (),
         operators=write_operators(derivation.closed) if derivation is not None and not shifts else (),
         substitutions=_substitutions(derivation) if derivation is not None else (),
         memories=tuple(" = ".join(equation_text(item)) for item in write_memories(form)) if form is not None else (),
