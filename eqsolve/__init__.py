@@ -25,8 +25,7 @@ _HOMES = {
     "eqsolve.validation.validate": "Validation validate",
     "eqsolve.microscopic.minimisers": "message_passing",
     "eqsolve.microscopic.simulation": "Simulation",
-    "eqsolve.curves.follow": "follow",
-    "eqsolve.curves.iterate": "iterate",
+    "eqsolve.curves.follow": "follow iterate",
     "eqsolve.curves.stationary": "stationary",
     "eqsolve.results.result": "Result",
     "eqsolve.results.stationary": "Stationary",
@@ -45,8 +44,7 @@ __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
     from eqsolve.compile.plan import Plan
-    from eqsolve.curves.follow import follow
-    from eqsolve.curves.iterate import iterate
+    from eqsolve.curves.follow import follow, iterate
     from eqsolve.curves.rates import fit_rate, rate_curve
     from eqsolve.curves.relaxation import path_rates
     from eqsolve.curves.stationary import stationary

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import os
+import traceback
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,12 @@ class EqsolveError(Exception):
     """Base of every error eqsolve raises on purpose; the command line shows only its message."""
 
     exit_code = 2
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows: the caller's own lines, and the message."""
+        frames, here = traceback.extract_tb(self.__traceback__), os.path.dirname(__file__)
+        own = [frame for frame in frames if not frame.filename.startswith(here) and "site-packages" not in frame.filename]
+        return [*traceback.format_list(own), f"{type(self).__name__}: {self}"]
 
 
 class ModelError(EqsolveError):

@@ -95,15 +95,13 @@ def fit_rate(
                 "earlier window, or solve with a smaller rtol"
             )
         fits.append(_fit(t[inside], y, relative, power, terms))
-    rates = np.array([made.rate for made in fits])
-    systematic = float(np.mean([made.systematic for made in fits]))
-    statistical = float(np.mean([made.statistical for made in fits]))
-    if len(fits) > 1:
-        statistical = float(rates.std(ddof=1) / len(fits) ** 0.5)
+    rate, amplitude, residual, statistical, systematic, *corrections = np.mean(fits, axis=0).tolist()
+    rates = [fit[0] for fit in fits] if len(fits) > 1 else []
+    if rates:
+        statistical = float(np.std(rates, ddof=1) / len(fits) ** 0.5)
     return FittedRate(
-        float(rates.mean()), float(np.hypot(statistical, systematic)), float(np.mean([m.amplitude for m in fits])),
-        tuple(np.mean([m.corrections for m in fits], axis=0).tolist()), power, limit, (float(first), float(last)),
-        float(np.mean([m.residual for m in fits])), tuple(rates.tolist()) if len(fits) > 1 else (),
+        rate, float(np.hypot(statistical, systematic)), amplitude, tuple(corrections), power, limit,
+        (float(first), float(last)), residual, tuple(rates),
     )  # fmt: skip
 
 
@@ -149,17 +147,8 @@ def _curves(data: Any, name: str | None, window: Any, points: int) -> tuple[Arra
     return t, [sampled[name].values], [error]
 
 
-@dataclass(frozen=True)
-class _Fit:
-    rate: float
-    amplitude: float
-    corrections: tuple[float, ...]
-    residual: float
-    statistical: float
-    systematic: float
-
-
-def _fit(t: Array, y: Array, relative: Array | None, power: float, terms: int) -> _Fit:
+def _fit(t: Array, y: Array, relative: Array | None, power: float, terms: int) -> list[float]:
+    """Return rate, amplitude, misfit, the statistical and the systematic error of the rate, and the corrections."""
     main, covariance, residual = _least_squares(t, y, relative, power, terms)
     more, _, _ = _least_squares(t, y, relative, power, terms + 1)
     late = t >= (t[0] + t[-1]) / 2
@@ -167,10 +156,8 @@ def _fit(t: Array, y: Array, relative: Array | None, power: float, terms: int) -
     if late.sum() >= terms + 3:
         later, _, _ = _least_squares(t[late], y[late], None if relative is None else relative[late], power, terms)
     systematic = max(abs(more[1] - main[1]), abs(later[1] - main[1]))
-    scale = t[-1]
-    corrections = tuple(float(c * scale ** (k + 1)) for k, c in enumerate(main[2:]))
-    amplitude = float(np.sign(y[0]) * np.exp(main[0]))
-    return _Fit(-float(main[1]), amplitude, corrections, residual, float(covariance), float(systematic))
+    corrections = main[2:] * t[-1] ** np.arange(1, terms + 1)
+    return [-main[1], np.sign(y[0]) * np.exp(main[0]), residual, covariance, systematic, *corrections]
 
 
 def _least_squares(t: Array, y: Array, relative: Array | None, power: float, terms: int) -> tuple[Array, float, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy
 from sympy import Basic, Expr, sympify
-from sympy.core.function import Derivative
+from sympy.core.function import AppliedUndef, Derivative
 
 from eqsolve.errors import ModelError
 from eqsolve.language.source import Location, Order, user_location, written_order
@@ -115,10 +115,18 @@ def Eq(lhs: Any, rhs: Any) -> Equation:
         if not isinstance(sides[-1], Expr):
             hint = "; call it with its times" if isinstance(sides[-1], Head) else ""
             raise ModelError(f"{location}: Eq takes two expressions, got `{side}`{hint}")
-    if isinstance(sides[0], Derivative) and (len(sides[0].variables) != 1 or not isinstance(sides[0].variables[0], Time)):
-        raise ModelError(
-            f"{location}: the left-hand side `{sides[0]}` is not a first derivative in time; "
-            "introduce a second function for higher derivatives"
-        )
+    if isinstance(sides[0], Derivative):
+        by, inside = sides[0].variables, sides[0].expr
+        if not isinstance(by[0], Time):
+            name = inside.func if isinstance(inside, AppliedUndef) else inside
+            raise ModelError(
+                f"{location}: the left-hand side `{sides[0]}` is a derivative of sympy's own symbols; "
+                f'declare them by eqsolve: {by[0]} = times("{by[0]}"), {name} = function("{name}")'
+            )
+        if len(by) != 1:
+            raise ModelError(
+                f"{location}: the left-hand side `{sides[0]}` is not a first derivative in time; "
+                "introduce a second function for higher derivatives"
+            )
     order = {**written_order(0, sides[0]), **written_order(1, sides[1])}
     return Equation(sides[0], sides[1], location, order)

@@ -143,7 +143,8 @@ class Model(Mapping[str, Equation]):
                     "write `from eqsolve import Eq` and do not import Eq from sympy"
                 )
             if not isinstance(equation, Equation):
-                raise ModelError(f"{self.location}: eqs= takes equations made by Eq(lhs, rhs), got {equation!r}")
+                hint = "; == compares two expressions, Eq makes an equation of them" if equation in (True, False) else ""
+                raise ModelError(f"{self.location}: eqs= takes equations made by Eq(lhs, rhs), got {equation!r}{hint}")
             if equation.key in seen and self.kind == "System":
                 both = (seen[equation.key], equation)
                 at_start = [item for item in both if item.target is not None and not item.target.has(Time)]

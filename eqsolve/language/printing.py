@@ -374,8 +374,8 @@ def _tex(item: Any) -> str:
 
 
 def _applied(text: str, relation: str, item: Any, opening: str, closing: str) -> str:
-    """Return the text of a right-hand side, a sum in brackets when a matrix is applied to it."""
-    return f"{opening}{text}{closing}" if "X" in relation and isinstance(item, Add) else text
+    """Return the text of a right-hand side, in brackets when a matrix is applied to a sum or to what is negative."""
+    return f"{opening}{text}{closing}" if "X" in relation and (isinstance(item, Add) or text.startswith("-")) else text
 
 
 def _relation(relation: str) -> str:

@@ -12,7 +12,7 @@ doi:10.1016/S0167-2789(01)00156-7, for the continuation.)
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -27,7 +27,7 @@ from eqsolve.laplace.real_axis import no_bounded_solution
 from eqsolve.numerics.arrays import Array
 
 _P, _R = symbols("p R")
-_SLANTS = (0.0, 0.1, -0.1, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0)  # of rays, in units of their length
+_SLANTS = (0.0, *(sign * 2.0**k for k in range(-3, 2) for sign in (1, -1)))  # of rays, in units of their length
 
 
 class Lost(ArithmeticError):
@@ -276,13 +276,10 @@ class Sheets:
         made = self._series(R, q, CONTROLS.radius * (others[0] if len(others) else 1.0), height, self.diverging[k])
         if made is None:
             return None
-        turns, power, factor, value = made
-        return Critical(self.points[k], turns, power, factor / self.scale**power, value)
+        return replace(made, p=self.points[k], factor=made.factor / self.scale**made.power)
 
-    def _series(
-        self, R: complex, q: complex, radius: float, height: float, diverging: bool
-    ) -> tuple[int, float, complex, complex] | None:
-        """Return turns, power and factor of the leading singular term, and R at a point; None if R is analytic around it.
+    def _series(self, R: complex, q: complex, radius: float, height: float, diverging: bool) -> Critical | None:
+        """Return what a sheet is at a point; None if R is analytic around it.
 
         ``diverging`` says whether one of the sheets diverges there: a pole elsewhere would be rounding.
         """
@@ -301,7 +298,7 @@ class Sheets:
             share = complex(np.mean(values * np.exp(-1j * j * angles / turns)))
             if abs(share) > 0.1 * CONTROLS.enough * size:
                 value = complex(np.mean(values)) if j > 0 else complex(np.inf)
-                return turns, j / turns, share / radius ** (j / turns), value
+                return Critical(q, turns, j / turns, share / radius ** (j / turns), value)
             if abs(share) > 0.1 * CONTROLS.close * size:
                 raise Lost("a term that may be rounding")
         if turns > 1:

@@ -1,4 +1,4 @@
-"""Where the expectations of a transform are taken: points with weights, laws with densities, solved distributions.
+"""Expectations of a transform by adaptive panels of Gauss rules: points with weights, laws with densities.
 
 A source gives a `Rule`, points and weights, that is good for integrands like the one it is shown;
 atoms are exact, and densities are cut into panels until each is resolved. So a singularity that
@@ -7,7 +7,7 @@ comes close to the support of a law costs panels there, not accuracy.
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
@@ -139,23 +139,6 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
     return np.append(np.sort(np.concatenate(done)), high)
 
 
-def precise_rule_of(part: DensityPart, edges: Array, digits: int) -> tuple[Array, Array]:
-    """Return a rule in mpmath numbers on panels, with as many nodes as the digits need; ``part`` is of a law with digits."""
-    import mpmath
-
-    with mpmath.workdps(digits + 15):
-        reference = precise_legendre(int(1.5 * digits) + 10, digits + 25)
-        mass, low, high = (mpmath.mpf(value) for value in (part.mass, part.low, part.high))
-        ends = [low, *(mpmath.mpf(float(edge)) for edge in edges[1:-1]), high]
-        xs, ws = [], []
-        for a, b in pairwise(ends):
-            for node, weight in reference:
-                y = a + (b - a) * (node + 1) / 2
-                xs.append(part.point(y, mpmath))
-                ws.append(mass * weight * (b - a) / 2 * part.density(y, mpmath))
-        return np.array(xs, dtype=object), np.array(ws, dtype=object)
-
-
 def law_ladders(law: NumericLaw) -> list[Array]:
     """Return sequences of values that go out to the infinite ends of a law's support, and to 0 and finite ends from inside."""
     made = []
@@ -166,39 +149,6 @@ def law_ladders(law: NumericLaw) -> list[Array]:
         made += [sign / _STEPS for sign in (1.0, -1.0)]
         made = [ladder[(ladder >= low) & (ladder <= high)] for ladder in made[-4:]] + made[:-4]
     return [ladder for ladder in made if len(ladder) > 20]
-
-
-def law_extremes(laws: Mapping[str, NumericLaw], function: Callable[[Mapping[str, Array]], list[Array]]) -> dict[str, Array]:
-    """Return where functions of independent variables are smallest and largest over the support of their laws.
-
-    One of them may have a density; it is looked at on a grid, and again around the best places, ever closer.
-    """
-    smooth = [name for name, law in laws.items() if density_parts(law)]
-    atoms = {name: np.array([float(value) for value, _ in law.atoms_of()]) for name, law in laws.items()}
-    if len(smooth) != 1:
-        return {}
-    (name,) = smooth
-    others = [key for key in laws if key != name]
-    fixed = [dict(zip(others, values, strict=True)) for values in itertools.product(*(atoms[key] for key in others))]
-    found: dict[str, list[float]] = {key: [] for key in laws}
-    for given in fixed:
-        for point, places in _lines(laws[name]):
-
-            def look(y: Array, point: Any = point, given: Mapping[str, float] = given) -> tuple[list[Array], Array]:
-                x = point(y) * np.ones_like(y)
-                return function({name: x, **{key: np.full(len(x), value) for key, value in given.items()}}), x
-
-            for value in extreme_places(look, places):
-                for key in laws:
-                    found[key].append(value if key == name else given[key])
-    return {key: np.array(column) for key, column in found.items()}
-
-
-def _lines(law: NumericLaw) -> Iterator[tuple[Any, Array]]:
-    for part in density_parts(law):
-        yield lambda y, part=part: part.point(y, np), np.linspace(float(part.low), float(part.high), 305)
-    for ladder in law_ladders(law):
-        yield np.asarray, np.sort(ladder)
 
 
 @np.errstate(all="ignore")
@@ -346,8 +296,30 @@ class LawSource:
         return largest
 
     def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
-        """Return where functions of the variables are smallest and largest over the whole support."""
-        return law_extremes({name: law.numeric() for name, law in self.laws.items()}, function)
+        """Return where functions of the variables are smallest and largest over the whole support.
+
+        One of them may have a density; it is looked at on a grid, and again around the best places,
+        ever closer.
+        """
+        laws = {name: law.numeric() for name, law in self.laws.items()}
+        smooth = [name for name, law in laws.items() if density_parts(law)]
+        if len(smooth) != 1:
+            return {}
+        (name,) = smooth
+        grids = [part.point(np.linspace(float(part.low), float(part.high), 305), np) for part in density_parts(laws[name])]
+        places = np.unique(np.concatenate([*grids, *law_ladders(laws[name])]))
+        others = {key: [float(value) for value, _ in law.atoms_of()] for key, law in laws.items() if key != name}
+        found: dict[str, list[float]] = {key: [] for key in laws}
+        for values in itertools.product(*others.values()):
+            given = dict(zip(others, values, strict=True))
+
+            def look(x: Array, given: Mapping[str, float] = given) -> tuple[list[Array], Array]:
+                return function({name: x, **{key: np.full(len(x), value) for key, value in given.items()}}), x
+
+            for value in extreme_places(look, places):
+                for key in laws:
+                    found[key].append(value if key == name else given[key])
+        return {key: np.array(column) for key, column in found.items()}
 
 
 def _atoms(law: HasLaw, digits: int | None) -> tuple[Array, Array]:
@@ -397,7 +369,13 @@ def _resolved(
             (y,), (weights,) = panel_nodes(edges[None], CONTROLS.order)
             found.append((part.point(y, np), part.mass * weights * part.density(y, np)))
         else:
-            found.append(precise_rule_of(twin, edges, digits))
+            with mpmath.workdps(digits + 15):  # as many nodes as the digits need
+                ends = [mpmath.mpf(end) for end in (twin.low, *edges[1:-1].tolist(), twin.high)]
+                panels = itertools.product(pairwise(ends), precise_legendre(int(1.5 * digits) + 10, digits + 25))
+                rule = [(a + (b - a) * (node + 1) / 2, (b - a) / 2 * weight) for (a, b), (node, weight) in panels]
+                masses = [twin.mass * mass * twin.density(y, mpmath) for y, mass in rule]
+                points = [twin.point(y, mpmath) for y, _ in rule]
+            found.append((np.array(points, dtype=object), np.array(masses, dtype=object)))
     return (*functools.reduce(_join, found), np.concatenate(corners))
 
 

@@ -1,4 +1,4 @@
-"""A transform that is given explicitly, R(p) = −b(p)/a(p), on circles: is it analytic inside, and if not, what is there?
+"""Singularities of an explicit transform R(p) = −b(p)/a(p) by its Laurent coefficients on circles.
 
 Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R
 is analytic inside. A pole shows as finitely many of them about its own place, whatever a numerator
@@ -51,16 +51,6 @@ class Pole:
         return total
 
 
-@dataclass(frozen=True)
-class Circles:
-    """Values around circles, coefficients of negative index, and which circles have a singularity inside, or close by."""
-
-    values: Array
-    modes: Array
-    singular: Array
-    noise: Array
-
-
 class Explicit:
     """R(p) = −b(p)/a(p) of an equation that is linear in R, with its logarithms and roots as continuous functions."""
 
@@ -73,16 +63,8 @@ class Explicit:
             self._statics = [prepared.statics[place] for place in form.known]  # of points that may be merged
         elif form.means is not None:
             self._statics = form.means.static_values(prepared.rule.values, prepared.floats)
-
-    @property
-    def points(self) -> int:
-        """How many points of a law every value takes."""
-        return len(self._weights) if self._means is not None else 0
-
-    @property
-    def roots(self) -> int:
-        """How many different expressions stand under roots and logarithms."""
-        return len(self._inner)
+        self.points = len(self._weights) if self._means is not None else 0  # of a law, that every value takes
+        self.roots = len(self._inner)  # different expressions under roots and logarithms
 
     @np.errstate(all="ignore")
     def __call__(self, p: Array, insides: bool = False) -> Array:
@@ -108,18 +90,18 @@ class Explicit:
         return np.broadcast_to(np.asarray(-b / a, dtype=complex), p.shape)
 
     @np.errstate(all="ignore")
-    def around(self, centres: Array, radii: Array, without: list[Pole]) -> Circles:
-        """Return what circles show, with poles that are known already taken out."""
+    def around(self, centres: Array, radii: Array, without: list[Pole]) -> tuple[Array, Array, Array, Array]:
+        """Return values around circles, with poles that are known already taken out, coefficients of negative index, which
+        circles have a singularity inside or close by, and the rounding of the coefficients relative to the values."""
         middle, arm = np.asarray(centres, dtype=complex)[:, None], np.asarray(radii)[:, None] * _UNIT
         values, known = self._without(middle + arm, without)
         turned, _ = self._without(middle + arm * _TURN, without)  # the same coefficients, but for rounding
         modes = values @ _MODES.T
         noise = np.abs(turned @ (_MODES * _BACK[:, None]).T - modes).max(axis=1)
         size = np.abs(values).max(axis=1)
-        clean = np.abs(modes).max(axis=1) <= 0.1 * CONTROLS.enough * size + CONTROLS.noise * noise + CONTROLS.close * np.abs(
-            known
-        ).max(axis=1)
-        return Circles(values, modes, ~(clean & np.isfinite(size)), noise / (size + TINY))
+        small = 0.1 * CONTROLS.enough * size + CONTROLS.noise * noise + CONTROLS.close * np.abs(known).max(axis=1)
+        clean = (np.abs(modes).max(axis=1) <= small) & np.isfinite(size)
+        return values, modes, ~clean, noise / (size + TINY)
 
     @np.errstate(all="ignore")
     def reach(self, far: float) -> float:
@@ -185,12 +167,11 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
     for halving in range(CONTROLS.rounds):  # poles that are close to each other look like one from afar
         r = radius / 2**halving
         for _ in range(6 if halving < 3 else 2):
-            circle = function.around(np.array([p]), np.array([r]), known)
-            modes = circle.modes[0]
+            values, modes, singular, noise = (part[0] for part in function.around(np.array([p]), np.array([r]), known))
             sizes = np.abs(modes)
-            if not np.isfinite(sizes).all() or not circle.singular[0]:
+            if not np.isfinite(sizes).all() or not singular:
                 return None
-            if halving >= 3 and circle.noise[0] > 1e-4:
+            if halving >= 3 and noise > 1e-4:
                 break
             seen = np.flatnonzero(sizes > 1e-3 * sizes.max())
             order = 1 + int(seen[-1])
@@ -202,12 +183,9 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
             p = p + step
             if abs(step) <= 1e-14 * abs(p) + 1e-16 * r:
                 break
-        if halving >= 3 and circle.noise[0] > 1e-4:
+        if halving >= 3 and noise > 1e-4:
             break
-        if (
-            np.abs(modes[order + 1 :]).max()
-            > 1e-6 * sizes.max() + CONTROLS.noise * circle.noise[0] * np.abs(circle.values).max()
-        ):
+        if sizes[order + 1 :].max() > 1e-6 * sizes.max() + CONTROLS.noise * noise * np.abs(values).max():
             return None
         found.append((p, order, [complex(modes[k] * r ** (k + 1)) for k in range(order)]))
         if halving >= 3 and r <= 1e-5 * abs(p):
@@ -233,7 +211,7 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     best = None
     for _ in range(CONTROLS.few):
         radii = radius * np.array([1.0, 0.5, 0.25])
-        values = function.around(np.full(3, p), radii, known).values
+        values = function.around(np.full(3, p), radii, known)[0]
         jumps = _at_end(values, slice(-6, None), np.pi) - _at_end(values, slice(6), -np.pi)
         spread = np.abs(values - values.mean(axis=1, keepdims=True)).max(axis=1)
         if not np.isfinite(jumps).all() or (np.abs(jumps) <= 1e-7 * spread + 1e-12 * np.abs(values).max(axis=1)).any():
@@ -253,16 +231,13 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     return power, complex(extrapolate(list(-math.gamma(1 + power) * jumps / (2j * np.pi * radii**power)))[0])
 
 
-def search_explicit(function: Explicit, region: Region, *, known: float | None = None, axis_only: bool = False) -> Found:
-    """Search a region from the right, or the real axis only.
+class PlaneSearch:
+    """Searches a region from the right, or the real axis only.
 
     Squares right around ``known``, a singularity on the axis that is known already, are left out.
     """
-    return _PlaneSearch(function, region, known, axis_only).run()
 
-
-class _PlaneSearch:
-    def __init__(self, function: Explicit, region: Region, known: float | None, axis_only: bool) -> None:
+    def __init__(self, function: Explicit, region: Region, *, known: float | None = None, axis_only: bool = False) -> None:
         self.function, self.region, self.axis_only = function, region, axis_only
         self.poles: list[Pole] = []
         self.branches: list[tuple[complex, float, float]] = [] if known is None else [(complex(known), 0.0, 0.0)]
@@ -321,14 +296,14 @@ class _PlaneSearch:
         if self.axis_only:
             centres = centres.real + 0j
         radii = 0.75 * sides
-        circles = self.function.around(centres, radii, self.poles)
+        _, modes, singular, _ = self.function.around(centres, radii, self.poles)
         left = []
         before = len(self.poles)
-        for k in np.flatnonzero(circles.singular):
+        for k in np.flatnonzero(singular):
             if len(self.poles) > before + 3:  # look again with these taken out
                 left.append(batch[k : k + 1])
                 continue
-            if self._take_poles(circles.modes[k], complex(centres[k]), float(radii[k])):
+            if self._take_poles(modes[k], complex(centres[k]), float(radii[k])):
                 left.append(batch[k : k + 1])
             elif sides[k] <= self._smallest(centres[k]):
                 centre, side = complex(centres[k]), float(sides[k])  # known by its place alone
@@ -396,7 +371,7 @@ class _PlaneSearch:
         for pole in self.poles:
             if self._counts(pole.p):
                 order = len(pole.parts)
-                amplitude = pole.parts[-1] / float(np.prod(np.arange(1, order)))
+                amplitude = pole.parts[-1] / math.factorial(order - 1)
                 real = pole.p.imag == 0
                 made.append(Candidate(
                     pole.p.real if real else pole.p, np.inf, "pole", float(order - 1), amplitude.real if real else amplitude,

@@ -1,4 +1,4 @@
-"""Search a half plane for complex singularities, and certify that there are none, by the argument principle.
+"""Complex singularities in a half plane, or a certificate that there are none, by the argument principle.
 
 The transform is followed along horizontal rays from the far right, all rays at once, so that every
 value lies on the physical sheet. On the mesh of rays and columns a cell is clean when the steps

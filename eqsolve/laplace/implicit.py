@@ -207,12 +207,22 @@ class Prepared:
 
     def distance(self, R: float, p: float) -> tuple[float, float, float]:
         """Return the smallest random denominator at a point, and its derivatives in R and p; inf without any."""
+        best, fallen, step = (np.inf, 0.0, 0.0), False, 1e-6
         if self._distances is None:
-            return np.inf, 0.0, 0.0
-        near, slope_R, slope_p, fallen = _nearest(self, R, p)
-        if fallen and self.look_for_extremes():
-            near, slope_R, slope_p, _ = _nearest(self, R, p)
-        return near, slope_R, slope_p
+            return best
+        columns, (inner, _) = self._distance_columns, self._distances.functions("numpy")
+        for index, values in enumerate(inner(R, p, *self.floats, *columns)):
+            table = np.abs(np.atleast_1d(values))
+            place = int(np.argmin(table))
+            here = float(table[place])
+            if here < best[0]:
+                at, slopes = [column[place] for column in columns], []
+                for dR, dp in ((step * (abs(R) + TINY), 0.0), (0.0, step * (abs(p) + TINY))):
+                    moved = inner(R + dR, p + dp, *self.floats, *at)[index]
+                    slopes.append((float(np.abs(moved)) - here) / (dR + dp))
+                best, fallen = (here, slopes[0], slopes[1]), len(at) > 1 or here < 0.999 * abs(float(at[0]))
+        # smaller than its random part alone: the ends of the law's support matter
+        return self.distance(R, p) if fallen and self.look_for_extremes() else best
 
     def same_side(self, first: tuple[float, float], second: tuple[float, float]) -> bool:
         """Whether no random denominator changes its sign between two points."""
@@ -246,28 +256,6 @@ class Prepared:
         return self.source.rule(self._probe(*self._last) if self._last else None, digits)
 
 
-def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, float, bool]:
-    """Return the smallest denominator, its derivatives, and whether it is smaller than its random part alone."""
-    bundle = prepared._distances
-    assert bundle is not None
-    columns = prepared._distance_columns
-    inner, _ = bundle.functions("numpy")
-    best = (np.inf, 0.0, 0.0, False)
-    step = 1e-6
-    for index, values in enumerate(inner(R, p, *prepared.floats, *columns)):
-        table = np.atleast_1d(values)
-        place = int(np.argmin(np.abs(table)))
-        here = float(np.abs(table[place]))
-        if here < best[0]:
-            at = [column[place] for column in columns]
-            slopes = []
-            for dR, dp in ((step * (abs(R) + TINY), 0.0), (0.0, step * (abs(p) + TINY))):
-                moved = inner(R + dR, p + dp, *prepared.floats, *at)[index]
-                slopes.append((float(np.abs(moved)) - here) / (dR + dp))
-            best = (here, slopes[0], slopes[1], len(at) > 1 or here < 0.999 * abs(float(at[0])))
-    return best
-
-
 @np.errstate(all="ignore")
 def refuse_unbounded(prepared: Prepared, R: float = 1e-12) -> None:
     """Raise when a random denominator vanishes for p arbitrarily far right, where R is small."""
@@ -286,7 +274,8 @@ def refuse_unbounded(prepared: Prepared, R: float = 1e-12) -> None:
                 sign = np.sign(inner(R, _FAR, *prepared.floats, *usual)[index])[-1]
                 steps = range(len(columns[0]))
                 there = [np.sign(inner(R, _FAR, *prepared.floats, *(c[i] for c in columns))[index]) for i in steps]
-                roots = np.array([_last_other(row * np.ones_like(_FAR), sign) for row in there])
+                signs = [row * np.ones_like(_FAR) for row in there]
+                roots = np.array([np.max(_FAR[(row != sign) & (row != 0)], initial=0.0) for row in signs])
             if _without_bound(roots):
                 raise SolverError(_words(prepared, denominator))
 
@@ -305,12 +294,6 @@ def _rightmost_roots(coefficients: Array) -> Array:
         roots = np.roots(column / size)
         made.append(float(roots.real.max()) if len(roots) else -np.inf)
     return np.array(made)
-
-
-def _last_other(signs: Array, sign: float) -> float:
-    """Return the largest p at which a sign differs, 0 where none does."""
-    places = np.flatnonzero((signs != sign) & (signs != 0))
-    return float(_FAR[places[-1]]) if len(places) else 0.0
 
 
 def _without_bound(roots: Array) -> bool:

@@ -1,7 +1,8 @@
-"""Follow a transform along the real axis from p → +∞ to its first singularity.
+"""Numerical continuation of a transform along the real axis, from p → +∞ to its first singularity.
 
-The walk is made with few points of the law first, and confirmed with all; expectations are resolved
-where it ends.
+Predictor and corrector (Allgower & Georg, Numerical Continuation Methods, 1990,
+doi:10.1007/978-3-642-61257-2). The walk is made with few points of the law first, and confirmed
+with all; expectations are resolved where it ends.
 
 The sheet is fixed at the far right, where the transform of an ordinary function stays bounded.
 Steps shrink with the distance to what may come: h_R → 0 (a branch point, or a pole when h is linear
@@ -30,9 +31,7 @@ class RealTrack:
     # where the transform leaves its behaviour at infinity: the size of p at which things happen
     scale: float
     points: tuple[tuple[float, float], ...]  # the points (R, p) passed, from right to left
-    # h_R before and behind a branch point, or a(p) around the pole of a linear h; None where there
-    # is no bracket
-    bracket: tuple[float, float] | None = None
+    bracket: tuple[float, float] | None = None  # h_R before and behind a branch point
     error: float = 0.0  # at an edge, how far its place still moved with the last step
 
 
@@ -119,12 +118,8 @@ def glide(prepared: Prepared, R: float, p: float) -> tuple[float, float]:
 def _powers(prepared: Prepared, R: float, p: float) -> tuple[float, float]:
     """Return d log R/d log p and d log h_R/d log p; of a linear transform, which R cannot lead astray, the second only."""
     d = prepared(R, p)
-    first = 0.0 if prepared.transform.is_linear and R * p < 1e-3 else _power(p, d.slope, R)
-    return first, _power(p, d.fold_slope, d.h_R)
-
-
-def _power(p: float, slope: float, value: float) -> float:
-    return float(p * slope / value) if value != 0 else 0.0
+    flat = R == 0 or (prepared.transform.is_linear and R * p < 1e-3)
+    return 0.0 if flat else float(p * d.slope / R), float(p * d.fold_slope / d.h_R) if d.h_R != 0 else 0.0
 
 
 def _ratio(top: float, bottom: float) -> float:
@@ -145,9 +140,8 @@ def _cross(prepared: Prepared, d: Any, R: float, p: float, scale: float) -> tupl
 def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]:
     """Return the places to the left that the local behaviour points to, by kind of singularity."""
     found = {}
-    if d.fold_slope != 0:
-        kind, share = ("zero", 1.0) if prepared.transform.is_linear else ("branch point", 0.5)
-        found[kind] = p - share * d.h_R / d.fold_slope
+    if d.fold_slope != 0 and not prepared.transform.is_linear:
+        found["branch point"] = p - 0.5 * d.h_R / d.fold_slope
     if d.slope != 0:
         found["pole"] = p + R / d.slope
     return {kind: float(at) for kind, at in found.items() if at < p}
@@ -179,45 +173,30 @@ def _land(
         if found is None:
             return None
         R_c, p_c = float(found[0]), float(found[1])
-        if not (p_c < p and abs(p_c - at) < 2 * (p - at) and prepared.same_side((R, p), (R_c, p_c))):
+        if not (p_c < p and abs(p_c - at) < 2 * (p - at)):
             return None
-        if abs(abs(R - R_c) / _opening(prepared, R_c, p_c, p - p_c) - 1) > 0.5:
+        d = prepared(R_c, p_c)  # |R − R_c| at this distance from a square-root branch point
+        opening = float(abs(2 * d.h_p / d.h_RR * (p - p_c))) ** 0.5 + TINY if d.h_RR != 0 else np.inf
+        if abs(abs(R - R_c) / opening - 1) > 0.5:
             return None  # two sheets cross there without a branch point, or it is too far to tell
-        bracket = follow_to_fold(prepared, R, p, R_c, p_c)
-        return None if bracket is None else RealTrack(kind, R_c, p_c, scale, tuple(points), bracket)
-    if kind == "zero":
-        return _linear_pole(prepared, p, at, scale, points)
+        return _bracketed(prepared, RealTrack(kind, R_c, p_c, scale, tuple(points)), True)
     # the point where 1/R vanishes, once the curve is on its way there
     if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
         return None
     made = pole_limit(prepared, R, p, at)
     if made is None or made[1] > 0.1 * CONTROLS.close * max(1e-2 * scale, abs(made[0])) or made[0] > p:
         return None
-    return RealTrack("pole", np.inf, float(made[0]), scale, tuple(points), None)
-
-
-def _opening(prepared: Prepared, R: float, p: float, offset: float) -> float:
-    """Return |R − R_c| at a distance from a square-root branch point."""
-    d = prepared(R, p)
-    return float(abs(2 * d.h_p / d.h_RR * offset)) ** 0.5 + TINY if d.h_RR != 0 else np.inf
-
-
-def _linear_pole(prepared: Prepared, p: float, at: float, scale: float, points: list[tuple[float, float]]) -> RealTrack | None:
-    """Find the zero of a(p) in a(p) R + b(p) = 0 between brackets."""
-    from scipy.optimize import brentq
-
-    def coefficient(x: float) -> float:
-        return float(prepared(0.0, x).h_R)
-
-    left = at - 0.5 * (p - at)
-    if not np.isfinite(coefficient(left)) or np.sign(coefficient(left)) == np.sign(coefficient(p)):
-        return None
-    root = float(brentq(coefficient, left, p, xtol=1e-300, rtol=9e-16))
-    if abs(float(prepared(0.0, root).h)) <= 0.1 * CONTROLS.close * abs(float(prepared(0.0, p).h)):
-        return None
-    if abs(coefficient(root + 1e-9 * (p - root))) > abs(coefficient(p)):  # a pole of a(p), no zero
-        return None
-    return RealTrack("pole", np.inf, root, scale, tuple(points), (coefficient(left), coefficient(p)))
+    place = float(made[0])
+    if prepared.transform.is_linear:
+        if not prepared.same_side((R, p), (R, place)):  # behind the edge of a law
+            return None
+        prepared.resolve(R, place)
+        for _ in range(CONTROLS.few):  # where the coefficient of R vanishes, its expectations are resolved there now
+            d = prepared(0.0, place)
+            if not _ratio(d.h_R, d.h_Rp) <= CONTROLS.near * (p - place):  # something else diverges
+                break
+            place -= float(d.h_R / d.h_Rp)
+    return RealTrack("pole", np.inf, place, scale, tuple(points))
 
 
 def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float, float] | None) -> RealTrack:
@@ -236,7 +215,10 @@ def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float,
         if track.kind not in ("branch point", "edge") or track.p >= 0 or (track.kind == "edge" and attempt):
             break
         if not prepared.resolved_near(track.R, track.p, 0.2):  # else the walk is repeated with the points made there
-            prepared.resolve(*_before(quick, track))  # the points of the law were too few there
+            # the points of the law were too few there: before the edge of one a branch point may
+            # have been missed
+            inside = (at for at in reversed(track.points) if quick.distance(*at)[0] > 1e-5 * (abs(at[0]) + abs(at[1])))
+            prepared.resolve(*next(inside, track.points[0]))
     begin = far_right(prepared, start)
     prepared.resolve(*begin)
     last = None
@@ -255,14 +237,6 @@ def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float,
     return replace(track, R=made[0], p=made[1])
 
 
-def _before(prepared: Prepared, track: RealTrack) -> tuple[float, float]:
-    """Return the last point of a walk that is not right at the edge of a law, where a branch point may have been missed."""
-    for R, p in reversed(track.points):
-        if prepared.distance(R, p)[0] > 1e-5 * (abs(R) + abs(p)):
-            return R, p
-    return track.points[0]
-
-
 def _with_all_points(prepared: Prepared, track: RealTrack) -> RealTrack | None:
     """Return a walk made with few points of the law as it is with all of them, with its bracket; None if they differ."""
     if track.kind != "branch point" or not prepared.same_side(track.points[-1], (track.R, track.p)):
@@ -277,11 +251,16 @@ def _with_all_points(prepared: Prepared, track: RealTrack) -> RealTrack | None:
     good = np.abs(exact - values) <= 5 * CONTROLS.rough * (np.abs(values - R) + np.abs(exact - R))
     good &= (at > p) & reached
     count = len(good) if good.all() else int(np.argmin(good))  # the last steps may differ: R moves as a root of p there
-    points = [(float(r), float(q)) for r, q in zip(exact[:count], at, strict=False)]
-    if not points or not prepared.same_side(points[-1], made):
+    points = tuple((float(r), float(q)) for r, q in zip(exact[:count], at, strict=False))
+    return _bracketed(prepared, replace(track, R=R, p=p, points=points), bool(points))
+
+
+def _bracketed(prepared: Prepared, track: RealTrack, good: bool) -> RealTrack | None:
+    """Return a way to a branch point with its bracket; None where the way is no good, or ends on another side of a law."""
+    if not good or not prepared.same_side(track.points[-1], (track.R, track.p)):
         return None
-    bracket = follow_to_fold(prepared, *points[-1], R, p)
-    return None if bracket is None else replace(track, R=R, p=p, points=tuple(points), bracket=bracket)
+    bracket = follow_to_fold(prepared, *track.points[-1], track.R, track.p)
+    return None if bracket is None else replace(track, bracket=bracket)
 
 
 def nearby(prepared: Prepared, near: Any) -> RealTrack | None:
@@ -297,12 +276,7 @@ def nearby(prepared: Prepared, near: Any) -> RealTrack | None:
     offset = 0.3 * abs(p)
     side = -float(np.sign(near.amplitude))  # the amplitude is −c/(2√π) with R ≈ R_c + c √(p − p_c)
     value, good, _ = newton(prepared, R + side * abs(2 * d.h_p / d.h_RR * offset) ** 0.5, p + offset)
-    if not good or not prepared.same_side((float(value), p + offset), (R, p)):
-        return None
-    bracket = follow_to_fold(prepared, float(value), p + offset, R, p)
-    if bracket is None:
-        return None
-    return RealTrack("branch point", R, p, near.region.high, ((float(value), p + offset),), bracket)
+    return _bracketed(prepared, RealTrack("branch point", R, p, near.region.high, ((float(value), p + offset),)), good)
 
 
 def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | None:

@@ -14,7 +14,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.laplace.algebraic import search_algebraic
 from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.expectation import as_source
-from eqsolve.laplace.explicit import Explicit, search_explicit
+from eqsolve.laplace.explicit import Explicit, PlaneSearch
 from eqsolve.laplace.half_plane import Candidate, Complex, Found, Region, survey
 from eqsolve.laplace.implicit import Prepared, fold_newton, refuse_divergent, refuse_unbounded, track_to
 from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, walk_real_axis
@@ -175,7 +175,7 @@ def _find_implicit(prepared: Prepared, track: RealTrack, region: tuple[float, fl
         return Found(found, False, box, scale)
     if prepared.transform.is_linear:
         box = Region(low - (0.0 if here is None else margin), anchor[1], height)
-        seen = search_explicit(Explicit(_for_survey(prepared, track)), box, known=here)
+        seen = PlaneSearch(Explicit(_for_survey(prepared, track)), box, known=here).run()
         found += [item for item in seen.candidates if complex(item.p).imag != 0 or here is None]
         return Found(found, seen.clean, box, scale)
     more, clean = survey(_for_survey(prepared, track), anchor, box, here, margin)
@@ -187,7 +187,7 @@ def _find_explicit(prepared: Prepared, region: tuple[float, float] | None, start
     function = Explicit(prepared)
     high = function.reach(far_right(prepared, start)[1])
     low, height = (-4 * high, 3 * high) if region is None else (float(region[0]), float(region[1]))
-    found = search_explicit(function, Region(low, max(high, low + height), height), axis_only=not certify)
+    found = PlaneSearch(function, Region(low, max(high, low + height), height), axis_only=not certify).run()
     return replace(found, clean=found.clean and certify, scale=high)
 
 
@@ -237,8 +237,6 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
         return branch_candidate(prepared, track.R, track.p, float(side), words)
     if track.kind == "pole":
         words = f"1/R vanishes there, followed from p = {track.points[0][1]:.3g} along the real axis"
-        if track.bracket is not None:
-            words = f"the coefficient of R changes sign, from {track.bracket[1]:.2g} to {track.bracket[0]:.2g}"
         return _pole_candidate(prepared, track.points[-1], track.p, 1e-13 * max(abs(track.p), 1e-3 * track.scale), words)
     error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
     error = max(error, track.error)
@@ -325,19 +323,17 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
     """Repeat Newton's method in mpmath numbers from the double-precision answer."""
     import mpmath
 
-    if best.kind not in ("pole", "branch point") or (
-        best.kind == "branch point" and (prepared.transform.is_linear or not np.isfinite(complex(best.R)))
-    ):
-        where = f"{complex(best.p):.6g}"
-        raise SolverError(f"the {best.kind} at p = {where} is known in double precision only; leave out precision=")
-    if best.kind == "pole" and best.exponent != 0:
-        raise SolverError("a pole of higher order is known in double precision only; leave out precision=")
+    linear = prepared.transform.is_linear
+    fold = best.kind == "branch point" and not linear and np.isfinite(complex(best.R))
+    if not fold and not (best.kind == "pole" and best.exponent == 0 and linear):
+        order = " of higher order" if best.kind == "pole" and best.exponent else ""
+        where = f"{best.kind}{order} at p = {complex(best.p):.6g}"
+        raise SolverError(f"the {where} is known in double precision only; leave out precision=")
     with mpmath.workdps(precision + 15):
         function = prepared.precise(precision)
         p = mpmath.mpc(best.p) if complex(best.p).imag else mpmath.mpf(float(best.p))
         if best.kind == "pole":
-            p = _precise_pole(function, p, prepared.transform.is_linear, precision)
-            return replace(best, p=p, error=float(10.0**-precision))
+            return replace(best, p=_precise_pole(function, p, precision), error=float(10.0**-precision))
         R = mpmath.mpc(best.R) if complex(best.R).imag else mpmath.mpf(float(best.R))
         made = fold_newton(function, R, p, tolerance=float(10.0 ** -(precision + 5)) if precision < 290 else 1e-295)
         if made is None:
@@ -345,11 +341,9 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
         return replace(best, R=+made[0], p=+made[1], error=float(abs(made[1])) * 10.0**-precision)
 
 
-def _precise_pole(function: Any, p: Any, linear: bool, precision: int) -> Any:
+def _precise_pole(function: Any, p: Any, precision: int) -> Any:
     import mpmath
 
-    if not linear:
-        raise SolverError("a pole of a transform that is not linear in R is known in double precision only")
     for _ in range(100):
         try:  # Newton's method for 1/R = −h_R/h(0, p), which a numerator that vanishes too does not mislead
             d = function(mpmath.mpf(0), p)

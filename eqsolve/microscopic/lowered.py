@@ -17,7 +17,7 @@ from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
-from eqsolve.numerics.growing import Factor
+from eqsolve.numerics.gaussian import Factor
 from eqsolve.numerics.integrators import integrator
 
 # --- The noises of a flow at finite size: one value for every sample or coordinate, drawn as time

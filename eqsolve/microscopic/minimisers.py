@@ -29,7 +29,7 @@ from eqsolve.language.nodes import proximal
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.microscopic.data import Placement, balance_regression
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.draws import draw_law
+from eqsolve.numerics.constants import draw_law
 from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.passes.forms.reduction import reduce_fixed_point
 from eqsolve.results.distribution import Distribution

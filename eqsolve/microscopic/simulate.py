@@ -28,7 +28,7 @@ from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_t
 from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, memory, read_device
-from eqsolve.numerics.draws import HOW, draw_constants, draw_law
+from eqsolve.numerics.constants import HOW, draw_constants, draw_law
 from eqsolve.progress import watching
 from eqsolve.results.provenance import meanings_of
 

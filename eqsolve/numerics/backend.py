@@ -71,8 +71,7 @@ logger = logging.getLogger("eqsolve")
 DEVICES = ("cpu", "gpu", "auto")
 
 # floating-point operations above which `auto` opens the card: loading its libraries takes 0.5 to 1
-# s,
-# in which one core does 2e9 to 1e10 of them; and where it is open, moving arrays a tenth of a
+# s, in which one core does 2e9 to 1e10 of them; and where it is open, moving arrays a tenth of a
 # second
 _WORTH = 1e10
 _WORTH_AGAIN = _WORTH / 10
@@ -126,9 +125,6 @@ class Backend:
 class _Card(Backend):
     """Arrays on a graphics card, by CuPy."""
 
-    def get(self, values: Any) -> Array:
-        return np.asarray(self.arrays.asnumpy(values))
-
     def ahead(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
         """Yield a function's values; the next ones are computed on other cores while the card works on what was yielded."""
         with ThreadPoolExecutor(_AHEAD) as pool:
@@ -178,7 +174,8 @@ def card_problem() -> str:
     try:
         _open()
     except Exception as error:  # whatever a library, a driver or a card says
-        return f"CuPy finds no graphics card it can use ({_first_line(error)}); `nvidia-smi` shows cards and their driver"
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        return f"CuPy finds no graphics card it can use ({said}); `nvidia-smi` shows cards and their driver"
     return ""
 
 
@@ -192,10 +189,6 @@ def _open() -> Backend:
         raise RuntimeError("it computes wrongly")
     name = library.cuda.runtime.getDeviceProperties(library.cuda.Device().id)["name"]
     return _Card("gpu", name.decode() if isinstance(name, bytes) else str(name), library)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def anywhere(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,8 +18,7 @@ from typing import TypeGuard
 import numpy as np
 
 from eqsolve.numerics.arrays import Array, tensor_rule
-from eqsolve.numerics.constants import make_paths
-from eqsolve.numerics.draws import draw_constants
+from eqsolve.numerics.constants import draw_constants, make_paths
 from eqsolve.numerics.laws import STRATA, Component, NormalLaw, NumericLaw, SplitNormalLaw, hermite
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
@@ -44,6 +43,26 @@ class Level:
     density: int = 0  # which of `DENSITIES` the leading mode is drawn from, where modes are sampled with weights
 
 
+def make_level(accuracy: float, seed: int) -> Level:
+    """Return the points that go with an accuracy of expectations."""
+    digits = -math.log10(accuracy)
+    return Level(accuracy, 1.4, round(4 + 3 * digits), round(40 / accuracy), seed)
+
+
+def refine(level: Level, way: str, over: float | None = None) -> Level:
+    """Return a level with more points in one way: as a probe, or as an effect ``over`` the tolerance asks for."""
+    match way:
+        case "sharp":
+            return replace(level, sharp=level.sharp / (math.sqrt(2) if over is None else 2**0.25))
+        case "modes":
+            wide = 20.0 if level.accuracy > 1e-3 else 10.0
+            factor = wide if over is None else min(max(over / 1.5, 2.0), 16.0)
+            return replace(level, accuracy=level.accuracy / factor, most=round(factor * level.most))
+        case "constants":
+            return replace(level, constants=math.ceil(1.5 * level.constants))
+    return replace(level, most=4 * level.most)
+
+
 @dataclass(frozen=True)
 class Layout:
     """How points are spread: a sparse grid given by its levels, one per mode; a sample; or a cubic design.
@@ -64,7 +83,8 @@ class Layout:
         """Return which modes, by decreasing strength, have more than one point."""
         if self.kind != "sparse":
             return np.ones(available, dtype=bool)
-        return np.array([any(entry[k : k + 1] > (0,) for entry in self.levels) for k in range(available)], dtype=bool)
+        several = {k for entry in self.levels for k, number in enumerate(entry) if number}
+        return np.isin(np.arange(available), list(several))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +157,45 @@ def _modes(covariance: Array, drop: float) -> tuple[Array, Array]:
     return sizes * vectors * roots, vectors / roots / sizes
 
 
+@dataclass(eq=False)
+class Factor:
+    """The lower factor of a covariance, grown row by row; a variance that the past fixes up to rounding gets no coordinate."""
+
+    rows: Array
+    known: int = 0
+
+    def row(self, covariance: Array) -> Array:
+        """Return the next row for the covariances with all before and the variance; ``keep`` keeps it."""
+        from scipy.linalg.lapack import dtrtrs
+
+        n = self.known
+        made = np.zeros(n + 1)
+        if n:
+            made[:n] = dtrtrs(self.solvable.T, covariance[:n], lower=0, trans=1)[0]
+        left = float(covariance[n] - made[:n] @ made[:n])
+        # of a variance: what is left of it, given the past, counts as nothing below this
+        made[n] = math.sqrt(left) if left > 1e-10 * abs(float(covariance[n])) else 0.0
+        return made
+
+    def keep(self, row: Array) -> None:
+        self.rows[self.known, : len(row)] = row
+        self.known += 1
+
+    @property
+    def lost(self) -> Array:
+        return np.diagonal(self.rows)[: self.known] == 0
+
+    @property
+    def solvable(self) -> Array:
+        """The factor with infinite pivots where there is no coordinate: these solve to zero."""
+        whole = self.rows[: self.known, : self.known]
+        lost = self.lost
+        if lost.any():
+            whole = whole.copy()
+            whole[lost, lost] = np.inf
+        return whole
+
+
 def align(factor: Array, previous: Array) -> Array:
     """Return orthogonal combinations of modes, as many as previous ones and as close to them as possible.
 
@@ -187,7 +246,8 @@ def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
     return nodes, weights / weights.sum()
 
 
-_ALONG = (1, 3, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769)  # along the strongest mode
+# points along the strongest mode: 1, 3, 5, 7, then one more than 2ᵏ and 3·2ᵏ⁻¹
+_ALONG = (1, 3, 5, 7, *(many * 2**k + 1 for k in range(2, 9) for many in (2, 3)))
 
 
 def lay_out(strengths: Sequence[float], level: Level) -> Layout:
@@ -239,13 +299,18 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     return Layout("sparse", tuple(chosen)) if grow((), 1.0) else Layout("sample")
 
 
-def make_points(modes: int, layout: Layout, laws: dict[str, NumericLaw], level: Level) -> Points:
+def make_points(
+    modes: int, layout: Layout, laws: dict[str, NumericLaw], level: Level, given: tuple[Array, Array] | None = None
+) -> Points:
     """Return points for modes by decreasing strength and for the random constants, all independent.
 
-    Where modes are sampled, Gaussian constants are too, first.
+    Where modes are sampled, Gaussian constants are too, first. Coordinates along the modes may be ``given``, with weights.
     """
     drawn: dict[str, Array] = {}
-    match layout.kind:
+    match "given" if given else layout.kind:
+        case "given":
+            assert given is not None
+            normals, weights = given
         case "draws":
             return _draw(modes, laws, level)
         case "sample" | "single":
@@ -298,6 +363,56 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     used = min(layout.modes(modes), modes)
     if used == 0:
         return np.zeros((modes, 1)), np.ones(1)
+    points, weights = _combined(used, layout, level.accuracy, level.twist)
+    normals = np.zeros((modes, len(weights)))
+    normals[:used] = points
+    return normals, weights
+
+
+_MOST_LINES = 2000
+
+
+def star(modes: int) -> tuple[Array, Array]:
+    """Return a centre and two points along every mode, with weights that are exact for polynomials of degree three."""
+    points = np.zeros((modes, 1 + 2 * modes))
+    points[np.repeat(np.arange(modes), 2), 1 + np.arange(2 * modes)] = np.tile([-math.sqrt(3), math.sqrt(3)], modes)
+    return points, np.append(1 - modes / 3, np.full(2 * modes, 1 / 6))
+
+
+def spread_lines(effects: Array, accuracy: float) -> tuple[Array, Array] | None:
+    """Return where lines along a leading mode stand in the other modes, and their weights; None where there are too many.
+
+    ``effects`` tell how much three points along each of the others change an average. What is integrated along the lines is
+    smooth in them: 2n further points are taken to gain effectⁿ. Every combination that may contribute the accuracy is there.
+    """
+    effects = np.minimum(effects, 0.5)
+    order = np.argsort(-effects, kind="stable")
+    chosen: list[tuple[int, ...]] = []
+
+    def grow(entry: tuple[int, ...], gain: float) -> bool:
+        place = len(entry) - 1
+        if place == len(order) or effects[order[place]] * gain < accuracy:
+            chosen.append(entry)
+            return len(chosen) <= _MOST_LINES
+        effect, number = effects[order[place]], 0
+        while gain * effect**number >= accuracy:
+            if not grow((*entry, number), gain * effect**number):
+                return False
+            number += 1
+        return True
+
+    if not grow((0,), 1.0):
+        return None
+    used = max(map(len, chosen))
+    points, weights = _combined(used, Layout("sparse", tuple(chosen)), accuracy, 0)
+    others = np.zeros((len(order), len(weights)))
+    others[order[: used - 1]] = points[1:]
+    return others, weights
+
+
+@functools.lru_cache(maxsize=32)  # every start of a solve asks for the same few
+def _combined(used: int, layout: Layout, accuracy: float, twist: int) -> tuple[Array, Array]:
+    """Return the points and weights of a sparse grid in its own modes, all of which are used."""
     amounts = {entry[:used] + (0,) * (used - len(entry)): 1 for entry in layout.levels}
     for mode in range(used):
         amounts = {
@@ -308,19 +423,18 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     for entry, amount in amounts.items():
         if amount == 0:
             continue
-        along = _ALONG[entry[0]] + (1 + level.twist % 3 if level.twist and entry[0] else 0)
-        counts = [along, *(2 * number + 1 + (level.twist % 2 if number else 0) for number in entry[1:])]
-        columns, product = tensor_rule([_rule(count, level.accuracy) for count in counts])
+        along = _ALONG[entry[0]] + (1 + twist % 3 if twist and entry[0] else 0)
+        counts = [along, *(2 * number + 1 + (twist % 2 if number else 0) for number in entry[1:])]
+        columns, product = tensor_rule([_rule(count, accuracy) for count in counts])
         points.append(np.array(columns))
         weights.append(amount * product)
     whole, mass = np.hstack(points), np.concatenate(weights)
     keys, first, inverse = np.unique(np.round(whole, 10) + 0.0, axis=1, return_index=True, return_inverse=True)
     merged = np.bincount(inverse.reshape(-1), weights=mass, minlength=keys.shape[1])
-    keep = np.abs(merged) > 1e-3 * level.accuracy * np.abs(merged).max()
-    normals = np.zeros((modes, int(keep.sum())))
-    normals[:used] = whole[:, first][:, keep]
+    keep = np.abs(merged) > 1e-3 * accuracy * np.abs(merged).max()
+    normals = whole[:, first][:, keep]
     mass = merged[keep] / merged[keep].sum()
-    several = layout.resolved(modes)
+    several = layout.resolved(used)
     normals[several] /= np.sqrt((normals[several] ** 2) @ mass)[:, None]  # what was left out has no part in the variance
     return normals, mass
 

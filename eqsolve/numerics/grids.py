@@ -51,6 +51,11 @@ class Radau:
         np.fill_diagonal(slopes, -slopes.sum(axis=1))
         return slopes
 
+    @functools.cached_property
+    def legendre(self) -> Array:
+        """Legendre coefficients of the polynomial given at 0 and the nodes."""
+        return np.linalg.inv(legendre.legvander(2 * self.with_start - 1, len(self.nodes)))
+
 
 @functools.lru_cache(maxsize=32)
 def radau(m: int) -> Radau:

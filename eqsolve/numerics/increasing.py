@@ -1,4 +1,4 @@
-"""Roots of increasing functions, one per node, all nodes at once, to machine precision."""
+"""Newton's method in a bracket, for roots of increasing functions: one per node, all nodes at once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,7 @@ from eqsolve.numerics.arrays import EPSILON, Array
 
 _QUADRATIC = 0.1 * EPSILON**0.5  # a relative Newton step after which the error is below rounding
 _STUCK = EPSILON ** (1 / 3)  # steps of this size that no longer shrink are rounding in f
+_FALLING = EPSILON**0.5  # of a typical slope: what falls by less is rounding
 
 
 def increasing_roots(
@@ -25,7 +26,7 @@ def increasing_roots(
     bracket, is no number, or does not halve the last one, the bracket is halved instead, in asinh y, so that roots of
     any size are reached in a few rounds.
     ``value_and_slope(y, places)`` gives f and f' at the nodes ``places`` (an index array, or a slice for all).
-    A root that does not exist is nan. ``rough`` roots are good to about 1e-4 of their size.
+    A root that does not exist is nan, and so is one of an f that is seen to fall: there may be others. ``rough`` roots are good to about 1e-4 of their size.
     """
     enough = 3e-3 if rough else _QUADRATIC
     out = np.full(target.shape, np.nan)
@@ -65,7 +66,7 @@ def increasing_roots(
             last = np.abs(new - y)
             last[bad] = np.inf
             last[over] = np.inf
-            lost = np.isnan(gap)
+            lost = np.isnan(gap) | (slope < -_FALLING * (1 + np.abs(value) / (1 + room)))
             done = final | (right - left <= 4e-16 * np.abs(new)) | lost  # two roundings
             y = new
             if done.all():

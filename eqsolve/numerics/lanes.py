@@ -1,8 +1,9 @@
 """Pointwise functions as machine code over lanes of paths: the text of a lowered function, translated to LLVM's vectors.
 
-The text (assignments, then ``return [...]``) is walked once; every operation becomes one on a vector of eight doubles. exp is
-written out (range reduction by ln 2 and a Taylor polynomial of degree 13, relative error 2e-16); what has no form of its own
-calls the C library lane by lane. Functions that this does not know are left to the caller, who evaluates on arrays.
+The text (assignments, then ``return [...]``) is walked once; every operation becomes one on a
+vector of eight doubles. exp is written out (range reduction by ln 2 and a Taylor polynomial of
+degree 13, relative error 2e-16), others in terms of it; the rest calls the C library lane by lane.
+Functions that this does not know are left to the caller, who evaluates on arrays.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 
 from llvmlite import binding, ir
 
-LANES = 8
+from eqsolve.numerics.compiled import LANES
+
 _DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
 _VECTOR, _WHOLE = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_INT, LANES)
 _BITS = ir.VectorType(ir.IntType(1), LANES)
@@ -26,8 +28,56 @@ _LIBRARY = {
     "arcsin": "asin", "arccos": "acos", "log": "log", "log1p": "log1p", "erf": "erf", "erfc": "erfc", "plain_erfc": "erfc",
     "gammaln": "lgamma", "log_gamma": "lgamma", "cbrt": "cbrt",
 }  # fmt: skip
+_INTRINSIC = {
+    "sqrt": "sqrt", "abs": "fabs", "absolute": "fabs", "fabs": "fabs", "copysign": "copysign", "rint": "rint",
+    "minnum": "minnum", "maxnum": "maxnum",
+}  # fmt: skip
 _COMPARE = {"less": "<", "greater": ">", "less_equal": "<=", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
 _OPERATORS = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+_ARITHMETIC = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
+
+
+def _taylor(last: int, first: int) -> str:
+    """Return Σ x^(k − first)/k! from the first power to the last, as text in the variable x."""
+    powers = range(last - 1, first - 1, -1)
+    return functools.reduce(
+        lambda made, k: f"({made} * x + {1 / math.factorial(k)!r})", powers, repr(1 / math.factorial(last))
+    )
+
+
+# e^x = 2^k e^r with |r| ≤ ln 2 / 2, ln 2 in two parts; beyond ±708 the limits, infinity by overflow
+# of a doubled exponent. e^x − 1 by the series near zero, where the difference would cancel.
+_DEFINED = {
+    item.name: item
+    for item in ast.parse(f"""
+def exp(y):
+    bounded = maxnum(minnum(y, 720.0), -740.0)
+    k = rint(bounded * {1 / math.log(2)!r})
+    x = bounded - k * 0.693145751953125 - k * 1.42860682030941723212e-6
+    return scaled({_taylor(13, 0)}, k, y)
+def expm1(x):
+    return choose(0.5 - abs(x), {_taylor(15, 1)} * x, exp(x) - 1.0)
+def tanh(x):
+    small = expm1(-2.0 * abs(x))
+    return copysign(-(small / (small + 2.0)), x)
+def sinh(x):
+    small = expm1(abs(x))
+    return copysign(0.5 * (small + small / (small + 1.0)), x)
+def cosh(x):
+    grown = exp(abs(x))
+    return 0.5 * (grown + 1.0 / grown)
+def sech2(x):
+    small = exp(-2.0 * abs(x))
+    return 4.0 * small / (1.0 + small)**2
+def expit(x):
+    return 1.0 / (1.0 + exp(-x))
+def sign(x):
+    return choose(x, 1.0, choose(-x, -1.0, x))
+def heaviside(x, middle):
+    return choose(x, 1.0, choose(-x, 0.0, middle))
+""").body
+    if isinstance(item, ast.FunctionDef)
+}
 
 
 class UnknownFunctionError(Exception):
@@ -45,31 +95,16 @@ class _Writer:
     def number(self, value: float) -> Any:
         return ir.Constant(_VECTOR, [float(value)] * LANES)
 
-    def add(self, a: Any, b: Any) -> Any:
-        return self.builder.fadd(a, b, flags=_FAST)
-
-    def sub(self, a: Any, b: Any) -> Any:
-        return self.builder.fsub(a, b, flags=_FAST)
-
     def mul(self, a: Any, b: Any) -> Any:
         return self.builder.fmul(a, b, flags=_FAST)
 
-    def div(self, a: Any, b: Any) -> Any:
-        return self.builder.fdiv(a, b)
-
-    def negative(self, a: Any) -> Any:
-        return self.sub(self.number(-0.0), a)
+    def inverse(self, a: Any) -> Any:
+        return self.builder.fdiv(self.number(1.0), a)
 
     def intrinsic(self, name: str, *values: Any) -> Any:
         kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(values))
         function = self.module.declare_intrinsic(f"llvm.{name}.v{LANES}f64", fnty=kind)
         return self.builder.call(function, values)
-
-    def compare(self, sign: str, a: Any, b: Any) -> Any:
-        return self.builder.fcmp_ordered(sign, a, b)
-
-    def choose(self, condition: Any, a: Any, b: Any) -> Any:
-        return self.builder.select(condition, a, b)
 
     def library(self, name: str, *values: Any) -> Any:
         """Call a function of the C library lane by lane."""
@@ -84,39 +119,16 @@ class _Writer:
         return made
 
     # --- functions
-    def exp(self, x: Any) -> Any:
-        """e^x = 2^k e^r, |r| ≤ ln 2 / 2; beyond ±708 the limits, infinity by overflow of a doubled exponent."""
-        bounded = self.intrinsic("maxnum", self.intrinsic("minnum", x, self.number(720.0)), self.number(-740.0))
-        k = self.intrinsic("rint", self.mul(bounded, self.number(1 / math.log(2))))
-        r = self.sub(bounded, self.mul(k, self.number(0.693145751953125)))
-        r = self.sub(r, self.mul(k, self.number(1.42860682030941723212e-6)))
-        total = self.number(1 / math.factorial(13))
-        for power in range(12, -1, -1):
-            total = self.add(self.mul(total, r), self.number(1 / math.factorial(power)))
+    def scaled(self, value: Any, k: Any, x: Any) -> Any:
+        """Return value × 2^k, in two steps, so that the exponent of each is in range; x where that is no number."""
         whole = self.builder.fptosi(k, _WHOLE)
         half = self.builder.ashr(whole, ir.Constant(_WHOLE, [1] * LANES))
-        made = total
-        for part in (half, self.builder.sub(whole, half)):  # in two steps, so that the exponent of each is in range
+        for part in (half, self.builder.sub(whole, half)):
             bits = self.builder.shl(
                 self.builder.add(part, ir.Constant(_WHOLE, [1023] * LANES)), ir.Constant(_WHOLE, [52] * LANES)
             )
-            made = self.mul(made, self.builder.bitcast(bits, _VECTOR))
-        is_nan = self.builder.fcmp_unordered("uno", x, x)
-        return self.builder.select(is_nan, x, made)
-
-    def expm1(self, x: Any) -> Any:
-        """e^x − 1: by the series near zero, where the difference would cancel."""
-        series = self.number(1 / math.factorial(15))
-        for power in range(14, 0, -1):
-            series = self.add(self.mul(series, x), self.number(1 / math.factorial(power)))
-        near = self.compare("<", self.intrinsic("fabs", x), self.number(0.5))
-        return self.choose(near, self.mul(series, x), self.sub(self.exp(x), self.number(1.0)))
-
-    def tanh(self, x: Any) -> Any:
-        size = self.intrinsic("fabs", x)
-        small = self.expm1(self.mul(size, self.number(-2.0)))
-        made = self.negative(self.div(small, self.add(small, self.number(2.0))))
-        return self.intrinsic("copysign", made, x)
+            value = self.mul(value, self.builder.bitcast(bits, _VECTOR))
+        return self.builder.select(self.builder.fcmp_unordered("uno", x, x), x, value)
 
     def power(self, base: Any, exponent: ast.expr) -> Any:
         value = _constant(exponent)
@@ -125,7 +137,7 @@ class _Writer:
         if value == 0.5:
             return self.intrinsic("sqrt", base)
         if value == -0.5:
-            return self.div(self.number(1.0), self.intrinsic("sqrt", base))
+            return self.inverse(self.intrinsic("sqrt", base))
         if value == int(value) and abs(value) <= 16:
             made, square, count = None, base, abs(int(value))
             while count:
@@ -134,83 +146,72 @@ class _Writer:
                 count >>= 1
                 square = self.mul(square, square) if count else square
             made = self.number(1.0) if made is None else made
-            return made if value >= 0 else self.div(self.number(1.0), made)
+            return made if value >= 0 else self.inverse(made)
         if value == 1.5:
             return self.mul(base, self.intrinsic("sqrt", base))
         return self.library("pow", base, self.number(value))
 
     def call(self, name: str, arguments: Sequence[ast.expr]) -> Any:
-        if name in _LIBRARY:
-            return self.library(_LIBRARY[name], *map(self.value, arguments))
-        if name in _COMPARE:
-            return self.compare(_COMPARE[name], *map(self.value, arguments))
         match name:
             case "reduce":
                 operation, items = arguments
                 if not isinstance(items, ast.List | ast.Tuple):
                     raise UnknownFunctionError(name)
                 short = _name(operation)
-                values = [self.value(item) for item in items.elts]
-                return functools.reduce(lambda a, b: self.binary(short, a, b), values)
-            case "minimum" | "maximum" | "logical_and" | "logical_or":
-                return self.binary(name, *map(self.value, arguments))
+                return functools.reduce(lambda a, b: self.binary(short, a, b), map(self.value, items.elts))
             case "piecewise":
-                conditions, values = (item.elts for item in arguments if isinstance(item, ast.List))
+                conditions, choices = (item.elts for item in arguments if isinstance(item, ast.List))
                 made = self.number(math.nan)
-                for condition, item in zip(reversed(conditions), reversed(values), strict=True):
+                for condition, item in zip(reversed(conditions), reversed(choices), strict=True):
                     known = isinstance(condition, ast.Constant) and condition.value is True
-                    made = self.value(item) if known else self.choose(self.value(condition), self.value(item), made)
+                    made = self.value(item) if known else self.builder.select(self.value(condition), self.value(item), made)
                 return made
-            case "choose":
-                condition, first, second = map(self.value, arguments)
-                return self.choose(self.compare(">", condition, self.number(0.0)), first, second)
         values = list(map(self.value, arguments))
-        x = values[0] if values else None
+        if name in _LIBRARY:
+            return self.library(_LIBRARY[name], *values)
+        if name in _INTRINSIC:
+            return self.intrinsic(_INTRINSIC[name], *values)
+        if name in _COMPARE:
+            return self.builder.fcmp_ordered(_COMPARE[name], *values)
+        if name in _DEFINED:
+            outside = self.names
+            self.names = dict(zip((item.arg for item in _DEFINED[name].args.args), values, strict=True))
+            (made,) = self.run(_DEFINED[name].body)
+            self.names = outside
+            return made
         match name:
-            case "exp":
-                return self.exp(x)
-            case "expm1":
-                return self.expm1(x)
-            case "tanh":
-                return self.tanh(x)
-            case "sinh":
-                small = self.expm1(self.intrinsic("fabs", x))
-                half = self.mul(self.number(0.5), self.add(small, self.div(small, self.add(small, self.number(1.0)))))
-                return self.intrinsic("copysign", half, x)
-            case "cosh":
-                grown = self.exp(self.intrinsic("fabs", x))
-                return self.mul(self.number(0.5), self.add(grown, self.div(self.number(1.0), grown)))
-            case "sech2":
-                small = self.exp(self.mul(self.number(-2.0), self.intrinsic("fabs", x)))
-                below = self.add(self.number(1.0), small)
-                return self.div(self.mul(self.number(4.0), small), self.mul(below, below))
-            case "expit":
-                return self.div(self.number(1.0), self.add(self.number(1.0), self.exp(self.negative(x))))
-            case "sqrt":
-                return self.intrinsic("sqrt", x)
-            case "abs" | "absolute" | "fabs":
-                return self.intrinsic("fabs", x)
-            case "sign":
-                up, down = (self.compare(sign, x, self.number(0.0)) for sign in "><")
-                return self.choose(up, self.number(1.0), self.choose(down, self.number(-1.0), x))
-            case "heaviside":
-                up, down = (self.compare(sign, x, self.number(0.0)) for sign in "><")
-                return self.choose(up, self.number(1.0), self.choose(down, self.number(0.0), values[1]))
-        raise UnknownFunctionError(name)
+            case "scaled":
+                return self.scaled(*values)
+            case "choose":
+                condition = self.builder.fcmp_ordered(">", values[0], self.number(0.0))
+                return self.builder.select(condition, values[1], values[2])
+        return self.binary(name, *values)
 
-    def binary(self, name: str, a: Any, b: Any) -> Any:
+    def binary(self, name: str, *pair: Any) -> Any:
         match name:
-            case "minimum":
-                return self.choose(self.builder.fcmp_unordered("<", a, b), a, b)
-            case "maximum":
-                return self.choose(self.builder.fcmp_unordered(">", a, b), a, b)
+            case "minimum" | "maximum":
+                return self.builder.select(self.builder.fcmp_unordered("<" if name == "minimum" else ">", *pair), *pair)
             case "logical_and":
-                return self.builder.and_(a, b)
+                return self.builder.and_(*pair)
             case "logical_or":
-                return self.builder.or_(a, b)
+                return self.builder.or_(*pair)
         raise UnknownFunctionError(name)
 
     # --- the text
+    def run(self, body: Sequence[ast.stmt]) -> list[Any]:
+        """Return the values that a function's body returns."""
+        for statement in body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self.names[name] = self.value(value)
+                case ast.Return(value=ast.List(elts=items)):
+                    return [self.value(item) for item in items]
+                case ast.Return(value=ast.expr() as item):
+                    return [self.value(item)]
+                case _:
+                    raise UnknownFunctionError(ast.dump(statement)[:80])
+        raise UnknownFunctionError("nothing is returned")
+
     def value(self, node: ast.expr) -> Any:
         constant = _constant(node)
         if constant is not None:
@@ -219,15 +220,15 @@ class _Writer:
             case ast.Name(id=name) if name in self.names:
                 return self.names[name]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return self.negative(self.value(operand))
+                return self.builder.fsub(self.number(-0.0), self.value(operand), flags=_FAST)
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
                 return self.power(self.value(left), right)
             case ast.BinOp(left=left, op=op, right=right):
-                make = {ast.Add: self.add, ast.Sub: self.sub, ast.Mult: self.mul, ast.Div: self.div}.get(type(op))
-                if make is not None:
-                    return make(self.value(left), self.value(right))
+                if (short := _ARITHMETIC.get(type(op))) is not None:
+                    flags = () if short == "fdiv" else _FAST
+                    return getattr(self.builder, short)(self.value(left), self.value(right), flags=flags)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
-                return self.compare(_OPERATORS[type(op)], self.value(left), self.value(right))
+                return self.builder.fcmp_ordered(_OPERATORS[type(op)], self.value(left), self.value(right))
             case ast.Call(func=function, args=arguments, keywords=[]):
                 return self.call(_name(function), arguments)
         raise UnknownFunctionError(ast.dump(node)[:80])
@@ -279,29 +280,23 @@ def _compile(text: str, kinds: str, lane_count: int) -> int:
     module = ir.Module(name="lanes")
     kind = ir.FunctionType(ir.VoidType(), [_POINTER] * 5 + [_INT, _POINTER])
     made = ir.Function(module, kind, "evaluate")
-    entry, node_head, node_body, node_end = (made.append_basic_block() for _ in range(4))
+    entry, head, body, after = (made.append_basic_block() for _ in range(4))
     builder = ir.IRBuilder(entry)
     unknowns, noises, constants, shared, parameters, nodes, out = made.args
-    head, body, after = (made.append_basic_block() for _ in range(3))
-    builder.branch(node_head)
-    builder.position_at_end(node_head)
-    node = builder.phi(_INT)
-    node.add_incoming(_INT(0), entry)
-    builder.cbranch(builder.icmp_signed("<", node, nodes), node_body, node_end)
-    builder.position_at_end(node_body)
+    size = builder.mul(nodes, _INT(lane_count))
     builder.branch(head)
     builder.position_at_end(head)
-    lane = builder.phi(_INT)
-    lane.add_incoming(_INT(0), node_body)
-    builder.cbranch(builder.icmp_signed("<", lane, _INT(lane_count)), body, after)
+    index = builder.phi(_INT)  # of all nodes and lanes
+    index.add_incoming(_INT(0), entry)
+    builder.cbranch(builder.icmp_signed("<", index, size), body, after)
     builder.position_at_end(body)
+    node, lane = builder.udiv(index, _INT(lane_count)), builder.urem(index, _INT(lane_count))
     writer = _Writer(builder, module)
     counts = dict.fromkeys("ptuzc", 0)
 
     def place(entry: int) -> Any:
         """Return where an entry's vector of this node and these lanes begins."""
-        row = builder.add(builder.mul(_INT(entry), nodes), node)
-        return builder.add(builder.mul(row, _INT(lane_count)), lane)
+        return builder.add(builder.mul(_INT(entry), size), index)
 
     def vector(base: Any, index: Any) -> Any:
         address = builder.bitcast(builder.gep(base, [index]), _VECTOR.as_pointer())
@@ -329,22 +324,12 @@ def _compile(text: str, kinds: str, lane_count: int) -> int:
             case _:
                 value = vector(constants, builder.add(_INT(number * lane_count), lane))
         writer.names[argument.arg] = value
-    for statement in function.body:
-        match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                writer.names[name] = writer.value(value)
-            case ast.Return(value=ast.List(elts=items)):
-                for number, item in enumerate(items):
-                    address = builder.bitcast(builder.gep(out, [place(number)]), _VECTOR.as_pointer())
-                    builder.store(writer.value(item), address, align=8)
-            case _:
-                raise UnknownFunctionError(ast.dump(statement)[:80])
-    lane.add_incoming(builder.add(lane, _INT(LANES)), builder.block)
+    for number, item in enumerate(writer.run(function.body)):
+        address = builder.bitcast(builder.gep(out, [place(number)]), _VECTOR.as_pointer())
+        builder.store(item, address, align=8)
+    index.add_incoming(builder.add(index, _INT(LANES)), builder.block)
     builder.branch(head)
     builder.position_at_end(after)
-    node.add_incoming(builder.add(node, _INT(1)), after)
-    builder.branch(node_head)
-    builder.position_at_end(node_end)
     builder.ret_void()
     return _finish(str(module))
 

@@ -191,19 +191,33 @@ _TOGETHER = 40  # nodes whose equations are eliminated at once: a few panels, so
 def solve_causal(left: Array, right: Array, blocks: tuple[slice, ...]) -> Array:
     """Return X = left X + right for a causal operator, by forward substitution over blocks; of causal X half is computed."""
     size, edges = len(left), [0]
+    if size <= 2 * _TOGETHER:
+        return _eliminate(left, right)
     for part in blocks:
         if part.stop - edges[-1] >= _TOGETHER or part.stop == size:
             edges.append(part.stop)
     parts = list(itertools.pairwise(edges))
     if edges[-1] != size or any(left[first:last, last:].any() for first, last in parts):
-        return np.asarray(np.linalg.solve(np.eye(size) - left, right))
+        return _eliminate(left, right)
     causal = right.shape == (size, size) and not any(right[first:last, last:].any() for first, last in parts)
     made = np.zeros_like(right, dtype=np.result_type(left, right, float))
     for first, last in parts:
         every = (slice(0, last),) if causal else ()
         rows = right[first:last][:, *every] + left[first:last, :first] @ made[:first][:, *every]
-        made[first:last][:, *every] = np.linalg.solve(np.eye(last - first) - left[first:last, first:last], rows)
+        made[first:last][:, *every] = _eliminate(left[first:last, first:last], rows)
     return made
+
+
+def _eliminate(left: Array, right: Array) -> Array:
+    """Return X = left X + right by LU factorisation; LAPACK is called directly, since these matrices are small and many."""
+    from scipy.linalg.lapack import dgesv
+
+    matrix = np.negative(left, order="F")
+    matrix.flat[:: len(left) + 1] += 1.0
+    _, _, made, failed = dgesv(matrix, right, overwrite_a=True)
+    if failed:
+        raise np.linalg.LinAlgError("Singular matrix")
+    return np.asarray(made).reshape(right.shape)
 
 
 def _parabolas(places: Array, times: Array) -> Array:

@@ -41,14 +41,8 @@ def find_negative(
 ) -> list[Negative | None]:
     """Return, for each of several lengths of time, what disproves a covariance; None where nothing does.
 
-    Parameters
-    ----------
-    blocks
-        The covariances of k processes at times t and t', arrays of shape (n, n), as an array of shape (k, k, n, n).
-    begin, end
-        The interval.
-    step
-        Of discrete time.
+    ``blocks`` gives the covariances of k processes at times t and t', arrays of shape (n, n), as an
+    array of shape (k, k, n, n); ``step`` is that of discrete time.
     """
     found = []
     for span in _SPANS:

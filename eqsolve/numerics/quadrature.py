@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import ParameterError
-from eqsolve.numerics.arrays import EPSILON, Array, tensor_rule
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, tensor_rule
 from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
@@ -32,8 +32,10 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 # doi:10.1137/130932132), others by Gauss–Legendre panels between kinks.
 
 
-_REACHES = (12.5, 18.0, 26.0, 37.0)  # e^{−x²/4} is 1e-17 at the first, and the largest double at the last, squared
-_PLANE = 7.5  # reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations
+# at the first e^{−x²/4} is below rounding; at the last e^{−x²/2} is nearly the smallest double
+_REACHES = tuple(2 * math.sqrt(-math.log(EPSILON / 20)) * 2 ** (k / 2) for k in range(4))
+# reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations: e^{−x²/2} is rounding there
+_PLANE = math.sqrt(-2 * math.log(ROUNDING))
 
 
 @dataclass(frozen=True)
@@ -467,8 +469,6 @@ def stacked(entries: Sequence[Any], size: int) -> Array:
     return made
 
 
-# --- Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks,
-# refined where needed.
 _REACH = math.sqrt(-2 * math.log(np.finfo(float).tiny))  # where the normal density underflows: 37.6
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
@@ -640,9 +640,7 @@ class Lines:
         table = self.signs(rows, at, np.tile(grid, len(lines)))[:, place].reshape(len(lines), steps)
         found = np.full((len(lines), most), _REACH)
         row, cell = np.nonzero(table[:, 1:] * table[:, :-1] < 0)
-        rank = np.zeros(len(row), dtype=int)
-        for index in range(1, len(row)):
-            rank[index] = rank[index - 1] + 1 if row[index] == row[index - 1] else 0
+        rank = np.arange(len(row)) - np.searchsorted(row, row)  # among those of its row
         keep = rank < most
         row, cell, rank = row[keep], cell[keep], rank[keep]
         low, high, sign = grid[cell], grid[cell + 1], table[row, cell]

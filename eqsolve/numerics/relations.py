@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, filled
 from eqsolve.numerics.operators import OperatorGrid, solve_causal
 
 
@@ -117,14 +117,14 @@ class Kernels:
     _values: dict[str, Array] = field(default_factory=dict)  # of responses, made when read
     _known: dict[KernelOperator, Array] = field(default_factory=dict)  # operators of kernels, made when read
     later: dict[str, Definition] = field(default_factory=dict)  # correlations that nothing has read yet
+    derived: dict[Any, Any] = field(default_factory=dict)  # what others have made of these kernels, kept for them
 
     # --- values
     def vector(self, item: Pointwise | Sum) -> Array:
         """Return a function of the row's time on the nodes."""
         if isinstance(item, Sum):
             return np.asarray(sum((self.vector(term) for term in item.terms), np.zeros(self.grid.size)))
-        value = np.asarray(self.pointwise(item), float)
-        return np.broadcast_to(value, (self.grid.size, 1))[:, 0].copy()
+        return filled(self.pointwise(item), (self.grid.size, 1))[:, 0]
 
     def observed(self, item: Sum) -> Array:
         """Return an observable on the nodes; one that has no value at the start, 0/0, has its limit there."""
@@ -132,7 +132,7 @@ class Kernels:
 
     def table(self, item: Pointwise) -> Array:
         """Return a function of both times on all pairs of nodes."""
-        return np.array(np.broadcast_to(np.asarray(self.pointwise(item), float), (self.grid.size, self.grid.size)))
+        return filled(self.pointwise(item), (self.grid.size, self.grid.size))
 
     def pointwise(self, item: Pointwise) -> Any:
         """Return a pointwise function's value, as small as it is."""
@@ -236,6 +236,7 @@ class Kernels:
     def _keep(self, item: Definition, value: Array) -> None:
         if item.name in self.operators or item.name in self.tables or item.name in self.functions:
             self._known.clear()  # what was made of the old one
+            self.derived.clear()
             self._values.pop(item.name, None)
         if item.kind == "function":
             self.functions[item.name] = value

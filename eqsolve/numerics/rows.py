@@ -1,9 +1,9 @@
-"""Two-time functions as rows of panels, each row panel over the columns of its own time; evaluated anywhere."""
+"""Piecewise polynomials of two times: rows of panels, each row panel over the columns of its own time."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -164,35 +164,6 @@ class AgingRows:
             out[name][rows, columns] = self.evaluate(name, np.stack([times[rows], times[columns]], axis=1))
         return out
 
-    def flatten(self) -> dict[str, Array]:
-        """Return the store as flat arrays, to be saved."""
-        flat = {f"early_{key}": values for key, values in self.early.flatten().items()}
-        layouts = [item.layout for item in self.panels]
-        flat["aging_start"] = np.array([self.start])
-        flat["aging_ends"] = np.array([[item.begin, item.end] for item in layouts]).ravel()
-        shapes = [[item.rows, item.nodes, item.middle, len(item.lags), len(item.columns)] for item in layouts]
-        flat["aging_shapes"] = np.array(shapes).ravel()
-        flat["aging_lags"] = np.concatenate([item.lags for item in layouts])
-        flat["aging_columns"] = np.concatenate([item.columns for item in layouts])
-        for name in self.early.records[0].values:
-            flat[f"aging_values_{name}"] = np.concatenate([item.kernels[name].ravel() for item in self.panels])
-        return flat
-
-    @classmethod
-    def unflatten(cls, order: int, flat: dict[str, Array], names: Sequence[str]) -> AgingRows:
-        """Return the store from its flat arrays."""
-        early = {key.removeprefix("early_"): values for key, values in flat.items() if key.startswith("early_")}
-        shapes = flat["aging_shapes"].astype(int).reshape(-1, 5)
-        lags, columns = _pieces(flat["aging_lags"], shapes[:, 3]), _pieces(flat["aging_columns"], shapes[:, 4])
-        panels, taken = [], 0
-        for (begin, end), shape, near, far in zip(flat["aging_ends"].reshape(-1, 2), shapes, lags, columns, strict=True):
-            rows, nodes, middle = shape[:3].tolist()
-            layout = Layout(float(begin), float(end), rows, nodes, near, far, middle)
-            part = slice(taken, taken := taken + (rows + 1) * layout.width)
-            kernels = {name: flat[f"aging_values_{name}"][part].reshape(rows + 1, -1) for name in names}
-            panels.append(Solved(layout, kernels, {}))
-        return cls(float(flat["aging_start"][0]), RowStore.unflatten(order, early, names), tuple(panels))
-
     def grid(self, order: int) -> PanelGrid:
         """Return all row panels as a grid in t."""
         return PanelGrid(np.concatenate([self.early.edges, self.start + self.ends[1:]]), order)
@@ -293,33 +264,6 @@ class RowStore:
                     block[0, 1:] = back @ block[1:, 1:]
             records.append(Record(start, end, grid.edges[: panel + 2], values))
         return cls(m, tuple(records))
-
-    def flatten(self) -> dict[str, Array]:
-        """Return the store as flat arrays, to be saved."""
-        names = list(self.records[0].values)
-        flat = {
-            "row_ends": self.edges,
-            "column_counts": np.array([len(record.edges) for record in self.records]),
-            "column_edges": np.concatenate([record.edges for record in self.records]),
-        }
-        return flat | {f"values_{n}": np.concatenate([r.values[n].ravel() for r in self.records]) for n in names}
-
-    @classmethod
-    def unflatten(cls, order: int, flat: dict[str, Array], names: Sequence[str]) -> RowStore:
-        """Return the store from its flat arrays."""
-        counts = flat["column_counts"].astype(int)
-        sizes = (order + 1) * (1 + (counts - 1) * order)
-        tables = [_pieces(flat[f"values_{name}"], sizes) for name in names]
-        edges, records = _pieces(flat["column_edges"], counts), []
-        for (start, end), own, *parts in zip(pairwise(flat["row_ends"].tolist()), edges, *tables, strict=True):
-            values = {name: part.reshape(order + 1, -1) for name, part in zip(names, parts, strict=True)}
-            records.append(Record(start, end, own, values))
-        return cls(order, tuple(records))
-
-
-def _pieces(flat: Array, lengths: Iterable[int]) -> list[Array]:
-    """Cut an array into pieces of given lengths."""
-    return np.split(flat, np.cumsum(list(lengths))[:-1])
 
 
 _INSIDE = np.array([0.21, 0.79])  # places between two times at which solutions are compared

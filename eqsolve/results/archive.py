@@ -19,9 +19,10 @@ from eqsolve.arguments import checked
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError
 from eqsolve.files.atomic import atomic_path
+from eqsolve.files.checkpoint import Codec, PackingError
 from eqsolve.files.record import is_damaged, seal
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.rows import AgingRows, RowStore
+from eqsolve.numerics.rows import AgingRows, Layout, Record, RowStore, Solved
 from eqsolve.results.result import Result
 from eqsolve.results.stationary import Stationary
 from eqsolve.results.words import jsonable
@@ -36,8 +37,9 @@ TABLES = (".csv", ".json", ".parquet")
 
 logger = logging.getLogger("eqsolve")
 
-_ROWS = "_rows_"
-_FORMAT = 1  # of the files; a reader refuses files of a later one
+_ROWS = "_rows_"  # functions of two times as they were solved, packed
+_STORE = Codec((AgingRows, Layout, Record, RowStore, Solved), without=("_grid", "ends", "times"))
+_FORMATS = (1, 2)  # of the files that are read; those of the first hold no functions of two times
 _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
 
 
@@ -54,8 +56,7 @@ def save(
     kernels = [name for name in result.names if result.dataset[name].dims == ("row", "column")]
     record |= {"kernels": kernels, "grid": grid, "latex": result.latex, **(more or {})}
     if result.rows is not None:
-        for key, values in result.rows.flatten().items():
-            dataset[_ROWS + key] = (_ROWS + "of_" + key, values)
+        dataset[_ROWS] = (_ROWS + "bytes", np.frombuffer(b"".join(_STORE.pack(result.rows)), np.uint8))
     write_dataset(dataset if beside is None else dataset.merge(beside), record, path)
 
 
@@ -70,7 +71,7 @@ def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.Pa
     from eqsolve._version import __version__
 
     check_name(path, (".nc",))
-    record = {"provenance": {"version": __version__}, "format": _FORMAT, **record}
+    record = {"provenance": {"version": __version__}, "format": _FORMATS[-1], **record}
     dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
     buffer = io.BytesIO()  # in memory first: the HDF5 library does not survive a disk that fills up
     dataset.to_netcdf(buffer, engine="h5netcdf")
@@ -138,7 +139,7 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
         if "validation" in record:
             return later("read validation")(dataset, record, read_result)
         return read_result(dataset, record)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, PackingError) as error:
         raise UsageError(f"{str(path)!r} is a damaged result file: {type(error).__name__} {error}") from None
 
 
@@ -146,15 +147,15 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     """Return the result of a file's values and record."""
     grid, kernels = record["grid"], record["kernels"]
     panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
-    hidden = [key for key in dataset if str(key).startswith(_ROWS)]
-    rows = None
-    if kernels and panels is not None:
-        flat = {str(key)[len(_ROWS) :]: dataset[key].values for key in hidden}
-        store = AgingRows if "aging_start" in flat else RowStore
-        rows = store.unflatten(panels.order, flat, kernels)
+    if kernels and panels is not None and _ROWS not in dataset:
+        raise UsageError(
+            f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "
+            "are not read any more; solve again, or read the file with xarray"
+        )
+    rows = _STORE.unpack(dataset[_ROWS].values) if kernels and panels is not None else None
     fields = {name: record[name] for name in _FIELDS}
     made = Stationary if record["kind"] == "stationary" else Result
-    return made(dataset.drop_vars(hidden), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)
+    return made(dataset.drop_vars(_ROWS, errors="ignore"), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
@@ -205,7 +206,7 @@ def _check_version(name: str, record: dict[str, Any]) -> None:
 
     provenance = record.get("provenance")
     version = provenance.get("version") if isinstance(provenance, dict) else None
-    if record.get("format", 1) != _FORMAT:
+    if record.get("format", 1) not in _FORMATS:
         raise UsageError(
             f"{name!r} was written by eqsolve {version}, whose files this eqsolve {__version__} does not know; "
             "install that version, or read the file with xarray"

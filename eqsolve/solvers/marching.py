@@ -30,9 +30,8 @@ from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 # them ends.
 #
 # At a pole or a jump that attracts from both sides a step-size control goes on for ever: it accepts
-# steps that get nowhere.
-# Such a stall is a pace far below what it has been, at which the time that is left would take too
-# much work.
+# steps that get nowhere. Such a stall is a pace far below what it has been, at which the time that
+# is left would take too much work.
 
 
 @dataclass

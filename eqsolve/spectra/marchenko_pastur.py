@@ -10,10 +10,6 @@ from numpy.typing import NDArray
 
 from eqsolve.errors import ParameterError
 
-# What the spectral laws share about arguments: the error they raise, checks, scalars in -> scalars
-# out.
-
-
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 RealLike = TypeVar("RealLike", float, NDArray[Any])
@@ -23,29 +19,11 @@ class SpectrumError(ParameterError, ValueError):
     """An argument a spectral law cannot accept; the message says what, got and expected."""
 
 
-def check_positive(name: str, value: object) -> float:
-    """Return `value` as a float, or raise when it is not a positive finite real number."""
-    if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
-        if 0.0 < number < np.inf:
-            return number
-    raise SpectrumError(f"`{name}` is not usable: got {value!r}, expected a positive finite real number")
-
-
 def check_integer(name: str, value: object, minimum: int) -> int:
     """Return `value` as an int, or raise when it is not an integer >= `minimum`."""
     if isinstance(value, int | np.integer) and int(value) >= minimum:
         return int(value)
     raise SpectrumError(f"`{name}` is not usable: got {value!r}, expected an integer >= {minimum}")
-
-
-def check_times(name: str, value: object) -> Floats:
-    """Return `value` as a float array, or raise unless all entries are finite and >= 0."""
-    times = real_array(name, value)
-    bad = ~(np.isfinite(times) & (times >= 0.0))
-    if bad.any():
-        raise SpectrumError(f"`{name}` is not usable: got {times[bad][0]}, expected finite values >= 0")
-    return times
 
 
 def real_array(name: str, value: object) -> Floats:
@@ -74,27 +52,7 @@ def shaped_like(result: Floats, argument: RealLike) -> RealLike:
 # sin^2(phi)/x`` times ``pi / (n + 1 + psi'(phi))``.
 
 
-def gauss_bulk(n: int, rho: float, one_minus_rho: float) -> tuple[Floats, Floats, Floats]:
-    """Return the n-point Gauss rule of the bulk with ``sqrt(c) = rho <= 1``, normalised to mass one.
-
-    Returns
-    -------
-    from_lower, from_upper
-        ``sin^2(phi/2)`` and ``cos^2(phi/2)`` of the nodes, each with full relative accuracy.
-    weights
-        Summing to one.
-    """
-    count_low = (n + 1) // 2
-    half_low, weights_low = _half_rule(np.arange(1, count_low + 1), n, rho, one_minus_rho)
-    # the upper half is the lower half of the reflected law: angles near pi keep their relative
-    # accuracy
-    half_high, weights_high = _half_rule(np.arange(n - count_low, 0, -1), n, -rho, 1.0 + rho)
-    from_lower = np.concatenate([np.sin(half_low), np.cos(half_high)]) ** 2
-    from_upper = np.concatenate([np.cos(half_low), np.sin(half_high)]) ** 2
-    return from_lower, from_upper, np.concatenate([weights_low, weights_high])
-
-
-def _half_rule(index: NDArray[np.int_], n: int, rho: float, one_minus_rho: float) -> tuple[Floats, Floats]:
+def _half_rule(index: NDArray[Any], n: Any, rho: float, one_minus_rho: float) -> tuple[Floats, Floats]:
     """Solve ``(n+1) phi + psi(phi) = index pi`` by bracketed Newton steps; return ``phi/2`` and weights."""
     target = index * np.pi
     low, high = (target - 0.5 * np.pi, target) if rho >= 0 else (target, target + 0.5 * np.pi)
@@ -105,10 +63,9 @@ def _half_rule(index: NDArray[np.int_], n: int, rho: float, one_minus_rho: float
         residual = (n + 1) * angle + np.arctan2(rho * np.sin(angle), along) - target
         low, high = np.where(residual <= 0, angle, low), np.where(residual >= 0, angle, high)
         newton = angle - residual / (n + along / distance)
-        proposal = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
-        settled = bool(np.all(np.abs(proposal - angle) <= 2e-16 * angle))
-        angle = proposal
-        if settled:
+        inside, step = (newton >= low) & (newton <= high), np.abs(newton - angle)
+        angle = np.where(inside, newton, 0.5 * (low + high))
+        if (inside & (step <= 1e-9 * angle) | (step <= 1e-15 * angle)).all():  # Newton's error is the square of its step
             break
     along, distance = _resolvent(angle, rho, one_minus_rho)
     return 0.5 * angle, 2.0 * np.sin(angle) ** 2 / (distance * n + along)
@@ -120,98 +77,10 @@ def _resolvent(angle: Floats, rho: float, one_minus_rho: float) -> tuple[Floats,
     return one_minus_rho + 2.0 * rho * square, one_minus_rho**2 + 4.0 * rho * square
 
 
-# The Stieltjes transform of the Marchenko-Pastur law and its inverse, free of cancellation. With
-# ``c = 1/delta``, ``s(z) = int dmu / (x - z)`` solves ``c z s^2 + (z + c - 1) s + 1 = 0``. With
-# ``w(z) = sqrt(z - lambda_-) sqrt(z - lambda_+)`` (principal roots: w ~ z at infinity, cut on the
-# support), s = (1 - c - z + w) / (2 c z) = 2 / (1 - c - z - w), 1 + c s = (z + 1 - c + w) / (2 z) =
-# 2 / (z + 1 - c - w); of each pair the form that adds terms of equal sign is used.
-
-
-def stieltjes(z: Complexes, derivative: int, delta: float, edges: tuple[float, float]) -> Complexes:
-    """Return the transform (or its first or second derivative) at z.
-
-    Notes
-    -----
-    ``s' = -s (1 + c s) / w`` and ``s'' = -(s'/w) (1 + 2 c s + (z - 1 - c)/w)``.
-    """
-    ratio, gap = 1.0 / delta, (delta - 1.0) / delta
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        root = np.sqrt(z - edges[0]) * np.sqrt(z - edges[1])
-        s = _larger_sum(gap - z, root, 2.0 * ratio * z)
-        if derivative >= 1:
-            companion = _larger_sum(z + gap, root, 2.0 * z)
-            slope = -s * companion / root
-        if derivative == 2:
-            result = -(slope / root) * (companion + ratio * s + (z - 1.0 - ratio) / root)
-        else:
-            result = slope if derivative == 1 else s
-    if derivative >= 1:  # one-sided limits from outside the support
-        result = np.where(z == edges[0], np.inf, result)
-        result = np.where(z == edges[1], np.inf if derivative == 1 else -np.inf, result)
-    if delta <= 1.0:
-        result = np.where(z == 0.0, np.inf, result)
-    return np.asarray(result + 0.0, dtype=np.complex128)  # + 0.0: no negative zeros
-
-
 def _larger_sum(a: Complexes, root: Complexes, denominator: Complexes) -> Complexes:
     """Return ``(a + root)/denominator = 2/(a - root)`` from whichever sum does not cancel."""
     plus, minus = a + root, a - root
     return np.where(np.abs(plus) > np.abs(minus), plus / denominator, 2.0 / minus)
-
-
-# Exponential integrals of the Marchenko-Pastur bulk for every t >= 0, from sums of positive terms.
-# Notation: ``c = 1/delta``, ``r = sqrt(c)``, ``x(phi) = lambda_- + 4 r sin^2(phi/2)``, ``dmu =
-# (2/pi) sin^2(phi)/x dphi`` on ``[0, pi]``, ``tau = 4 r t``.
-
-
-def scaled_laplace(t: Floats, k: int, delta: float, lambda_minus: float) -> Floats:
-    """Return ``e^{lambda_- t} int x^k e^{-x t} dmu`` over the bulk, for a flat array of t.
-
-    Notes
-    -----
-    The trapezoidal rule with M points for the periodic ``(1/pi) sin^2(phi) x^{k-1} e^{-tau sin^2(phi/2)}``.
-    Moving the contour up by b, its error is ``exp(-(M b - tau sinh^2(b/2)))``, least at
-    ``sinh(b) = 2 M / tau``; ``M ~ 6.5 sqrt(tau)`` makes it smaller than rounding, and only O(10) of the M
-    nodes carry weight. For k = 0 the contour passes the pole x = 0 at ``phi = i a``, ``a = |log(delta)|/2``,
-    which may be arbitrarily close to the real axis; its residue adds
-    ``|delta - 1| e^{lambda_- t} / (e^{M a} - 1)``, positive like every other term (its limit 2/M at delta = 1
-    is the node phi = 0).
-    """
-    result = np.empty_like(t)
-    rows = 2**20 // (64 + 2 * k)  # entries of the largest temporary array
-    for start in range(0, t.size, rows):
-        block = slice(start, start + rows)
-        result[block] = _trapezoid(t[block], k, delta, lambda_minus)
-    return result
-
-
-def _trapezoid(t: Floats, k: int, delta: float, lambda_minus: float) -> Floats:
-    spread = 4.0 / math.sqrt(delta)
-    tau = spread * t
-    # x^{k-1} with k >= 2 grows along the shifted contour, which costs sqrt(2) more nodes
-    points = np.ceil((6.5 if k < 2 else 9.2) * np.sqrt(tau)) + 14 + 2 * k
-    exponent_cut = 46.0 + 10.0 * math.sqrt(max(k - 1, 0)) + 2.0 * max(k - 1, 0)
-    reach = np.arcsin(np.sqrt(np.minimum(1.0, exponent_cut / np.maximum(tau, exponent_cut))))
-    last = np.minimum(np.ceil(points / 2) - 1, np.ceil(reach * points / np.pi))
-    index = np.arange(1.0, float(np.max(last, initial=0.0)) + 1.0)
-    square = np.sin(np.pi * index / points[:, None]) ** 2
-    x = lambda_minus + spread * square
-    terms = 4.0 * square * (1.0 - square) * x ** (k - 1) * np.exp(-tau[:, None] * square)
-    total: Floats = np.sum(np.where(index <= last[:, None], terms, 0.0), axis=1) * (4.0 / points)
-    if k == 0:
-        total += _pole_term(tau, points, delta)
-    return total
-
-
-def _pole_term(tau: Floats, points: Floats, delta: float) -> Floats:
-    """Return ``|delta - 1| e^{lambda_- t} / (e^{M a} - 1)`` where the contour passes the pole, else 0."""
-    if delta == 1.0:
-        return 2.0 / points
-    height = 0.5 * abs(math.log1p(delta - 1.0) if 0.5 < delta < 2.0 else math.log(delta))
-    passed = math.sinh(height) * tau <= 2.0 * points
-    decay = np.where(passed, points * height, 1.0)
-    growth = np.where(passed, tau * math.sinh(0.5 * height) ** 2, 0.0)
-    return np.where(passed, abs(delta - 1.0) * np.exp(growth - decay) / -np.expm1(-decay), 0.0)
 
 
 @dataclass(frozen=True)
@@ -238,7 +107,10 @@ class MarchenkoPastur:
     delta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", check_positive("delta", self.delta))
+        given: object = self.delta
+        if not isinstance(given, Real) or isinstance(given, bool) or not 0.0 < float(given) < np.inf:
+            raise SpectrumError(f"`delta` is not usable: got {given!r}, expected a positive finite real number")
+        object.__setattr__(self, "delta", float(given))
 
     @property
     def lambda_minus(self) -> float:
@@ -295,7 +167,27 @@ class MarchenkoPastur:
         order = check_integer("derivative", derivative, 0)
         if order > 2:
             raise SpectrumError(f"`derivative` is not usable: got {order}, expected 0, 1 or 2")
-        values = stieltjes(_array("z", z, "iufc", "numbers").astype(np.complex128), order, self.delta, self.edges)
+        point = _array("z", z, "iufc", "numbers").astype(np.complex128)
+        # With c = 1/delta, c z s^2 + (z + c - 1) s + 1 = 0. With w = sqrt(z - lambda_-) sqrt(z -
+        # lambda_+) (principal roots: w ~ z at infinity, cut on the support) s = (1 - c - z + w) /
+        # (2 c z) = 2 / (1 - c - z - w) and 1 + c s = (z + 1 - c + w) / (2 z) = 2 / (z + 1 - c - w);
+        # of each pair the form that adds terms of equal sign is used. s' = -s (1 + c s) / w and s''
+        # = -(s'/w) (1 + 2 c s + (z - 1 - c)/w).
+        ratio, gap = 1.0 / self.delta, (self.delta - 1.0) / self.delta
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            root = np.sqrt(point - self.lambda_minus) * np.sqrt(point - self.lambda_plus)
+            values = s = _larger_sum(gap - point, root, 2.0 * ratio * point)
+            if order >= 1:
+                companion = _larger_sum(point + gap, root, 2.0 * point)
+                values = slope = -s * companion / root
+            if order == 2:
+                values = -(slope / root) * (companion + ratio * s + (point - 1.0 - ratio) / root)
+        if order >= 1:  # one-sided limits from outside the support
+            values = np.where(point == self.lambda_minus, np.inf, values)
+            values = np.where(point == self.lambda_plus, np.inf if order == 1 else -np.inf, values)
+        if self.delta <= 1.0:
+            values = np.where(point == 0.0, np.inf, values)
+        values = np.asarray(values + 0.0, dtype=np.complex128)  # + 0.0: no negative zeros
         return values.item() if np.ndim(z) == 0 else values
 
     def laplace(self, t: RealLike, k: int = 0, *, scaled: bool = False) -> RealLike:
@@ -311,8 +203,28 @@ class MarchenkoPastur:
             Return ``e^{lambda_minus t}`` times the contribution of the continuous part instead: it decays
             like a power of t, so it does not underflow.
         """
-        times, order = check_times("t", t), check_integer("k", k, 0)
-        bulk = scaled_laplace(times.ravel(), order, self.delta, self.lambda_minus).reshape(times.shape)
+        times, order = real_array("t", t), check_integer("k", k, 0)
+        bad = ~(np.isfinite(times) & (times >= 0.0))
+        if bad.any():
+            raise SpectrumError(f"`t` is not usable: got {times[bad][0]}, expected finite values >= 0")
+        # By the Gauss rule of the bulk, in which the pole of the density at x = 0 does not matter
+        # however close it is: a sum of positive terms. With x = lambda_- + 4
+        # sin^2(phi/2)/sqrt(delta) and tau = 4 t/sqrt(delta) the Chebyshev coefficients of e^{-tau
+        # sin^2(phi/2)} fall like e^{-n^2/tau}, so that n ~ 3 sqrt(tau) nodes are exact to rounding;
+        # x^k with k >= 2 costs sqrt(2) more. Only O(10) of them carry weight, whatever t is.
+        width, flat, bulk = 4.0 / math.sqrt(self.delta), times.reshape(-1, 1), np.empty(times.size)
+        cut = 46.0 + 10.0 * math.sqrt(max(order - 1, 0)) + 2.0 * max(order - 1, 0)  # of the exponent
+        rows = 2**20 // (64 + 2 * order)  # entries of the largest temporary array
+        for block in (slice(start, start + rows) for start in range(0, times.size, rows)):
+            tau = width * flat[block]
+            n = np.ceil((3.25 if order < 2 else 4.6) * np.sqrt(tau)) + 14 + order
+            last = np.minimum(n, np.ceil(2 / np.pi * (n + 1) * np.arcsin(np.sqrt(cut / np.maximum(tau, cut)))))
+            index = np.arange(1.0, float(np.max(last, initial=0.0)) + 1.0)
+            half, weights = _half_rule(np.minimum(index, last), n, *self._fold())
+            square = np.sin(half) ** 2
+            terms = weights * (self.lambda_minus + width * square) ** order * np.exp(-tau * square)
+            bulk[block] = min(self.delta, 1.0) * np.sum(np.where(index <= last, terms, 0.0), axis=1)
+        bulk = bulk.reshape(times.shape)
         if not scaled:
             bulk = bulk * np.exp(-self.lambda_minus * times) + (self.atom if order == 0 else 0.0)
         return shaped_like(bulk, t)
@@ -325,9 +237,13 @@ class MarchenkoPastur:
         delta times the law of 1/delta stretched by 1/delta, and the node 0 of weight `atom` comes first,
         which makes n + 1 nodes.
         """
-        from_lower, from_upper, weights = gauss_bulk(check_integer("n", n, 1), *self._fold())
-        width = 4.0 / math.sqrt(self.delta)
-        nodes = np.where(from_lower <= 0.5, self.lambda_minus + width * from_lower, self.lambda_plus - width * from_upper)
+        count, (rho, one_minus_rho), width = check_integer("n", n, 1), self._fold(), 4.0 / math.sqrt(self.delta)
+        low, weights_low = _half_rule(np.arange(1, (count + 1) // 2 + 1), count, rho, one_minus_rho)
+        # the upper half is the lower half of the reflected law: angles near pi keep their relative
+        # accuracy
+        high, weights_high = _half_rule(np.arange(count // 2, 0, -1), count, -rho, 1.0 + rho)
+        nodes = np.concatenate([self.lambda_minus + width * np.sin(low) ** 2, self.lambda_plus - width * np.sin(high) ** 2])
+        weights = np.concatenate([weights_low, weights_high])
         if self.delta >= 1.0:
             return nodes, weights
         return np.concatenate([[0.0], nodes]), np.concatenate([[self.atom], self.delta * weights])

@@ -21,7 +21,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import read_device
-from eqsolve.numerics.draws import HOW
+from eqsolve.numerics.constants import HOW
 from eqsolve.options import refuse_idle
 from eqsolve.passes.routing import bind_routed, check_routed, settable
 from eqsolve.progress import part_of, watching

@@ -17,6 +17,7 @@ import pytest
 import eqsolve
 from eqsolve.errors import MemoryLimitError
 from eqsolve.files.checkpoint import Checkpoint, Codec
+from eqsolve.laws import Normal
 
 RUNS = {  # small ones: a stochastic system, and one of two times
     "stochastic": ("dln", {"t_max": 1, "rtol": 1e-2}),
@@ -122,6 +123,25 @@ def test_other_systems_too(model: str, options: dict[str, Any], tmp_path: Path, 
         resumed = Checkpoint(whole.path, resume=True)
         assert bits(eqsolve.solve(model, checkpoint=resumed, **options)) == plain
         assert resumed.replayed > 0
+
+
+def test_a_start_that_is_a_law(tmp_path: Path) -> None:
+    """Laws of starts are named by their classes in a plan, which have no values to be kept."""
+    t, tp = eqsolve.times("t t'")
+    x, eta = eqsolve.process("x eta")
+    C = eqsolve.correlation("C")
+    model = eqsolve.System(
+        "growing",
+        eqs=[eqsolve.Eq(x(t).diff(t), -(x(t) ** 3) + eta(t)), eqsolve.Eq(C(t, tp), eqsolve.E(x(t) * x(tp)))],
+        laws={eta: eqsolve.GP(C(t, tp) / 4)},
+        init={x: Normal(0, 1)},
+        observables={"q": C(t, t)},
+    )
+    options: dict[str, Any] = {"t_max": 0.5, "rtol": 5e-2, "solver": "stochastic"}
+    plain = bits(eqsolve.solve(model, **options))
+    whole = Checkpoint(tmp_path / "f")
+    assert bits(eqsolve.solve(model, checkpoint=whole, **options)) == plain
+    assert bits(eqsolve.solve(model, checkpoint=Checkpoint(whole.path, resume=True), **options)) == plain
 
 
 @functools.cache

@@ -93,6 +93,8 @@ NODES = {
     "equation of a truth value": (lambda: Eq(w(t), t > 1), "Eq takes two expressions, got `t > 1`"),
     "second derivative": (lambda: Eq(w(t).diff(t, 2), 1),
         "not a first derivative in time; introduce a second"),
+    "sympy's own symbols": (lambda: Eq(sympy.Function("y")(Symbol("r")).diff(Symbol("r")), 1),
+        'derivative of sympy\'s own symbols; declare them by eqsolve: r = times("r"), y = function("y")'),
 }
 MODELS = {
     "name with a blank": (lambda: system(name="my model"), "must be a Python identifier, got 'my model'"),
@@ -101,6 +103,7 @@ MODELS = {
     "sympy's own Eq": (lambda: system(eqs=[sympy.Eq(w(t), 1)]), "holds sympy's own Eq `Eq(w(t), 1)`"),
     "something else among the equations": (lambda: system(eqs=[w(t)]),
         "eqs= takes equations made by Eq(lhs, rhs)"),
+    "== instead of Eq": (lambda: system(eqs=[w(t) == 1]), "got False; == compares two expressions, Eq makes"),
     "one equation instead of a list": (lambda: system(eqs=Eq(w(t), 1)), "eqs= takes a list of equations"),
     "one name for two things": (lambda: system(eqs=[Eq(w(t), param("w"))]),
         "`w` is both a process and a parameter in model `m`"),
@@ -231,3 +234,13 @@ def test_errors_survive_a_process_pool():
 def test_nothing_hides_behind_a_plain_symbol():
     with pytest.raises(ModelError, match="uses `x`, a plain sympy symbol"):
         eqsolve.check(system(eqs=[Eq(w(t).diff(t), E(Symbol("x")))]))
+
+
+def test_a_notebook_shows_the_message_without_the_inside() -> None:
+    try:
+        eqsolve.solve("linear_regression", lam="x")
+    except EqsolveError as error:
+        shown = error._render_traceback_()
+    assert shown[-1].startswith("ParameterError: ")
+    assert not any("solving.py" in line for line in shown)
+    assert any("test_errors.py" in line for line in shown)

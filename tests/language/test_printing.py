@@ -1,10 +1,11 @@
 """What is printed: brackets where they are needed only, numbers as the user typed them."""
 
 import pytest
+from sympy import tanh
 
 import eqsolve
 import eqsolve.language.binding
-from eqsolve import field, gradient
+from eqsolve import Flow, field, gradient, state
 from eqsolve.language.printing import decimal_text, expression_latex
 from eqsolve.laws import Bernoulli, Discrete
 
@@ -28,6 +29,14 @@ def test_rates_and_starts_of_a_flow_are_typeset() -> None:
     latex = eqsolve.load("dln_flow").show().latex()
     assert r"\frac{\mathrm{d}}{\mathrm{d} t} u &= " in latex
     assert r"u(0) &= \alpha" in latex
+
+
+def test_what_a_matrix_is_applied_to_has_brackets() -> None:
+    f, g, a = field("f"), gradient("g"), state("a")
+    parts = {"state": {a: 1}, "weights": [a], "fields": [f], "gradients": [g], "drift": {a: -g}}
+    shown = Flow("m", loss_gradient=[-tanh(f)], **parts).show()
+    assert "Xᵀ (-tanh(f))" in str(shown)
+    assert r"X^\top \left(- \tanh" in shown._repr_latex_()
 
 
 def test_laws_are_shown_in_decimals_where_exact() -> None:

@@ -1,5 +1,6 @@
 """Laws with unbounded support in a transform: no rate where there is none, and edges however improbable they are."""
 
+import mpmath
 import pytest
 from sympy import Abs, Rational, cos, exp, log, sqrt, tanh
 
@@ -50,6 +51,18 @@ def test_unbounded_support_in_a_denominator_has_no_finite_rate(law, self_energy)
 def test_wherever_the_variable_enters_a_denominator(mean) -> None:
     with pytest.raises(SolverError, match="no finite rate"):
         find(R - mean, k=Normal(0, 1))
+
+
+@pytest.mark.parametrize(("shift", "strength", "near"), [(2, 1, -0.65), (-1, 1, 1.35), (5, 3, -0.69)])
+def test_a_pole_to_the_right_of_the_edge_of_a_law(shift, strength, near) -> None:
+    """The mean of 1/(p + k) with k uniform on [1, 2] is ln((p + 2)/(p + 1)); the zero further left is behind the edge."""
+    found = find(R * (p + shift - strength * E(1 / (p + k))) - 1, k=Uniform(1, 2))
+    with mpmath.workdps(25):
+        exact = mpmath.findroot(lambda q: q + shift - strength * mpmath.log((q + 2) / (q + 1)), near)
+        residue = 1 / (1 + strength / ((exact + 1) * (exact + 2)))
+    assert (found.kind, found.exponent, found.certified) == ("pole", 0, True)
+    assert abs(found.p - exact) < 1e-14
+    assert found.amplitude == pytest.approx(float(residue), rel=1e-8)
 
 
 @pytest.mark.parametrize("inside", [1 / k, log(k**2)])

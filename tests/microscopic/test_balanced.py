@@ -12,7 +12,7 @@ from eqsolve.microscopic.data import Placement, _Matrix
 from eqsolve.microscopic.lowered import lower_flow
 from eqsolve.microscopic.minimisers import finite_size
 from eqsolve.microscopic.simulate import draw_balanced
-from eqsolve.numerics.draws import draw_law
+from eqsolve.numerics.constants import draw_law
 from eqsolve.spectra import MarchenkoPastur
 
 

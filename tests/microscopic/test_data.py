@@ -11,7 +11,7 @@ import eqsolve
 from eqsolve import UsageError
 from eqsolve.laws import Bernoulli, GaussBernoulli, Normal, Rademacher, StudentT, Uniform
 from eqsolve.microscopic.data import read_data
-from eqsolve.numerics.draws import draw_law
+from eqsolve.numerics.constants import draw_law
 
 
 @pytest.mark.parametrize("given", ["gaussian", "binary", "student_t", "Uniform(0, 3)", Bernoulli(0.3), StudentT(7)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsolve.numerics.coordinates import parts_of, place_on
 from eqsolve.numerics.laws import (
     LaplaceLaw,
     MixtureLaw,
@@ -15,6 +14,8 @@ from eqsolve.numerics.laws import (
     UniformLaw,
     bernoulli,
     gauss_bernoulli,
+    parts_of,
+    place_on,
 )
 
 LAWS = [

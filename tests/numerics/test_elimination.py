@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eqsolve.numerics.elimination import eliminate
+from eqsolve.numerics.arrays import eliminate
 
 
 def test_as_a_general_solver(rng):

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from eqsolve.numerics.gaussian import Layout, Level, align, factor_covariance, lay_out, make_points, rotate
+from eqsolve.numerics.gaussian import Layout, Level, align, factor_covariance, lay_out, make_level, make_points, refine, rotate
 from eqsolve.numerics.laws import NormalLaw, bernoulli
-from eqsolve.numerics.levels import make_level, refine
 
 LEVEL = Level(accuracy=1e-6, sharp=1.4, constants=6, most=100_000)
 

@@ -88,10 +88,3 @@ def test_rows_of_a_polynomial_kernel_are_exact(store: RowStore, rng: np.random.G
     np.testing.assert_allclose(store.tables(times)["K"], table, atol=1e-12)
     np.testing.assert_allclose(store.tables(times)["L"], -table, atol=1e-12)
     assert (store.edges == EDGES).all()
-
-
-def test_a_flat_store_comes_back(store: RowStore) -> None:
-    again = RowStore.unflatten(5, store.flatten(), ["K", "L"])
-    points = np.array([[1.9, 0.6], [1.0, 1.0], [0.55, 0.5]])
-    assert (again.evaluate("K", points) == store.evaluate("K", points)).all()
-    assert again.nbytes == store.nbytes > 0

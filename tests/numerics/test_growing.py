@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.growing import Factor
+from eqsolve.numerics.gaussian import Factor
 from eqsolve.numerics.operators import OperatorGrid
 
 

@@ -1,7 +1,17 @@
-"""A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell."""
+"""A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
 
+On a panel the functions are polynomials of degree m through the left end and m Radau nodes. For a
+target t in the newest panel the range of ∫_0^t H(s, t − s) ds is folded at t/2: with v from 0 to
+t/2 the integrand is H(v, t − v) + H(t − v, v). Between the edges of the panels, and t minus these,
+both functions are polynomials, and a Gauss rule is exact up to their tails. Panels that grow like t
+are O(log t) many, and so are the pieces. Small times are small numbers in both halves, so that
+nothing is lost by subtracting them from large ones.
+"""
+
+import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,35 +19,154 @@ import numpy as np
 from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Terms
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
-from eqsolve.numerics.arrays import ROUNDING, Array
-from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.panel_functions import PanelFunctions, Samples, folded_points
+from eqsolve.numerics.arrays import ROUNDING, Array, filled
+from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.solvers.marching import NotFiniteError, newton
+
+
+def break_points(delays: Sequence[float], end: float, levels: int) -> Array:
+    """Return the sums of up to ``levels`` delays below ``end``, sorted.
+
+    A solution that starts with a jump in its first derivative has one in derivative k + 1 at sums
+    of k delays; with panels of degree below ``levels`` the later ones do not count (Bellen &
+    Zennaro, Numerical Methods for Delay Differential Equations, 2003,
+    doi:10.1093/acprof:oso/9780198506546.001.0001).
+    """
+    lengths = np.array(sorted({float(delay) for delay in delays if 0 < delay < end}))
+    found = reached = np.zeros(1)
+    for _ in range(levels if len(lengths) else 0):
+        sums = (reached[:, None] + lengths).ravel()
+        reached = _distinct(sums[sums < end], end)
+        if not len(reached):
+            break
+        found = _distinct(np.concatenate([found, reached]), end)
+    return found[found > 0]
+
+
+def _distinct(points: Array, end: float) -> Array:
+    points = np.sort(points)
+    if not len(points):
+        return points
+    # of the last time: points closer than this are one
+    kept: Array = points[np.concatenate([[True], np.diff(points) > 1e-12 * end])]
+    return kept
+
+
+@functools.lru_cache(maxsize=16)
+def gauss(m: int) -> tuple[Array, Array, Array]:
+    """Return a Gauss rule on [0, 1], and the map from values at its points to Legendre coefficients up to degree m.
+
+    It has three points more than a polynomial of that degree: a product of two resolved polynomials
+    then errs by the square of their tails.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(m + 3)
+    table = np.polynomial.legendre.legvander(nodes, m) * weights[:, None] * (np.arange(m + 1) + 0.5)
+    return (nodes + 1) / 2, weights / 2, table.T
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """All functions at many points: what is known of them, and how the newest panel's values enter.
+
+    ``known`` and ``known_rates`` are (functions, *points), zero inside the newest panel; ``rows``
+    and ``rate_rows`` are (*points, nodes), zero outside it, or None where no point lies in it.
+    """
+
+    known: Array
+    known_rates: Array | None
+    rows: Array | None
+    rate_rows: Array | None
+
+    def values(self, function: int, rate: bool, panel: Array) -> Array:
+        """Return one function, or its derivative, given the values on the newest panel."""
+        known = self.known_rates if rate else self.known
+        assert known is not None
+        rows = self.rate_rows if rate else self.rows
+        return known[function] if rows is None else known[function] + rows @ panel[function]
+
+
+class PanelFunctions:
+    """Several functions on the panels so far; ``add`` appends one."""
+
+    def __init__(self, count: int, m: int) -> None:
+        self.rule = radau(m)
+        self.edges = np.zeros(1)
+        self.tables = np.empty((0, count, m + 1))
+
+    @property
+    def panels(self) -> int:
+        return len(self.tables)
+
+    def add(self, end: float, table: Array) -> None:
+        """Append a panel that ends at a time, with the functions' values on its nodes."""
+        self.edges = np.append(self.edges, end)
+        self.tables = np.concatenate([self.tables, table[None]])
+
+    def sample(self, points: Array, newest: Array, width: float, rates: bool, side: Array | float = 0.0) -> Samples:
+        """Return the functions at ``points`` ≥ 0; ``newest`` is the place of each point in the newest panel, from 0 to 1.
+
+        Points beyond the last edge lie in the newest panel, which has a ``width``. ``side`` (±1, or
+        0) says to which panel a point on an edge belongs.
+        """
+        begin = self.edges[-1]
+        nudge = 1e-9 * width * side
+        inside = newest + 1e-9 * side > 0 if self.panels else np.ones(points.shape, dtype=bool)
+        count = len(self.rule.with_start)
+        rows = rate_rows = None
+        if inside.any():
+            rows = np.zeros((*points.shape, count))
+            rows[inside] = lagrange(self.rule.with_start, newest[inside])
+            rate_rows = rows @ self.rule.slopes / width if rates else None
+        functions = self.tables.shape[1]
+        known = np.zeros((functions, *points.shape))
+        known_rates = np.zeros_like(known) if rates else None
+        past = ~inside
+        if past.any():
+            moments = points[past]
+            shifted = np.clip(
+                moments + (nudge if np.ndim(nudge) == 0 else np.broadcast_to(nudge, points.shape)[past]), 0, begin
+            )
+            place = np.clip(np.searchsorted(self.edges, shifted, side="left") - 1, 0, self.panels - 1)
+            steps = self.edges[place + 1] - self.edges[place]
+            weights = lagrange(self.rule.with_start, (moments - self.edges[place]) / steps)
+            tables = self.tables[place]
+            known[:, past] = np.einsum("pfn,pn->fp", tables, weights)
+            if known_rates is not None:
+                known_rates[:, past] = np.einsum("pfn,pn->fp", tables, weights @ self.rule.slopes / steps[:, None])
+        return Samples(known, known_rates, rows, rate_rows)
+
+
+def folded_points(edges: Array, targets: Array, m: int) -> tuple[Array, Array]:
+    """Return points v in (0, t/2) and their weights, (targets, points), for integrals folded at half of each target time.
+
+    ``edges`` are those of all panels; pieces end at them and at each target minus them.
+    """
+    last = targets.max()
+    early = edges[edges <= last / 2]
+    late = edges[edges >= targets.min() / 2]
+    half = targets[:, None] / 2
+    ends = np.concatenate([np.broadcast_to(early, (len(targets), len(early))), targets[:, None] - late, half], axis=1)
+    ends = np.sort(np.clip(ends, 0.0, half), axis=1)
+    widths = np.diff(ends, axis=1)
+    used = widths.max(axis=0) > 0
+    starts, widths = ends[:, :-1][:, used], widths[:, used]
+    nodes, masses, _ = gauss(m)
+    points, weights = starts[:, :, None] + widths[:, :, None] * nodes, widths[:, :, None] * masses
+    return points.reshape(len(targets), -1), weights.reshape(len(targets), -1)
+
 
 # --- One panel: collocation at its nodes, all unknowns together, by Newton's method with exact
 # slopes.
 
 
 class MemoryPanel:
-    """A panel behind the functions known so far, and what its unknown values enter.
-
-    Parameters
-    ----------
-    program
-        The system with its numbers.
-    past
-        The functions on the panels before.
-    width
-        Of this panel.
-    delays
-        Lengths of the delays.
-    """
+    """A panel of a ``width`` behind the functions known so far, ``past``, and what its unknown values enter."""
 
     def __init__(self, program: ConvolutionProgram, past: PanelFunctions, width: float, delays: Sequence[float]) -> None:
         self.program, self.past, self.width = program, past, width
         self.begin = float(past.edges[-1])
-        self.basis = past.basis
-        self.nodes = self.begin + width * self.basis.nodes
+        self.rule = past.rule
+        self.nodes = self.begin + width * self.rule.with_start
         self.places = len(self.nodes)
         self.unknowns = len(program.equations)
         self._identity = np.eye(self.places)
@@ -48,13 +177,13 @@ class MemoryPanel:
     def _at_delay(self, delay: float) -> Samples:
         """Return all functions a delay before the nodes, the given past before the start."""
         moments = self.nodes - delay
-        side = np.where(self.basis.nodes == 0.0, 1.0, -1.0)  # a panel reads its own side of a break point
+        side = np.where(self.rule.with_start == 0.0, 1.0, -1.0)  # a panel reads its own side of a break point
         before = moments + 1e-9 * self.width * side < 0
         inside = np.where(before, 0.0, moments)
-        made = self.past.sample(inside, self.basis.nodes - delay / self.width, self.width, False, side)
+        made = self.past.sample(inside, self.rule.with_start - delay / self.width, self.width, False, side)
         for number, equation in enumerate(self.program.equations):
             if equation.past is not None and before.any():
-                made.known[number, before] = _filled(equation.past(moments[before])[0], int(before.sum()))
+                made.known[number, before] = filled(equation.past(moments[before])[0], (int(before.sum()),))
         if made.rows is not None:
             made.rows[before] = 0.0
         return made
@@ -64,10 +193,10 @@ class MemoryPanel:
         if self._folded is None:
             readings = [item for integrand in self.program.integrals for item in integrand.readings]
             rates = any(item.rate for item in readings)
-            points, weights = folded_points(np.append(self.past.edges, self.begin + self.width), self.nodes, self.basis)
+            points, weights = folded_points(np.append(self.past.edges, self.begin + self.width), self.nodes, self.places - 1)
             late = self.nodes[:, None] - points
             early = self.past.sample(points, (points - self.begin) / self.width, self.width, rates)
-            later = self.past.sample(late, self.basis.nodes[:, None] - points / self.width, self.width, rates)
+            later = self.past.sample(late, self.rule.with_start[:, None] - points / self.width, self.width, rates)
             self._folded = points, weights, early, later
         return self._folded
 
@@ -113,11 +242,11 @@ class MemoryPanel:
             late = item.where == "delay"
             arguments.append(self._delayed[item.delay].values(item.unknown, False, table) if late else table[item.unknown])
         arguments += [value for value, _ in made]
-        values = [_filled(value, self.places) for value in terms.function(*arguments)]
+        values = [filled(value, (self.places,)).copy() for value in terms.function(*arguments)]
         found: list[tuple[int, int, Array]] = []
         if slopes:
             for (row, column), change in zip(terms.partials, terms.slopes(*arguments), strict=True):
-                factor = _filled(change, self.places)[:, None]
+                factor = filled(change, (self.places,))[:, None]
                 if column < len(terms.readings):
                     reading = terms.readings[column]
                     # how the panel's values enter a reading, (nodes, nodes)
@@ -158,16 +287,16 @@ class MemoryPanel:
                 place = int(np.argmin(finite))
                 raise NotFiniteError(equation, float(self.nodes[place]))
             if equation.kind == "differential":
-                residual[number] = self.basis.slopes @ table[number] - self.width * value
-                own += self.basis.slopes
+                residual[number] = self.rule.slopes @ table[number] - self.width * value
+                own += self.rule.slopes
                 residual[number, 0], own[0] = table[number, 0] - self._left(number), self._identity[0]
             elif equation.kind == "defined":
                 residual[number] = table[number] - value
                 own += self._identity
             else:
                 residual[number] = value
-                residual[number, 0] = table[number, 0] - self.basis.first @ table[number, 1:]
-                own[0, 0], own[0, 1:] = 1.0, -self.basis.first
+                residual[number, 0] = table[number, 0] - self.rule.back @ table[number, 1:]
+                own[0, 0], own[0, 1:] = 1.0, -self.rule.back
         for row, column, part in changes:
             kind = self.program.equations[row].kind
             if kind == "defined":
@@ -185,33 +314,15 @@ class MemoryPanel:
         return float(np.ravel(past(np.zeros(1))[0])[0])
 
 
-def _filled(value: Any, count: int) -> Array:
-    array = np.asarray(value, dtype=float)
-    return array if array.shape == (count,) else np.broadcast_to(array, (count,)).copy()
-
-
-# --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of
-# every unknown tell.
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
 
 
 class MemoryMarch:
-    """All unknowns and observables on panels, one more after the other; times are counted from the start.
+    """All unknowns and observables on panels of m nodes, one more after the other; times are counted from the start.
 
-    Parameters
-    ----------
-    program
-        The system with its numbers.
-    m
-        Nodes per panel.
-    delays
-        Lengths of the delays.
-    tolerance
-        Of Newton's method on a panel, relative to the size of each unknown.
-    end
-        The last time that will be asked for.
-    sizes
-        Of the unknowns, where they are known from a rougher solution.
+    ``tolerance`` is that of Newton's method on a panel, relative to the size of each unknown,
+    ``end`` the last time that will be asked for; ``sizes`` of the unknowns may be known from a
+    rougher solution.
     """
 
     growth = 3.0  # the most by which a panel is wider than the one before: tails then show in time what comes
@@ -237,7 +348,6 @@ class MemoryMarch:
         return float(self.functions.edges[-1])
 
     # --- the start
-    # ----------------------------------------------------------------------------------------------------
     def _begin(self, end: float) -> None:
         """Find the values at the start and, from the derivatives there, a width for the first panel."""
         panel = MemoryPanel(self.program, self.functions, 1e-12 * end, self.delays)
@@ -259,9 +369,10 @@ class MemoryMarch:
         # the given functions under integrals, summed over the first width on panels that shrink
         # towards the start
         pieces = self.width * 0.5 ** np.arange(1, 60)
-        points = pieces[:, None] * (1 + panel.basis.points)
+        inside, masses, _ = gauss(self.m)
+        points = pieces[:, None] * (1 + inside)
         found = [np.broadcast_to(item, points.shape) for item in self.program.gauges(points)]
-        weights = pieces[:, None] * panel.basis.weights
+        weights = pieces[:, None] * masses
         self.gauge_sizes = np.array([np.nansum(np.abs(values) * weights) for values in found])
         wide = MemoryPanel(self.program, self.functions, self.width, self.delays)
         for number, body in enumerate(wide.evaluate(self.program.bodies, np.repeat(guess[:, None], wide.places, axis=1))):
@@ -285,7 +396,6 @@ class MemoryMarch:
                     )
 
     # --- one panel
-    # ----------------------------------------------------------------------------------------------------
     def add_panel(self, width: float) -> float:
         """Solve one panel; return its tail relative to the sizes of what has one. Nothing is kept before ``accept``."""
         self.tries += 1
@@ -296,22 +406,22 @@ class MemoryMarch:
         found = recorded(self.checkpoint, label, lambda: panel.solve(guess, self.tolerance, self.sizes))
         self.table, steps = found
         self.steps += steps
-        coefficients = np.abs(self.table @ panel.basis.legendre.T)
+        coefficients = np.abs(self.table @ panel.rule.legendre.T)
         scale = np.maximum(self.sizes, np.abs(self.table).max(axis=1))
         tails = coefficients[:, -2:].max(axis=1) / np.where(scale > 0, scale, 1.0)
         return max(float(tails.max()), self._gauge_tail(panel))
 
     def _gauge_tail(self, panel: MemoryPanel) -> float:
         """Return what is unresolved of the given functions under integrals, relative to these integrals."""
-        basis = panel.basis
-        found = self.program.gauges(panel.begin + panel.width * basis.points)
+        points, masses, coefficients = gauss(self.m)
+        found = self.program.gauges(panel.begin + panel.width * points)
         if not found:
             return 0.0
-        values = np.array([np.broadcast_to(item, basis.points.shape) for item in found], dtype=float)
+        values = np.array([np.broadcast_to(item, points.shape) for item in found], dtype=float)
         if not np.all(np.isfinite(values)):
             return math.inf
-        tails = np.abs(values @ basis.gauges.T)[:, -2:].max(axis=1) * panel.width
-        self._weights = self._summed + np.abs(values) @ basis.weights * panel.width
+        tails = np.abs(values @ coefficients.T)[:, -2:].max(axis=1) * panel.width
+        self._weights = self._summed + np.abs(values) @ masses * panel.width
         weights = np.maximum(self._weights, self.gauge_sizes)
         return float(np.max(tails / np.where(weights > 0, weights, 1.0)))
 
@@ -323,7 +433,6 @@ class MemoryMarch:
         self.functions.add(end, self.table)
 
     # --- the solution
-    # -------------------------------------------------------------------------------------------------
     def curves(self, begin: float) -> tuple[PanelGrid, dict[str, Array], Array]:
         """Return the panels, unknowns and observables on their nodes by name, and which of the panels hold jumps.
 
@@ -335,7 +444,7 @@ class MemoryMarch:
         jumps = (np.abs(tables[1:, :, 0] - tables[:-1, :, -1]) > _JUMP * sizes).any(axis=1)
         before, after = tables[:-1, :, -1:][jumps], tables[1:, :, :1][jumps]
         places = np.flatnonzero(jumps) + 1
-        tables = np.insert(tables, places, before + (after - before) * self.functions.basis.nodes, axis=0)
+        tables = np.insert(tables, places, before + (after - before) * self.functions.rule.with_start, axis=0)
         bridges = np.insert(np.zeros(self.panels, dtype=bool), places, True)
         edges = np.insert(edges, places + 1, edges[places] * (1 + 10 * ROUNDING))
         names = [*(equation.key for equation in self.program.equations), *self.program.observables]

@@ -2,7 +2,7 @@
 
 Method. Panels grow with t; on each, all unknowns are collocated at m Radau nodes and found together by Newton's method with
 exact slopes, so that the newest part of a memory is implicit. Integrals are folded at half the time and done by Gauss rules
-between the panels' edges (see ``eqsolve.numerics.panel_functions``). Delays go by the method of steps: panels end at the break
+between the panels' edges (see ``march``). Delays go by the method of steps: panels end at the break
 points, the sums of delays, until these lie in derivatives beyond the degree.
 
 Order 2m − 1 at panel ends, m + 1 between (Brunner, Collocation Methods for Volterra Integral and Related Functional
@@ -29,12 +29,11 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError
 from eqsolve.numerics.arrays import ROUNDING
 from eqsolve.numerics.grids import over_panels
-from eqsolve.numerics.panel_functions import break_points
 from eqsolve.numerics.richardson import error_share
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import Solver, why_not_closed
-from eqsolve.solvers.convolution.march import MemoryMarch
+from eqsolve.solvers.convolution.march import MemoryMarch, break_points
 from eqsolve.solvers.marching import Compared, Stop, nodes_per_panel, with_numbers
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
@@ -46,10 +45,8 @@ _FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
 _RATIO = 30.0  # between the tails of two solutions that are compared
 _FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
 # Least part of their difference that is taken for the error of the finer one. With panels narrower
-# by q the error is about
-# 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is a power p of the time
-# at its start, 1/(q^p − 1),
-# 2.3 for p = 1.
+# by q the error is about 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is
+# a power p of the time at its start, 1/(q^p − 1), 2.3 for p = 1.
 _SHARE = 1.0
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 

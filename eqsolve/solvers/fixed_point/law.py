@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsolve.laplace.expectation import Probe, Rule, extreme_places
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.draws import draw_constants
+from eqsolve.numerics.constants import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, expectations, normal_density, rows_along, stacked
 from eqsolve.results.distribution import Distribution, Histogram, probabilities

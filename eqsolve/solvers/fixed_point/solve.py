@@ -140,6 +140,7 @@ def solve_problem(
         raise SolverError(
             f"model `{plan.name}` ({plan.location}): no solution found; searched {searched(plan)}. "
             f"The equations may have none{_said(at, plan)}"
+            + (". An inverse function had no root, or several: its f must increase on its domain" if plan.rootless else "")
         )
     points, tables = _apart(problem, points, [_table(at, *found) for found in points])
     chosen = next((k for k, (values, _) in enumerate(tables) if _allowed(plan, values)), None)

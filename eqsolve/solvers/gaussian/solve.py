@@ -5,7 +5,7 @@ of panels, and what is averaged is a one- or two-dimensional Gaussian integral (
 found panel after panel, each by a few steps of an iteration with the past settled. Panels are made denser where the difference
 to others of another order asks for it; those are solved with other rules for the integrals too, so that the difference is the
 error of both. With white noise, paths and correlations are rough: steps of the trapezoidal rule are extrapolated instead
-(``eqsolve.solvers.gaussian.rough``).
+(``march``).
 
 Chosen before the sampling solver where the law is Gaussian. Order 2m − 1 in the panels' length (Radau IIA with m nodes;
 Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: nodes² × (terms of a series + nodes of a panel) × steps; memory:
@@ -29,16 +29,24 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import demand_memory
+from eqsolve.numerics.gaussian import make_level
 from eqsolve.numerics.grids import PanelGrid, largest_beside
-from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.rows import RowStore
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import conditions
-from eqsolve.solvers.gaussian.march import LawMarch, UnsettledError, halved, march
-from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
+from eqsolve.solvers.gaussian.march import (
+    LawMarch,
+    UnsettledError,
+    denser_between,
+    even_panels,
+    extrapolated,
+    halved,
+    march,
+    subdivided,
+)  # fmt: skip
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge

@@ -16,7 +16,7 @@ import numpy as np
 from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import OdeEquation, OdeProgram
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, filled
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
 from eqsolve.numerics.grids import PanelGrid, over_panels
@@ -30,9 +30,8 @@ from eqsolve.solvers.tolerance import excess
 # --- Derivatives, initial values and observables of all paths at once, for one choice of numbers.
 #
 # Every combination of atoms and Gauss nodes of the random constants is a path. Several quadrature
-# rules of different orders
-# stand side by side, each with its own expectations, so that one integration shows how well the
-# rules agree.
+# rules of different orders stand side by side, each with its own expectations, so that one
+# integration shows how well the rules agree.
 @dataclass(frozen=True, eq=False)
 class OdeSystem:
     """A program with its numbers: the laws of its constants, and which of these meet."""
@@ -53,7 +52,7 @@ class OdeSystem:
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
         given = self.program.starts(*(paths.values[item] for item in self.laws))
-        return np.concatenate([_filled(value, (paths.count,)) for value in given])
+        return np.concatenate([filled(value, (paths.count,)) for value in given])
 
     def slope(self, moment: float, state: Array, paths: ConstantPaths) -> Array:
         """Return the derivative of one state, or of several in columns."""
@@ -61,7 +60,7 @@ class OdeSystem:
         moments = np.full(table.shape[1], moment)
         values = self._evaluate(moments, table, paths, self.program.needed)
         shape = (paths.count, table.shape[1])
-        slopes = np.concatenate([_filled(value, shape) for value in self.program.derivatives(*values)])
+        slopes = np.concatenate([filled(value, shape) for value in self.program.derivatives(*values)])
         return slopes if state.ndim == 2 else slopes[:, 0]
 
     def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -75,9 +74,9 @@ class OdeSystem:
                 full = np.broadcast_to(value, (paths.count, len(moments)))
                 each[equation.key] = full[paths.best[self.part(equation)]]
             else:
-                single[equation.key] = paths.per_rule(_filled(value, (len(value), len(moments))))
+                single[equation.key] = paths.per_rule(filled(value, (len(value), len(moments))))
         for name, value in zip(self.program.observables, self.program.outputs(*values), strict=True):
-            single[name] = paths.per_rule(_filled(value, (paths.count, len(moments))))
+            single[name] = paths.per_rule(filled(value, (paths.count, len(moments))))
         return single, each
 
     def scales(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, float]:
@@ -94,7 +93,7 @@ class OdeSystem:
 
         def evaluate(stand_ins: Sequence[Array]) -> list[Array]:
             shape = (paths.count, len(moments))
-            return [_filled(value, shape)[paths.best[0].start] for value in program.sizes(*values, *stand_ins)]
+            return [filled(value, shape)[paths.best[0].start] for value in program.sizes(*values, *stand_ins)]
 
         rates = evaluate(own)[: len(own)]
         added = [np.maximum(value, np.max(np.diff(moments) * rate[:-1])) for value, rate in zip(own, rates, strict=True)]
@@ -108,7 +107,7 @@ class OdeSystem:
         found = [np.zeros(best.stop - best.start) for best in paths.best]
         for part, value in averaged:
             best = paths.best[part]
-            terms = paths.weights[best, None] * np.abs(_filled(value, (paths.count, len(moments)))[best])
+            terms = paths.weights[best, None] * np.abs(filled(value, (paths.count, len(moments)))[best])
             sums = terms.sum(axis=0)
             found[part] = np.maximum(found[part], np.max(terms / np.where(sums > 0, sums, 1.0), axis=1))
         return found
@@ -128,14 +127,9 @@ class OdeSystem:
                 part = self.parts.of(step.members)
                 if averaged is not None:
                     averaged.append((part, value))
-                value = paths.mean(_filled(value, (len(value), len(moments))), part)
+                value = paths.mean(filled(value, (len(value), len(moments))), part)
             values.append(value)
         return values
-
-
-def _filled(value: Any, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(value, dtype=float)
-    return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
 def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping[str, NumericLaw]) -> OdeSystem:
@@ -145,8 +139,6 @@ def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping
     return OdeSystem(at(program, numbers), used, find_parts(program.meetings, used))
 
 
-# --- One integration of all paths in time, by DOP853 or Radau IIA, with steps shorter than another
-# integration's.
 _RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
 logger = logging.getLogger("eqsolve")
 
@@ -331,10 +323,9 @@ class _Slope:
 # tolerance.
 #
 # The orders of a law's rules grow by about 2^(1/4). For every law with a density the four rules
-# below the best one share
-# the integration with it; the error of the best rule is extrapolated from how the expectations
-# change along them. Nodes so
-# far out that they add nothing to any mean are left out: of two Gaussians' these are most.
+# below the best one share the integration with it; the error of the best rule is extrapolated from
+# how the expectations change along them. Nodes so far out that they add nothing to any mean are
+# left out: of two Gaussians' these are most.
 
 # even ones only: whether a rule has a node in the middle must not change along the sequence
 _ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 16, 20, ..., 1522

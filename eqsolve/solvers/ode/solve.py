@@ -88,7 +88,7 @@ def _solve(system: OdeSystem, options: Options) -> OdeSolution:
     integrator, rules = Integrator(system, options), Levels.first(system)
     while True:
         solution, rules = _refine(integrator, rules)
-        if solution.excess(solution.errors) <= 1.0 or options.is_short_of_time():
+        if solution.excess() <= 1.0 or options.is_short_of_time():
             return solution
         larger = rules.grown(solution.scout, solution.grid, options)
         if larger is rules:
@@ -113,7 +113,7 @@ def _refine(integrator: Integrator, rules: Levels) -> tuple[OdeSolution, Levels]
             if bad.any():
                 moment = float(solution.grid.nodes[np.argmax(bad)])
                 raise StoppedError(f"`{name}` is {curve[bad][0]} at t = {moment:.6g}: it leaves the range of numbers", moment)
-        missing = solution.excess(solution.step)
+        missing = solution.excess("time steps")
         logger.info("time steps: %d of them; compared with a rougher solution the error is %.2g times the tolerance",
                     len(fine.ends) - 1, missing)  # fmt: skip
         ended = missing <= 0.3 or rounds == 12 or (tolerance <= _FINEST and missing > 0.3 * before)
@@ -128,7 +128,7 @@ def _refine(integrator: Integrator, rules: Levels) -> tuple[OdeSolution, Levels]
 
 @dataclass(frozen=True, eq=False)
 class OdeSolution:
-    """The integration that is reported, on its panels, with the three parts of its error and the natural scales."""
+    """The integration that is reported, on its panels, with the parts of its error by kinds, and the natural scales."""
 
     run: OdeRun
     scout: OdeRun
@@ -138,21 +138,17 @@ class OdeSolution:
     curves: dict[str, Array]
     each: dict[str, Array]
     scales: dict[str, float]
-    step: dict[str, Array]
-    rule: dict[str, Array]
-    rest: dict[str, Array]
+    parts: dict[str, dict[str, Array]]
     each_errors: dict[str, Array]
 
-    def excess(self, errors: dict[str, Array]) -> float:
-        """Return the largest error in units of the tolerance."""
-        return max(
-            (excess(self.curves[name], errors[name], self.options, scale=self.scales[name]) for name in self.controlled),
-            default=0.0,
-        )
+    def error(self, name: str, *kinds: str) -> Array:
+        """Return the error of a curve, of some kinds or of all."""
+        return np.sum([self.parts[kind][name] for kind in kinds or self.parts], axis=0)
 
-    @property
-    def errors(self) -> dict[str, Array]:
-        return {name: self.step[name] + self.rule[name] + self.rest[name] for name in self.curves}
+    def excess(self, *kinds: str) -> float:
+        """Return the largest error in units of the tolerance."""
+        made = ((self.curves[name], self.error(name, *kinds), self.scales[name]) for name in self.controlled)
+        return max((excess(curve, error, self.options, scale=scale) for curve, error, scale in made), default=0.0)
 
 
 def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[OdeRun, float], options: Options) -> OdeSolution:
@@ -171,7 +167,8 @@ def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[Ode
         for name, table in each.items()
     }
     controlled = tuple(system.program.observables) or tuple(best)
-    return OdeSolution(fine, scout, grid, options, controlled, best, each, scales, step, rule, rest, each_errors)
+    parts = {"time steps": step, "quadrature": rule, "rounding": rest}
+    return OdeSolution(fine, scout, grid, options, controlled, best, each, scales, parts, each_errors)
 
 
 def _panels(
@@ -217,7 +214,7 @@ def _on_nodes(panels: Array) -> Array:
 
 
 def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution, options: Options) -> Result:
-    run, errors = solution.run, solution.errors
+    run, errors = solution.run, {name: solution.error(name) for name in solution.curves}
     program, parts, paths = system.program, system.parts, run.paths
     home = {item.key: system.part(item) for item in (*program.states, *program.definitions) if item.process}
     sets = [
@@ -230,9 +227,8 @@ def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution
         for place in sorted(set(home.values()))
     ]
     failure = None
-    if (worst := solution.excess(errors)) > 1.0:
-        kinds = {"time steps": solution.step, "quadrature": solution.rule, "rounding": solution.rest}
-        largest = max(kinds, key=lambda kind: solution.excess(kinds[kind]))
+    if (worst := solution.excess()) > 1.0:
+        largest = max(solution.parts, key=solution.excess)
         message = f"the error estimate is {worst:.3g} times the tolerance rtol={options.rtol:g}; {largest} limits it"
         failure = ("tolerance not met", message)
     stats = {

@@ -48,7 +48,10 @@ class _Sweeps:
 
     def solve(self, grid: OperatorGrid, tolerance: float) -> Kernels:
         """Sweep from nothing to the fixed point; every sweep is causal and uses the newest values."""
-        state = _nothing(self.program, grid)
+        state = Kernels(grid, {})  # kernels and functions that vanish
+        homes = {"function": state.functions, "response": state.operators, "correlation": state.tables}
+        for item in self.program.definitions:
+            homes[item.kind][item.name] = np.zeros(grid.size if item.kind == "function" else (grid.size, grid.size))
         change = previous = np.inf
         for _ in range(600):
             before = _unknowns(state)
@@ -68,15 +71,6 @@ class _Sweeps:
     def curves(self, state: Kernels) -> dict[str, Array]:
         """Return every function of one time."""
         return state.functions | {name: state.observed(item) for name, item in self.program.observables}
-
-
-def _nothing(program: OperatorsProgram, grid: OperatorGrid) -> Kernels:
-    """Return kernels and functions that vanish."""
-    state = Kernels(grid, {})
-    homes = {"function": state.functions, "response": state.operators, "correlation": state.tables}
-    for item in program.definitions:
-        homes[item.kind][item.name] = np.zeros(grid.size if item.kind == "function" else (grid.size, grid.size))
-    return state
 
 
 def _unknowns(state: Kernels) -> dict[str, Array]:

@@ -23,9 +23,8 @@ import numpy as np
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
-from eqsolve.numerics.gaussian import DENSITIES, Layout, Level
+from eqsolve.numerics.gaussian import DENSITIES, Layout, Level, make_level
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.options import Options
@@ -83,8 +82,8 @@ class Ensembles:
 
     def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
         """Return the relative change of the controlled outputs."""
-        curves = self.judge.of(grid, old)
-        return self.rtol * self.judge.worst(curves, self.judge.change(curves, grid, new))
+        curves = self.judge.of(grid, old, whole=False)
+        return self.rtol * self.judge.moved(curves, grid, new)
 
     def compare(self, rough: Solved, means: Means, others: Means) -> tuple[float, float, float]:
         """Return how far small ensembles are from means found otherwise at a rough solution, and from each other; and how
@@ -106,7 +105,7 @@ class Ensembles:
     def _carrier(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], float]:
         """Return what tells how many tolerances the controlled outputs move by where means over paths change."""
         curves, move = self.judge.curves(solved), self._mover(solved, swept)
-        return lambda change: self.judge.worst(curves, self.judge.change(curves, solved.grid, move(change)))
+        return lambda change: self.judge.moved(curves, solved.grid, move(change))
 
     def _mover(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], Means]:
         """Return what moves all means where those over paths change, as mean responses tell."""

@@ -61,14 +61,22 @@ class Judge:
 
     def curves(self, solved: Solution) -> Curves:
         """Return what a solution reports."""
-        absolute = dict(solved.means)
-        for item in solved.averages:
-            absolute |= item.sizes
-        return self._curves(solved.grid, solved.kernels, absolute)
+        key = self, solved.averages
+        if key not in solved.kernels.derived:
+            absolute = dict(solved.means)
+            for item in solved.averages:
+                absolute |= item.sizes
+            solved.kernels.derived[key] = self._curves(solved.grid, solved.kernels, absolute)
+        return solved.kernels.derived[key]
 
-    def _curves(self, grid: OperatorGrid, kernels: Kernels, absolute: Mapping[str, Array] | None = None) -> Curves:
+    def _curves(
+        self, grid: OperatorGrid, kernels: Kernels, absolute: Mapping[str, Array] | None = None, *, whole: bool = True
+    ) -> Curves:
+        """Return what kernels report; not ``whole`` functions of one time alone, unless kernels are controlled too."""
         observables = self.engine.plan.observables
         single = kernels.functions | {name: kernels.observed(item) for name, item in observables}
+        if not (whole or self.options.kernels or self.engine.plan.bent.issuperset(name for name, _ in observables)):
+            return Curves(single, {}, {}, {})
         values = {name: grid.values(matrix, extend=True) for name, matrix in kernels.operators.items()}
         sizes = {}
         if absolute is not None:
@@ -89,13 +97,17 @@ class Judge:
             values = values[apart]
         return float(values.max(initial=0.0))
 
-    def of(self, grid: OperatorGrid, means: Means) -> Curves:
-        """Return what means report, sizes of terms apart."""
-        return self._curves(grid, self.engine.kernels(grid, means))
+    def of(self, grid: OperatorGrid, means: Means, *, whole: bool = True) -> Curves:
+        """Return what means report, sizes of terms apart; not ``whole``: what is controlled."""
+        return self._curves(grid, self.engine.kernels(grid, means), whole=whole)
 
     def change(self, before: Curves, grid: OperatorGrid, means: Means) -> Errors:
         """Return how far all curves move when the means do."""
         return self.apart(before, self._curves(grid, self.engine.kernels(grid, means)))
+
+    def moved(self, before: Curves, grid: OperatorGrid, means: Means) -> float:
+        """Return how many tolerances the controlled outputs move by when the means do."""
+        return self.worst(before, self.apart(before, self._curves(grid, self.engine.kernels(grid, means), whole=False)))
 
     def apart(self, before: Curves, after: Curves) -> Errors:
         """Return how far the curves of two solutions on one grid are apart."""

@@ -1,28 +1,43 @@
 """Averages of functions with a kink at a solution, and their error.
 
-They act back on nothing, so that paths are enough, without their responses: independent scrambled Sobol sets of them, as large
-as their spread asks for.
+They act back on nothing, so that paths are enough, without their responses. First by pre-integration (Griebel, Kuo &
+Sloan, Math. Comp. 82, 383 (2013), doi:10.1090/S0025-5718-2012-02578-6): on lines along the direction in which what the
+function switches by varies most, paths are interpolated between a few that are followed, and the function is integrated
+finely, kinks and all. What is left depends smoothly on all other directions, over which a sparse grid averages. Sets of
+lines are refined until two agree. Where they do not, or paths themselves have kinks: independent
+scrambled Sobol sets of paths, as large as their spread asks for.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Layout, spread_lines, star
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import Solved
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge
 from eqsolve.solvers.paths.means import Averages
-from eqsolve.solvers.paths.sweep import Engine, Means, draw_paths
+from eqsolve.solvers.paths.modes import Choice, choose
+from eqsolve.solvers.paths.paths import act
+from eqsolve.solvers.paths.sweep import Engine, Means, count_values, draw_paths, follow_later
 
 logger = logging.getLogger("eqsolve")
+
+_SETS = 8  # of lines, at most
+_NEAR = 0.5  # of the root mean square of what switches: paths that are nearer to a kink tell its direction
+_WINDOWS = 8  # of a function, at most
+_AGREE = 0.95  # cosine of the angle between the responses of a part of the time and their leading direction
+_AGAIN = 0.5  # of the change before the last, which the error of a set is taken to be at least
+_TOGETHER = 1 << 21  # values of a function that are computed at once
 
 
 def average_kinks(
@@ -32,69 +47,253 @@ def average_kinks(
 
     ``others`` are the means that other points ask for: how far the averages move with them is part of the error.
     """
-    engine, seed = judge.engine, judge.options.seed
+    engine = judge.engine
     bent = [mean.name for item in engine.plan.ensembles for mean in item.means if mean.bent and not mean.acts]
     bent = [name for name in bent if solved.means[name].ndim == 1]
     if not bent:
         return solved, {}
     curves = judge.curves(solved)
-    made, errors = solved, {name: np.abs(curves.single[name]) for name in engine.plan.bent}
-    # paths of a set: without responses they cost nodes² each
-    paths, most = control.sample, max(control.most_sample, control.quick / (32 * solved.grid.size**2))
-    most = int(2 ** math.floor(math.log2(most)))
-    try:
-        moved = [_average(engine, engine.kernels(solved.grid, means), solved, bent, paths, seed + 1) for means in others]
-        still, apart = np.zeros(solved.grid.size), dict[str, Array]()
+    best = solved, {name: np.abs(curves.single[name]) for name in engine.plan.bent}
+    least, kinks = math.inf, _Kinks(judge, solved, bent, control)
+    moved = [engine.kernels(solved.grid, means) for means in others]
+    for rounds in (kinks.by_lines(moved), kinks.by_samples(moved)):
+        try:
+            for centre, spread, apart, text in rounds:
+                means = solved.means | centre
+                made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
+                curves = judge.curves(made)
+
+                def over(change: Means, made: Solved = made, curves: Curves = curves) -> tuple[Errors, float]:
+                    moved = {name: made.means[name] + value for name, value in change.items()}
+                    found = judge.change(curves, made.grid, {**made.means, **moved})
+                    known = {name: found[name] for name in engine.plan.bent}
+                    return known, max(judge.excess(curves, {name: known[name] + by_panels[name]}, name) for name in known)
+
+                errors, worst = over({name: apart[name] + value for name, value in spread.items()})
+                logger.info("means with kinks: %s; their error is %.2g times the tolerance", text, worst)
+                if worst < least:
+                    best, least = (made, errors), worst
+                # what the paths' own error leaves is not changed by more of them
+                if worst <= max(0.9, 1.2 * over(apart)[1]) or judge.options.is_short_of_time():
+                    return best
+                kinks.missed = worst
+        except (SolverError, MemoryError) as reason:
+            logger.info("means with kinks: no more paths: %s", reason)
+    return best
+
+
+Round = tuple[Means, Means, Means, str]
+"""Averages, the error that other points show, how far they move with other means, and what they are of."""
+
+
+@dataclass(eq=False)
+class _Kinks:
+    """Averages of functions with a kink, by growing sets of paths; ``missed`` is the last error in tolerances."""
+
+    judge: Judge
+    solved: Solved
+    bent: list[str]
+    control: Control
+    missed: float = math.inf
+
+    @property
+    def most(self) -> int:
+        """Paths of a set, at most: without responses they cost nodes² each."""
+        most = max(self.control.most_sample, self.control.quick / (32 * self.solved.grid.size**2))
+        return int(2 ** math.floor(math.log2(most)))
+
+    def _largest(self, changes: Sequence[Means], centre: Means) -> Means:
+        """Return how far averages move, at most, time by time."""
+        return {
+            name: np.max([0 * value, *(np.abs(item[name] - value) for item in changes)], axis=0)
+            for name, value in centre.items()
+        }
+
+    def by_lines(self, moved: Sequence[Kernels]) -> Iterator[Round]:
+        """Go through finer and finer sets of lines, each in directions of its own, while these are few enough."""
+        kernels, engine, control = self.solved.kernels, self.judge.engine, self.control
+        pairs = [(item, mean) for item in self.solved.averages for mean in item.paths.plan.means if mean.name in self.bent]
+        if any(item.paths.plan.bent or item.choice.layout.kind != "sparse" or not item.choice.order.size for item, _ in pairs):
+            return
+        bases = [_Base(engine, kernels, item, mean, 4 * control.sample) for item, mean in pairs]
+        windows = [window for base in bases for window in base.windows()]
+        if len(windows) > _WINDOWS * len(bases):
+            return
+        sets: list[Means] = []
+        apart: Means = {}
+        for number in range(_SETS):
+            made, *changed = ({name: np.zeros(self.solved.grid.size) for name in self.bent} for _ in range(1 + len(moved)))
+            total = 0
+            for window in windows:
+                lines = window.lines(number, self.judge.options.rtol)
+                if lines is None or lines.normals.shape[1] > self.most:
+                    return
+                total += lines.normals.shape[1]
+                name, part, average = window.base.mean.name, window.part, lines.average(window, kernels)
+                made[name][part] = average @ lines.weights
+                window.learn(average)
+                if not apart:
+                    for found, other in zip(changed, moved, strict=True):
+                        found[name][part] = lines.average(window, other) @ lines.weights
+            apart = apart or self._largest(changed, made)
+            sets.append(made)
+            if len(sets) > 1:  # two sets may agree by chance: part of the change before the last counts too
+                last, before = self._largest(sets[-2:-1], made), self._largest(sets[-3:-1], sets[-2])
+                spread = {name: np.maximum(2.0 * value, _AGAIN * before[name]) for name, value in last.items()}
+                yield made, spread, apart, f"{total} paths along lines"
+
+    def by_samples(self, moved: Sequence[Kernels]) -> Iterator[Round]:
+        """Go through larger and larger independent sets of sampled paths."""
+        control, seed, paths = self.control, self.judge.options.seed, self.control.sample
+        changed = [self._sample(kernels, paths, seed + 1) for kernels in moved]
+        apart: Means = {}
         while True:
-            sets = [_average(engine, solved.kernels, solved, bent, paths, seed + 1 + k) for k in range(control.sets)]
-            apart = apart or {
-                name: np.max([still, *(np.abs(item[name] - sets[0][name]) for item in moved)], axis=0) for name in bent
-            }
-            centre = {name: np.mean([item[name] for item in sets], axis=0) for name in bent}
-            means = solved.means | centre
-            made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
-            curves = judge.curves(made)
-
-            def over(change: Means, made: Solved = made, curves: Curves = curves) -> tuple[Errors, float]:
-                moved = {name: made.means[name] + value for name, value in change.items()}
-                found = judge.change(curves, made.grid, {**made.means, **moved})
-                known = {name: found[name] for name in engine.plan.bent}
-                return known, max(judge.excess(curves, {name: known[name] + by_panels[name]}, name) for name in known)
-
+            sets = [self._sample(self.solved.kernels, paths, seed + 1 + k) for k in range(control.sets)]
+            apart = apart or self._largest(changed, sets[0])
+            centre = {name: np.mean([item[name] for item in sets], axis=0) for name in self.bent}
             # standard errors of the average with a margin: few sets may agree by chance
             spread = {
-                name: 2.0 * np.std([item[name] for item in sets], axis=0, ddof=1) / math.sqrt(control.sets) for name in bent
+                name: 2.0 * np.std([item[name] for item in sets], axis=0, ddof=1) / math.sqrt(len(sets)) for name in self.bent
             }
-            errors, worst = over({name: apart[name] + value for name, value in spread.items()})
-            logger.info("means with kinks: %d independent sets of %d paths scatter by %.2g times the tolerance",
-                        control.sets, paths, worst)  # fmt: skip
-            least = over(apart)[1]  # which more paths do not change
-            if worst <= max(0.9, 1.2 * least) or paths >= most or judge.options.is_short_of_time():
-                break
-            paths = min(most, 2 ** math.ceil(math.log2(paths * max((1.3 * worst / 0.9) ** 1.2, 2.0))))
-    except (SolverError, MemoryError) as reason:
-        logger.info("means with kinks: no more paths: %s", reason)
-    return made, errors
+            yield centre, spread, apart, f"{control.sets} independent sets of {paths} paths"
+            if paths >= self.most:
+                return
+            paths = min(self.most, 2 ** math.ceil(math.log2(paths * max((1.3 * self.missed / 0.9) ** 1.2, 2.0))))
+
+    def _sample(self, kernels: Kernels, count: int, seed: int) -> Means:
+        """Return averages over about ``count`` sampled paths of every ensemble, without their responses."""
+        made: Means = {}
+        for item in self.solved.averages:
+            plan, points = item.paths.plan, item.choice.points
+            wanted = [mean for mean in plan.means if mean.name in self.bent]
+            if not wanted:
+                continue
+            values = {name: value for name, value in points.constants.items() if name not in points.scales}
+            combinations = len({*zip(*values.values(), strict=True)}) if values else 1
+            most = 2 ** max(5, round(math.log2(count / combinations)))
+            rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
+            level = replace(item.choice.level, most=most, seed=seed, constants=rule)
+            paths = draw_paths(self.judge.engine, kernels, plan, level, item.choice.shapes, "single").follow()
+            made |= {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted}
+        return made
 
 
-def _average(engine: Engine, kernels: Kernels, solved: Solved, bent: list[str], count: int, seed: int) -> Means:
-    """Return averages over about ``count`` sampled paths of every ensemble."""
-    return {
-        name: value for item in solved.averages for name, value in _means(engine, kernels, item, bent, count, seed).items()
-    }
+class _Base:
+    """A function with a kink at a solution, and how what it switches by varies with the coordinates of the modes.
+
+    ``rows`` are directions of unit length, for every time a matrix of them, one for every expression at whose zero there is a
+    kink: its linear regression on the coordinates, over a small sample of paths.
+    """
+
+    def __init__(self, engine: Engine, kernels: Kernels, item: Averages, mean: MeanPlan, paths: int) -> None:
+        self.engine, self.kernels, self.plan, self.mean, self.own = engine, kernels, item.paths.plan, mean, item.choice
+        values = count_values(engine, self.own.level.constants)
+        choice = self.choose(None, max(32, paths // values))
+        found, points = follow_later(engine, kernels, self.plan, choice).follow(), choice.points
+        weights, rows = points.weights, []
+        blocks = np.eye(points.values).repeat(
+            len(weights) // points.values, axis=1
+        )  # what differs between values of constants
+        known = np.vstack([points.normals, blocks])
+        for switch in found.values(mean.switches):
+            near = weights * np.exp(-(switch**2) / (2 * _NEAR**2 * ((switch**2) @ weights + 1e-300)[:, None]))
+            parts = zip(np.sqrt(near), switch, strict=True)
+            effect = np.array([np.linalg.lstsq((known * share).T, values * share, rcond=1e-6)[0] for share, values in parts])
+            effect = effect[:, : len(points.normals)]
+            sizes = np.linalg.norm(effect, axis=1)[:, None]
+            rows.append(np.where(sizes > 1e-8 * sizes.max(initial=1e-300), effect / np.maximum(sizes, 1e-300), 0.0))
+        self.rows = np.array(rows).transpose(1, 0, 2)
+
+    def choose(self, given: tuple[Array, Array] | None, most: int = 1, finer: float = 1.0) -> Choice:
+        """Return points at given coordinates of the modes, or sampled ones; with ``finer`` rules of constants."""
+        plan, kernels, own = self.plan, self.kernels, self.own.level
+        level = replace(own, most=most, constants=math.ceil(finer * own.constants))
+        groups, drives = self.engine.groups(kernels, plan), act(plan, kernels).drives
+        return choose(plan, kernels, groups, drives, self.engine.laws, level, Layout("single"), self.own.shapes, given=given)
+
+    def windows(self) -> list[_Window]:
+        """Return parts of the time in which all rows have about one direction."""
+        made, total, begin = [], np.zeros(self.rows.shape[2:] * 2), 0
+        for place, rows in enumerate(self.rows):
+            total += rows.T @ rows
+            leading = np.linalg.eigh(total)[1][:, -1]
+            inside = self.rows[begin : place + 1].reshape(-1, len(leading))
+            if (np.abs(inside @ leading)[inside.any(axis=1)] < _AGREE).any():
+                made.append(_Window(self, slice(begin, place)))
+                total, begin = rows.T @ rows, place
+        return [*made, _Window(self, slice(begin, len(self.rows)))]
 
 
-def _means(engine: Engine, kernels: Kernels, item: Averages, bent: list[str], count: int, seed: int) -> Means:
-    """Return averages over about ``count`` sampled paths of an ensemble, without their responses."""
-    plan = item.paths.plan
-    wanted = [mean for mean in plan.means if mean.name in bent]
-    if not wanted:
-        return {}
-    points = item.choice.points
-    values = {name: value for name, value in points.constants.items() if name not in points.scales}
-    combinations = len({*zip(*values.values(), strict=True)}) if values else 1
-    most = 2 ** max(5, round(math.log2(count / combinations)))
-    rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
-    level = replace(item.choice.level, most=most, seed=seed, constants=rule)
-    paths = draw_paths(engine, kernels, plan, level, item.choice.shapes, "single").follow()
-    return {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted}
+class _Window:
+    """A part of the time, and orthogonal directions there: along the lines first; and what the others are found to do."""
+
+    def __init__(self, base: _Base, part: slice) -> None:
+        self.base, self.part = base, part
+        self.directions = np.linalg.svd(np.vstack(base.rows[part]))[2].T
+        self.effects: Array | None = None
+
+    def lines(self, number: int, rtol: float) -> _Lines | None:
+        """Return a set of lines, at first with three points along each other direction alone; None if there are too many."""
+        from scipy.interpolate import make_interp_spline
+
+        if self.effects is None:
+            others, weights = star(len(self.directions) - 1)
+        else:
+            spread = spread_lines(self.effects, rtol * 10.0 ** (1 - number))
+            if spread is None:
+                return None
+            others, weights = spread
+        along, reach = 17 + 8 * number, math.sqrt(-2 * math.log(1e-2 * rtol))
+        # the trapezoidal rule errs by the square of the spacing at a kink: sets differ in it, so that it is seen
+        finely = 2 * math.ceil((4 + number) * reach / (2 * math.sqrt(rtol))) + number % 2
+        nodes, dense = np.linspace(-reach, reach, along), np.linspace(-reach, reach, finely)
+        normals = self.directions @ np.vstack([np.tile(nodes, len(weights)), np.repeat(others, along, axis=1)])
+        rule, mass = (np.exp(-(places**2) / 2) for places in (nodes, dense))
+        given = normals, np.multiply.outer(weights, rule / rule.sum()).ravel()
+        fine = make_interp_spline(nodes, np.eye(along), k=5)(dense)
+        return _Lines(normals, weights, self.base.choose(given, finer=1.0 + number / 2), fine, mass / mass.sum())
+
+    def learn(self, average: Array) -> None:
+        """Keep what the directions do, from averages over the first set of lines."""
+        if self.effects is None:
+            centre, pairs = average[:, :1], average[:, 1:].reshape(len(average), -1, 2)
+            change = np.abs(pairs.sum(axis=2) - 2 * centre) / 6
+            self.effects = (change / np.maximum(np.abs(centre), 1e-300)).max(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """Points on lines: coordinates of the modes (modes, lines × points), weights of lines, and the points as a choice.
+
+    ``fine`` interpolates from the points of a line to those on which functions are summed, with weights ``mass``.
+    """
+
+    normals: Array
+    weights: Array
+    choice: Choice
+    fine: Array
+    mass: Array
+
+    def average(self, window: _Window, kernels: Kernels) -> Array:
+        """Return the average of a function with a kink over each line (times, lines), in a part of the time."""
+        base, whole = window.base, window.part
+        paths = follow_later(base.engine, kernels, base.plan, self.choice, aligned=kernels is not base.kernels).follow()
+        values, along = self.choice.points.values, self.fine.shape[1]
+        shares = paths.points.weights.reshape(values, -1).sum(axis=1)  # of the values of constants
+        (count, many), made = paths.shape, []
+        step = max(1, _TOGETHER // (many // along * len(self.mass)))
+        for begin in range(whole.start, whole.stop, step):
+            part = slice(begin, min(begin + step, whole.stop))
+            arguments = []
+            for place, item in enumerate(paths.arguments):
+                table = np.asarray(item)
+                table = table[part] if len(table) == count else table
+                if place in base.mean.reads and table.shape[-1] == many:
+                    table = table.reshape(len(table), -1, along) @ self.fine.T
+                else:
+                    table = table[..., :1, None]
+                arguments.append(table)
+            shape = (part.stop - begin, many // along, len(self.mass))
+            integral = np.broadcast_to(base.mean.factors(*arguments)[0], shape) @ self.mass
+            made.append(np.einsum("v,tvl->tl", shares, integral.reshape(len(integral), values, -1)))
+        return np.concatenate(made)

@@ -80,7 +80,7 @@ def linearise(
             choice, guess = choose(mine, base.kernels, inside, actions.drives, own.laws, level, None, shapes), None
         if level is None:
             pairs = zip(inside, choice.factors, strict=True)
-            choice = replace(choice, factors=tuple(align(group.factor(), was) for group, was in pairs))
+            choice = replace(choice, factors=tuple(align(group.factor, was) for group, was in pairs))
         drawn = draw(mine, inside, choice, aligned=False)
         paths = follow(mine, base.kernels, actions, choice.points, drawn, own.accuracy, guess)
         made.append(_Ensemble(plan, choice, paths, {}, {}))

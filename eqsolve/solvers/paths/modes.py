@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,6 @@ import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.coordinates import Part, parts_of, place_on
 from eqsolve.numerics.gaussian import (
     Layout,
     Level,
@@ -27,7 +27,7 @@ from eqsolve.numerics.gaussian import (
     rotate,
     twist_modes,
 )
-from eqsolve.numerics.laws import Atoms
+from eqsolve.numerics.laws import Atoms, Part, parts_of, place_on
 from eqsolve.numerics.relations import Kernels, Pointwise
 
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
@@ -54,8 +54,9 @@ class Group:
         """How many rows of the covariance are those of the leading noises."""
         return self.leading * len(self.centres[0])
 
+    @functools.cached_property
     def factor(self) -> Array:
-        """Return modes of the leading noises, by decreasing size."""
+        """Modes of the leading noises, by decreasing size."""
         return factor_covariance(self.covariance[: self.led, : self.led])
 
     def complete(self, modes: Array, order: Array) -> Array:
@@ -153,9 +154,9 @@ def groups_of(
 def choose(
     plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
     level: Level, layout: Layout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
-    by_value: Sequence[Array] = (),
+    by_value: Sequence[Array] = (), given: tuple[Array, Array] | None = None,
 ) -> Choice:  # fmt: skip
-    """Choose modes by what they do, and points for them: as laid out before, or as the level asks for.
+    """Choose modes by what they do, and points for them: as laid out before, as the level asks for, or as given.
 
     With ``shapes``, how much responses vary, modes are ordered by what is not linear in them; without, by their mean
     effect. Constants that are functions of a Gaussian coordinate are modes like those of the noises, if ``joint``; the others
@@ -179,7 +180,8 @@ def choose(
     rest = dict(mine)
     for name, parts in among.items():  # the number of a part
         rest[name] = Atoms(tuple(map(float, range(len(parts)))), tuple(part.probability for part in parts))
-    points = make_points(len(flat), layout, rest, _spread(level, rest) if plan.bent and layout.kind == "sample" else level)
+    spread = _spread(level, rest) if plan.bent and layout.kind == "sample" else level
+    points = make_points(len(flat), layout, rest, spread, given)
     if layout.kind == "single" and len(by_value) == 1 and len(by_value[0]) == points.values:
         every = _side_by_side([*factors, np.eye(len(among))])
         points = replace(points, normals=_turned(points, every if turn is None else every @ turn, by_value[0], order))
@@ -233,7 +235,7 @@ def _rotated(
     constants: int,
 ) -> tuple[list[Array], list[Array], Array | None]:  # fmt: skip
     """Return the modes of every group, strengths, and how all of them and the constants are turned together."""
-    factors = [group.factor() for group in groups]
+    factors = [group.factor for group in groups]
     sizes = [len(factor) for factor in factors]
     if shapes is not None and constants and sum(map(len, shapes)) == sum(sizes) + constants:
         every = _side_by_side([*factors, np.eye(constants)])
@@ -278,7 +280,7 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
     coordinates = np.empty_like(choice.points.normals)
     coordinates[choice.order] = choice.points.normals
     factors = [
-        align(group.factor(), chosen) if aligned else chosen for group, chosen in zip(groups, choice.factors, strict=True)
+        align(group.factor, chosen) if aligned else chosen for group, chosen in zip(groups, choice.factors, strict=True)
     ]
     scales, order = choice.points.scales, choice.order
     rests, made = [], {}

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eqsolve.errors import SolverError
-from eqsolve.numerics.gaussian import Level, is_gaussian
-from eqsolve.numerics.levels import refine
+from eqsolve.numerics.gaussian import Level, is_gaussian, refine
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import USUAL, Solved, iterate
 from eqsolve.solvers.paths.judge import Errors, Judge
@@ -68,7 +67,7 @@ class Mover:
                 break
             try:
                 means, curves = other_points(self.engine, solved, finer), judge.curves(solved)
-                if judge.worst(curves, judge.change(curves, solved.grid, means)) <= control.few:
+                if judge.moved(curves, solved.grid, means) <= control.few:
                     break
                 found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
             except SolverError:
@@ -148,7 +147,7 @@ class Mover:
         for way in ("choice", *self.ways(solved)):
             step = probe(self.engine, solved, same, design, way)
             moved = {name: value + step[name] for name, value in solved.means.items()}
-            effects[way] = self.judge.worst(curves, self.judge.change(curves, solved.grid, moved))
+            effects[way] = self.judge.moved(curves, solved.grid, moved)
         logger.info("paths: what more of them would change, in tolerances: %s",
                     ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
         return effects

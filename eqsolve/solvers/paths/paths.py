@@ -17,9 +17,8 @@ import numpy as np
 
 from eqsolve.compile.stochastic import Drive, EnsemblePlan, Link
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, eliminate, invert
 from eqsolve.numerics.backend import CPU, Backend, arrays_of, demand_memory
-from eqsolve.numerics.elimination import eliminate, invert
 from eqsolve.numerics.gaussian import Points
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.paths.modes import Drawn
@@ -401,7 +400,10 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
 
 def _no_solution(paths: Solving, part: slice) -> SolverError:
     here = f"t = {paths.nodes[part.stop - 1]:.6g}"
-    return SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
+    return SolverError(
+        f"the equations of a path have no solution that can be found near {here}; it may blow up there, "
+        "or jump between branches within a step"
+    )
 
 
 def _solve_compiled(paths: Solving, part: slice, history: Array, unknowns: Array, enough: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.levels import refine
+from eqsolve.numerics.gaussian import refine
 from eqsolve.solvers.paths.iterate import Correction, Solved, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.recording import recorded

@@ -61,7 +61,7 @@ def _pieces(item: Any) -> Iterator[Any]:
     if isinstance(item, tuple):
         for part in item:
             yield from _pieces(part)
-    elif dataclasses.is_dataclass(item):
+    elif dataclasses.is_dataclass(item) and not isinstance(item, type):  # a law of a start is named by its class
         yield item
         for field in dataclasses.fields(item):
             yield from _pieces(getattr(item, field.name))

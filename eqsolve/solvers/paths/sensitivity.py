@@ -28,8 +28,7 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
-from eqsolve.numerics.gaussian import Level
-from eqsolve.numerics.levels import refine
+from eqsolve.numerics.gaussian import Level, refine
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result

@@ -31,9 +31,8 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Level
+from eqsolve.numerics.gaussian import Level, make_level
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
@@ -154,7 +153,7 @@ class _Solve:
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.near: Neighbour | None = None
         self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
-        self.best: tuple[Solved, Errors, str] | None = None
+        self.best: tuple[Solved, Errors | None, str] | None = None
         self._bent = self.mover.bent
         engine.work.notify = self._notify
 
@@ -556,8 +555,6 @@ class _Solve:
     # --- on the way
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
         """Remember a solution in case of an interruption; without known errors they are as large as the values."""
-        if errors is None:
-            errors = {name: np.abs(values) for name, values in self.judge.curves(solved).all.items()}
         self.best = (solved, errors, stage)
 
     def _notify(self, until: float, sweeps: int, left: float) -> None:
@@ -567,8 +564,10 @@ class _Solve:
         text = f"{self.stage}, up to t = {until:.4g}: iteration {sweeps}, residual {left:.1g}"
         self.options.report_share(low + (high - low) * inside, text)
 
-    def _package(self, solved: Solved, errors: Errors) -> Result:
+    def _package(self, solved: Solved, errors: Errors | None) -> Result:
         curves = self.judge.curves(solved)
+        if errors is None:
+            errors = {name: np.abs(values) for name, values in curves.all.items()}
         doubt = self._doubt(solved, errors, curves)
         if self.levels:
             solved, curves = self.levels[1], extrapolate([self.judge.curves(item) for item in self.levels])

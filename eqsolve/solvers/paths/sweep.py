@@ -20,9 +20,9 @@ from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import Backend, choose_backend
-from eqsolve.numerics.coordinates import parts_of
 from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.laws import parts_of
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.cluster import Cluster
@@ -92,8 +92,9 @@ class Engine:
 
     def groups(self, kernels: Kernels, plan: EnsemblePlan | None = None) -> list[Group]:
         """Return the noises with their covariances for given kernels; those of one ensemble."""
-        every = groups_of(self.plan.covariances, kernels, self.plan.whites)
-        return [group for group in every if plan is None or group.noises[0] in plan.driving]
+        if self not in kernels.derived:
+            kernels.derived[self] = groups_of(self.plan.covariances, kernels, self.plan.whites)
+        return [group for group in kernels.derived[self] if plan is None or group.noises[0] in plan.driving]
 
     def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
         """Return all kernels and functions for given means."""
@@ -220,9 +221,15 @@ def draw_paths(
     """Return paths of one ensemble, of positive weight, that are followed when they are looked at."""
     groups, actions = engine.groups(kernels, plan), act(plan, kernels)
     choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout(layout), shapes)
+    return follow_later(engine, kernels, plan, choice)
+
+
+def follow_later(engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice, *, aligned: bool = False) -> Sample:
+    """Return paths at chosen points; modes ``aligned`` with those of the choice where that was made for other kernels."""
     points, size = choice.points, kernels.grid.size
     where = None, engine.backend(plan, size, len(points.weights)), engine.threads
-    pieces = plan, kernels, actions, points, draw(plan, groups, choice, aligned=False), engine.accuracy, *where
+    drawn = draw(plan, engine.groups(kernels, plan), choice, aligned=aligned)
+    pieces = plan, kernels, act(plan, kernels), points, drawn, engine.accuracy, *where
     return Sample(plan, points, size, functools.partial(follow, *pieces))
 
 

@@ -29,10 +29,9 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
 # back it lies.
 #
 # Two neighbouring column panels become one as soon as every row, and the operators' dependence on
-# their outer time, is
-# reproduced from the merged panel's nodes to a tolerance. Rows then have O(log t) columns while
-# kernels stay resolved near the
-# diagonal, where the operators have taken up their fast parts before the merge.
+# their outer time, is reproduced from the merged panel's nodes to a tolerance. Rows then have O(log
+# t) columns while kernels stay resolved near the diagonal, where the operators have taken up their
+# fast parts before the merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 0.1  # of a merge on what follows, as a fraction of its tolerance
 _ONLY_READ = 10.0  # how much more a function may change that is only read
@@ -40,22 +39,12 @@ _UNEVEN = 3.0  # panels are merged only if neither is longer than the other by m
 
 
 class Merger:
-    """Merges column panels of a history in place.
+    """Merges column panels, of ``order`` nodes each, of a history in place.
 
-    Parameters
-    ----------
-    order
-        Nodes per panel.
-    tolerance
-        Change of any row that is accepted, relative to the unknown's size.
-
-    Attributes
-    ----------
-    changes
-        The largest change made to the rows of each unknown.
-    effect
-        The largest effect of a merge on what follows: the change of a definition or an observable, and of a slope during
-        a step, relative to their sizes.
+    ``tolerance`` is the change of any row that is accepted, relative to the unknown's size,
+    ``changes`` the largest one made to the rows of each unknown. ``effect`` is the largest effect
+    of a merge on what follows: the change of a definition or an observable, and of a slope during a
+    step, relative to their sizes.
     """
 
     def __init__(self, order: int, tolerance: float) -> None:
@@ -215,8 +204,6 @@ def _rows(table: Array, part: slice, to_merged: Array) -> Array:
     return np.concatenate([table[: part.start + 1], to_merged @ table[part], table[part.stop :]])
 
 
-# --- One march through time: collocation of one- and two-time equations, row panel by row panel,
-# over coarsening columns.
 @dataclass(frozen=True, eq=False)
 class Guide:
     """An earlier, rougher solution, from which a march takes the first guess on each panel."""
@@ -234,24 +221,11 @@ class Guide:
 
 
 class March:
-    """A solution that grows panel by panel.
+    """A solution that grows from the ``start`` panel by panel of ``order`` nodes each.
 
-    Parameters
-    ----------
-    compiled
-        The equations.
-    order
-        Nodes per panel.
-    start
-        First time.
-    tolerance
-        At which the iteration on a panel stops, relative to the size of each unknown.
-    merging
-        At which columns are merged, relative to the size of each unknown; 0 keeps all.
-    guide
-        A rougher solution over the same times.
-    checkpoint
-        Where the panels' solutions are kept.
+    The iteration on a panel stops at a ``tolerance``, and columns are merged at a tolerance
+    ``merging`` (0 keeps all), relative to the size of each unknown. ``guide`` is a rougher solution
+    over the same times; the panels' solutions are kept in the ``checkpoint``.
     """
 
     def __init__(

@@ -11,13 +11,14 @@ each column starts from its value there.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import ROUNDING, Array, filled
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
@@ -31,23 +32,15 @@ SMALLEST_SIZE = 1e-3  # of an unknown's largest value, below which its accuracy 
 class History:
     """Everything later panels need to know of earlier ones.
 
-    Attributes
-    ----------
-    row_edges, edges
-        Ends of the row panels, and of the column panels (fewer, once columns have been merged).
-    nodes, weights
-        The columns and their weights in an integral over the whole past.
-    functions, diagonal, first_column, last_row
-        One-time functions, K(s, s), K(s, start) and K(now, s) on the columns s.
-    last_block
-        K(t_i, s) on the newest panel's rows and all columns.
-    low, high
-        Operators of a right factor r: low[j, k] = ∫_start^{s_j} r(s_j, s) ℓ_k(s) ds and
-        high[k, j] = ∫_{s_j}^{now} r(s, s_j) ℓ_k(s) ds with ℓ_k the basis functions of the column panels.
-    full, full_factors
-        All values of kernels and right factors; kept only if an integrand does not separate.
-    largest, sizes
-        The largest value of each unknown so far, and its size in recent panels.
+    ``row_edges`` and ``edges`` are the ends of the row panels and of the column panels (fewer, once
+    columns have been merged), ``nodes`` and ``weights`` the columns and their weights in an
+    integral over the whole past. On the columns s are one-time ``functions``, K(s, s) in
+    ``diagonal``, K(s, start) in ``first_column``, K(now, s) in ``last_row``, and in ``last_block``
+    K(t_i, s) on the newest panel's rows. With ℓ_k the basis functions of the column panels, the
+    operators of a right factor r are low[j, k] = ∫_start^{s_j} r(s_j, s) ℓ_k(s) ds and high[k, j] =
+    ∫_{s_j}^{now} r(s, s_j) ℓ_k(s) ds. All values of kernels and right factors, ``full`` and
+    ``full_factors``, are kept only if an integrand does not separate. ``largest`` and ``sizes`` are
+    the largest value of each unknown so far, and its size in recent panels.
     """
 
     def __init__(self, plan: CompiledPlan, order: int) -> None:
@@ -111,9 +104,8 @@ def padded(table: Array, width: int) -> Array:
 # --- Integrals over the past and the current panel, for all rows of the panel at once.
 #
 # The columns are those of the past followed by the panel's own nodes. Integrals over past columns
-# are products with the
-# operators in ``History``; the panel's own part uses the collocation matrix A, A[i, l] = ∫^{t_i}
-# ℓ_l, as it is iterated.
+# are products with the operators in ``History``; the panel's own part uses the collocation matrix
+# A, A[i, l] = ∫^{t_i} ℓ_l, as it is iterated.
 class Integrals:
     """The integrals of one panel. Factors are evaluated once per sweep, what the panel does not change once."""
 
@@ -134,8 +126,7 @@ class Integrals:
         if alias is not None:
             return self.panel.kernels[alias]
         if index not in self._factors:
-            value = np.asarray(self.plan.factors[index](self.panel.read), float)
-            self._factors[index] = self.panel.shaped(value, self.panel.total)
+            self._factors[index] = self.panel.value(self.plan.factors[index], self.panel.total)
         return self._factors[index]
 
     right = left  # the same values, read as a function of (middle, column) instead of (row, middle)
@@ -241,8 +232,6 @@ class Integrals:
         return read
 
 
-# --- One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how
-# they are solved.
 Inverses = tuple[Array | None, Array | None]
 
 _LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
@@ -250,29 +239,11 @@ _FAR = 0.03  # change of the first sweep beyond which the slopes at the guess ar
 _FRESH_SLOPES = (1, 14)  # sweeps before which the slopes are taken again
 
 
-class _Views(dict[Slot, Any]):
-    """Values by slot, made on first use."""
-
-    def __init__(self, make: Callable[[Slot], Any]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, slot: Slot) -> Any:
-        value = self[slot] = self._make(slot)
-        return value
-
-
 class RowPanel:
-    """The rows of one panel while they are being solved.
+    """The rows of one panel at its nodes ``times`` while they are being solved, behind the solved past ``history``.
 
-    Parameters
-    ----------
-    plan, history
-        The equations and the solved past.
-    times, step
-        The nodes and the panel's length.
-    matrix
-        Integrals ∫^{t_i} ℓ_l of the basis functions of the nodes, from the panel's left end.
+    ``matrix`` are the integrals ∫^{t_i} ℓ_l of the basis functions of the nodes, from the panel's
+    left end.
     """
 
     def __init__(self, plan: CompiledPlan, history: History, times: Array, step: float, matrix: Array) -> None:
@@ -284,8 +255,7 @@ class RowPanel:
         self.functions: dict[str, Array] = {}
         self._lay_out()
         self.integrals = Integrals(self)
-        self._views = _Views(self._view)
-        self.read = self._views.__getitem__
+        self.read = functools.cache(self._view)  # values by slot, made on first use
         self._tails: dict[str, list[tuple[Array, Array]]] = {}
         self._inverses: dict[str, Inverses] = {}
         self.rights: dict[str, Array] = {}  # right-hand sides in the panel's own columns
@@ -417,10 +387,9 @@ class RowPanel:
         self._tails.setdefault(name, []).append((joined[self.past :], now))
         return joined
 
-    def shaped(self, value: Array, width: int) -> Array:
-        """Return an array with one row per node and the given number of columns."""
-        shape = (self.count, width)
-        return value if value.shape == shape else np.broadcast_to(value, shape)
+    def value(self, function: Any, width: int, *more: Any) -> Array:
+        """Return a pointwise function with one row per node and the given number of columns."""
+        return filled(function(self.read, *more), (self.count, width))
 
     # --- sweeps
     def solve(self, tolerance: float) -> int:
@@ -485,7 +454,7 @@ class RowPanel:
                 self._update_function(equation, checked)
 
     def _right(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int, checked: bool) -> Array:
-        right = self.shaped(np.asarray(equation.body(self.read, integrals), float), width)
+        right = self.value(equation.body, width, integrals)
         if checked and not np.isfinite(right).all():
             row = int(np.argmin(np.isfinite(right).all(axis=1)))
             raise NotFiniteError(equation, float(self.times[row]))
@@ -528,23 +497,15 @@ class RowPanel:
         self.refresh((head,))
 
     # --- the implicit part
-    def _slope(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int) -> Array:
-        assert equation.slope is not None
-        return self.shaped(np.asarray(equation.slope(self.read, integrals), float), width)
-
-    def _gain(self, entry: CompiledContraction) -> Array:
-        assert entry.gain is not None
-        return self.shaped(np.asarray(entry.gain(self.read), float), 1)
-
     def _invert_function(self, equation: CompiledEquation, integrals: dict[Any, Array]) -> Inverses:
         """Return the inverse of 1 − ∂(right-hand side)/∂(own values), the memory of the panel itself included."""
         feedback = np.zeros((self.count, self.count))
         for entry in equation.contractions:
             if entry.gain is not None and entry.feedback is not None:
-                inner = self.shaped(np.asarray(entry.feedback(self.read), float), self.total)
-                feedback += self._gain(entry) * self.matrix * inner[:, self.past :]
+                inner = self.value(entry.feedback, self.total)
+                feedback += self.value(entry.gain, 1) * self.matrix * inner[:, self.past :]
         if equation.differential:
-            feedback = self.matrix @ (feedback + np.diag(self._slope(equation, integrals, 1)[:, 0]))
+            feedback = self.matrix @ (feedback + np.diag(self.value(equation.slope, 1, integrals)[:, 0]))
         elif not feedback.any():
             return None, None
         return np.linalg.inv(np.eye(self.count) - feedback), None
@@ -555,10 +516,12 @@ class RowPanel:
         linear = [entry for entry in equation.contractions if entry.gain is not None]
         if not (equation.differential or linear):
             return None, None
-        weights = sum((self._gain(e) * self.integrals.left(e.left)[:, past:] for e in linear), np.zeros((count, count)))
+        weights = sum(
+            (self.value(e.gain, 1) * self.integrals.left(e.left)[:, past:] for e in linear), np.zeros((count, count))
+        )
         feedback, own = (self.matrix * weights)[None], self._from_diagonal * weights
         if equation.differential:
-            slope = self._slope(equation, integrals, 1 if equation.slope_by_row else self.total)
+            slope = self.value(equation.slope, 1 if equation.slope_by_row else self.total, integrals)
             before = slope if equation.slope_by_row else slope[:, :past]
             after = np.broadcast_to(slope, (count, count)) if equation.slope_by_row else slope[:, past:]
             feedback = self.matrix @ (feedback + _diagonals(before))
@@ -571,7 +534,7 @@ class RowPanel:
         assert equation.diagonal is not None
         if equation.name in self._constants:
             return self._constants[equation.name]
-        values = self.shaped(np.asarray(equation.diagonal(self.read), float), 1)[:, 0]
+        values = self.value(equation.diagonal, 1)[:, 0]
         if not equation.diagonal.heads:
             self._constants[equation.name] = values
         return values
@@ -580,7 +543,7 @@ class RowPanel:
     def observe(self, equation: CompiledEquation) -> Array:
         """Return an observable on the panel's nodes."""
         integrals = {entry.symbol: self.integrals.row(entry)[:, None] for entry in equation.contractions}
-        return self.shaped(np.asarray(equation.body(self.read, integrals), float), 1)[:, 0].copy()
+        return self.value(equation.body, 1, integrals)[:, 0].copy()
 
     def with_left_end(self, equation: CompiledEquation) -> Array:
         """Return a kernel's rows, the one at the panel's left end first; its own columns are continued to it."""

@@ -41,13 +41,10 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
 #
 # Both the panels and the tolerances of the rougher solution are larger, by known factors. If q is
-# the ratio of the panels'
-# lengths, the error of the finer solution is at most about |difference| / (q^k − 1): k = m + 1 for
-# functions of one time
-# (their order between nodes), k = m for kernels (their order across a panel on the diagonal). Half
-# of that is added for
-# safety. What a comparison of panels does not show is added: rounding, the iteration's tolerance,
-# and what merging columns
+# the ratio of the panels' lengths, the error of the finer solution is at most about |difference| /
+# (q^k − 1): k = m + 1 for functions of one time (their order between nodes), k = m for kernels
+# (their order across a panel on the diagonal). Half of that is added for safety. What a comparison
+# of panels does not show is added: rounding, the iteration's tolerance, and what merging columns
 # changed.
 _MOST_OUTPUT_TIMES = 300
 
@@ -93,13 +90,10 @@ def _output_times(march: March) -> Array:
     return columns.edges[kept]
 
 
-# --- Closed systems of one- and two-time functions, solved to a tolerance: adaptive panels, then a
-# refined second solution.
 logger = logging.getLogger("eqsolve")
 
 _FIRST = 0.25  # share of the first march in the work, if one march over twice as many columns follows
 _LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
-_LOOK = 100  # panels after which the memory needed is estimated again
 _LOOKS = (8, 40)  # panels after which the horizon is looked at
 _TOO_MANY = 400  # panels ahead from which another solver takes over; here they take seconds to minutes
 
@@ -198,7 +192,10 @@ def _march(
         # the work of a march goes with the square of the columns, those ahead too
         share = (march.columns / max(march.columns + march.m * ahead, 1.0)) ** 2
         options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
-        _watch_memory(march, 0 if coarse is None else ahead)
+        if march.panels % 100 == 0:  # rows grow with the panels; columns do too, unless they are merged
+            used = 0 if (rows := march.rows()) is None else rows.nbytes
+            more = 1 + (0 if coarse is None else ahead) / march.panels
+            demand_memory(used * more ** (2 if march.merger is None else 1), "the two-time functions")
 
     if coarse is None:
         reason = marching.advance(march, [end], resolution, span / 20, smallest=1e-12 * span, after=after)
@@ -224,16 +221,3 @@ def _finer(compiled: CompiledPlan, coarse: March, options: Options, resolution: 
         yield solution
         ratio = float(np.clip((1.5 * solution.worst.excess) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
         coarse = fine
-
-
-def _watch_memory(march: March, left: float) -> None:
-    """Refuse to go on when the solution, with so many panels still to come, would not fit into memory.
-
-    Rows grow with the panels; columns do too, unless they are merged.
-    """
-    if march.panels % _LOOK:
-        return
-    rows = march.rows()
-    used = 0 if rows is None else rows.nbytes
-    predicted = used * (1 + left / march.panels) ** (2 if march.merger is None else 1)
-    demand_memory(predicted, "the two-time functions")

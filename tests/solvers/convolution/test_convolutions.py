@@ -11,8 +11,7 @@ import eqsolve
 from eqsolve import Eq, Int, System, function, times
 from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.lowering import at
-from eqsolve.numerics.panel_functions import PanelFunctions
-from eqsolve.solvers.convolution.march import MemoryPanel
+from eqsolve.solvers.convolution.march import MemoryPanel, PanelFunctions
 
 t, s = times("t s")
 x, y, z, mu = function("x y z mu")
@@ -53,7 +52,7 @@ def test_the_order_is_that_of_the_nodes(m: int) -> None:
             guess = np.full((1, m + 1), functions.tables[-1, 0, -1] if place else 1.0)
             table, _ = MemoryPanel(program, functions, width, []).solve(guess, 1e-14, np.ones(1))
             functions.add((place + 1) * width, table)
-        nodes = functions.edges[:-1, None] + width * functions.basis.nodes
+        nodes = functions.edges[:-1, None] + width * functions.rule.with_start
         wrong = np.abs(functions.tables[:, 0] - _linear(nodes))
         return wrong.max(), wrong[:, -1].max()
 

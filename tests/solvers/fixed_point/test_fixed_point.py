@@ -349,3 +349,12 @@ def test_laws_that_are_neither_points_nor_gaussians() -> None:
     fine = eqsolve.solve("dln_fixed_point_l1", w_star=eqsolve.laws.Discrete(values, shares))
     assert float(result["C_w"]) == pytest.approx(float(fine["C_w"]), rel=1e-9)
     assert Bernoulli(0.1).numeric().atoms_of() == [(0.0, 0.9), (1.0, 0.1)]
+
+
+def test_an_inverse_function_with_several_roots_is_refused() -> None:
+    """y − 3/2 tanh y = g has three roots for small g: none of them is meant."""
+    y, g, q = symbol("y"), normal("g"), unknown("q", positive=True)
+    root = Inverse(y - 1.5 * tanh(y), y)(q * g)
+    model = FixedPoint("several", eqs=[Eq(q, E(tanh(root) ** 2))], observables={"q2": q})
+    with pytest.raises(SolverError, match="no root, or several: its f must increase"):
+        eqsolve.solve(model)

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.coordinates import parts_of
-from eqsolve.numerics.draws import draw_constants
-from eqsolve.numerics.laws import STRATA, Component, NumericLaw
+from eqsolve.numerics.constants import draw_constants
+from eqsolve.numerics.laws import STRATA, Component, NumericLaw, parts_of
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _PAST = 6  # last values of a telegraph signal by which its paths are told apart

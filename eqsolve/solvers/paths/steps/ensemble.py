@@ -19,9 +19,8 @@ import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import ROUNDING, Array
-from eqsolve.numerics.elimination import invert
-from eqsolve.numerics.growing import Factor
+from eqsolve.numerics.arrays import ROUNDING, Array, invert
+from eqsolve.numerics.gaussian import Factor
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import stacked
 from eqsolve.numerics.relations import Kernels, Pointwise
