@@ -18,13 +18,13 @@ def roots_at(function: Lowered, arguments: Sequence[Any], size: int, ends: Seque
 
     ``ends`` are the target, and the ends of the interval in which f increases; arrays of this size hold a value per point.
     """
-    arrays = [place for place, entry in enumerate(arguments) if np.ndim(entry) and np.size(entry) == size]
+    arrays = [k for k, item in enumerate(arguments) if np.ndim(item) and np.size(item) == size]
 
     def value_and_slope(y: Array, places: Array) -> tuple[Array, Array]:
         given = list(arguments)
         if len(places) < size:
-            for place in arrays:
-                given[place] = given[place][places]
+            for k in arrays:
+                given[k] = given[k][places]
         value, slope = function(y, *given)
         return value, slope
 
@@ -158,10 +158,10 @@ class _StaticParts:
     def __call__(self, columns: list[Array], numbers: Sequence[Any], module: Module) -> list[Array]:
         size = len(columns[0])
         for ends, pair, precise in self.inverses:
-            arguments = [*(np.asarray(column, dtype=float) for column in columns), *map(float, numbers)]
+            arguments = [*(np.asarray(item, dtype=float) for item in columns), *map(float, numbers)]
             roots = roots_at(pair, arguments, size, ends(*arguments))
             if module == "mpmath":
-                given = ([*(column[index] for column in columns), *numbers] for index in range(size))
+                given = ([*(column[k] for column in columns), *numbers] for k in range(size))
                 roots = np.array([_polished(precise, *item) for item in zip(roots, given, strict=True)], dtype=object)
             columns.append(roots)
         if module not in self._made:

@@ -86,7 +86,8 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
         return Terms(tuple(places), tuple(integrals), next(made), tuple(pairs), next(made))
 
     def integrand(body: Expr, places: dict[Reading, Dummy]) -> Integrand:
-        inputs, slopes = [EARLY, LAG, *places.values()], [slope(body, dummy) for dummy in places.values()]
+        inputs = [EARLY, LAG, *places.values()]
+        slopes = [slope(body, dummy) for dummy in places.values()]
         return Integrand(tuple(places), lower([body], inputs, known), lower(slopes, inputs, known))
 
     def equation(name: str, source: Equation, label: str, start: Expr | None, kind: str, _: Expr) -> MemoryEquation:

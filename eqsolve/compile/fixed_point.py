@@ -63,7 +63,7 @@ class FixedPointPlan:
         every = self._normals + self._constants
         self._spread = {item for item in every if item.name not in points}
         self._take_apart(extra)
-        self._stand_ins = {item.name: item for item in (*self._parameters, *self._unknowns)}
+        self._by_name = {item.name: item for item in (*self._parameters, *self._unknowns)}
         self._arguments = (
             *self._parameters,
             *self._unknowns,
@@ -187,7 +187,7 @@ class FixedPointPlan:
         return [side for pair in zip(*self._sides, strict=True) for side in pair]
 
     def _along(self, names: Sequence[str]) -> tuple[Basic, ...]:
-        return tuple(self._stand_ins[name] for name in names)
+        return tuple(self._by_name[name] for name in names)
 
     def _variable(self, name: str) -> Expr:
         if name in self._variables:
@@ -230,7 +230,8 @@ class FixedPointPlan:
         for place, switch in enumerate(self.is_switch):
             if not switch:
                 ends = self.piece("target", place)(*full)
-                full[first + place] = roots_at(self.piece("root", place), full, size, ends, rough=rough)
+                root = self.piece("root", place)
+                full[first + place] = roots_at(root, full, size, ends, rough=rough)
                 self.rootless |= bool(np.isnan(full[first + place]).any())
             elif signs is not None:
                 full[first + place] = next(given)

@@ -41,7 +41,7 @@ class FactorPlan:
     """A function of Gaussian arguments, the time, the conditions and the functions of time.
 
     ``degree`` is that of a polynomial in the arguments, None of another function. ``switches`` are
-    functions of the same, affine in the only argument: at their zeros the function bends or jumps.
+    functions of the same, affine in the only argument: kinks and jumps are at their zeros.
     """
 
     arguments: tuple[int, ...]

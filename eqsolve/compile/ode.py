@@ -6,6 +6,7 @@ they are needed. What the derivatives do not need comes last. Symbols end here.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sympy import Abs, Basic, Dummy, Expr
 
@@ -93,7 +94,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     coupled = any(step.averaged for step in builder.steps)
     observables = [builder.timed(expr) for expr in system.observables.values()]
     outputs, reported = builder.lower(observables), len(builder.steps)
-    # sizes of the functions' derivatives, of the functions defined and of the observables, in this order
+    # sizes of derivatives of functions, of functions defined and of observables, in this order
     functions = [pair for pair in zip(states, rights, strict=True) if not isinstance(pair[0].head, Process)]
     known: dict[Expr, Expr] = {values[eq.key]: Dummy(eq.key, positive=True) for eq, _ in functions}
     placeholders = list(known.values())
@@ -105,8 +106,9 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     sizes += [term_sizes(expr, known) for expr in observables]
 
     def described(equation: Equation) -> OdeEquation:
-        place, process = builder.known.index(values[equation.key]), isinstance(equation.head, Process)
-        return OdeEquation(equation.key, equation.label, not_everywhere(equation.rhs), process, place)
+        doubtful, process = not_everywhere(equation.rhs), isinstance(equation.head, Process)
+        place = builder.known.index(values[equation.key])
+        return OdeEquation(equation.key, equation.label, doubtful, process, place)
 
     return OdeProgram(
         constants=tuple(item.name for item in randoms),
@@ -179,5 +181,6 @@ def _meetings(system: System) -> tuple[tuple[str, ...], ...]:
 
 def _members(*items: Basic) -> tuple[str, ...]:
     """Return the names of the constants and processes in expressions."""
-    values = {value.head for item in items for value in item.atoms(Value) if isinstance(value.head, Process)}
-    return tuple(sorted(node.name for node in values.union(*(item.atoms(Random) for item in items))))
+    found: set[Any] = set().union(*(item.atoms(Random) for item in items))
+    heads = {value.head for item in items for value in item.atoms(Value)}
+    return tuple(sorted(node.name for node in found | {head for head in heads if isinstance(head, Process)}))

@@ -205,7 +205,9 @@ def compile_operators(derivation: Derivation, parameters: Sequence[Symbol]) -> O
     assert form is not None
 
     def start(equation: Equation) -> Expr | None:
-        begin, diagonal = initial_values(system, equation) if equation.is_differential else (None, None)
+        if not equation.is_differential:
+            return None
+        begin, diagonal = initial_values(system, equation)
         return begin if diagonal is None else diagonal
 
     definitions = tuple(relations.definition(item, start(item)) for item in (*form.kernels, *form.functions))

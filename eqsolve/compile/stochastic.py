@@ -67,10 +67,10 @@ class MeanPlan:
     noise: str
     by_unknown: Lowered | None
     plain: bool
-    acts: bool  # whether the mean acts back on the paths
+    acts: bool  # whether the equations depend on it
     bent: bool  # whether it averages a function with a kink
     reads: tuple[int, ...]  # the places of the arguments that the factors depend on
-    switches: Lowered  # the expressions at whose zeros they bend or jump
+    switches: Lowered  # the expressions at whose zeros they have a kink or a jump
     output_reads: tuple[int, ...] = ()  # of the arguments of a response's output
 
 
@@ -169,16 +169,16 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
         for place, (mean, text) in enumerate(zip(every, texts, strict=True))
     }
     relations = Relations(parameters, names, (mean.node for mean in every if mean.kind == "response"))
-    # the expectations that act back; the others are only reported
+    # the expectations that the equations depend on; the others are only reported
     closed: list[Basic] = [equation.rhs for equation in (*made.kernels, *made.functions)]
     for _, law in made.covariances:
         closed += [law.covariance, law.mean]
     closed += [strength for _, strength in made.whites]
     closed += [link.signal for ensemble in made.ensembles for link in ensemble.links]
-    fed = frozenset(node for expr in closed for node in expr.atoms(E))
+    needed = frozenset(node for expr in closed for node in expr.atoms(E))
     return StochasticPlan(
         made.name,
-        tuple(_ensemble(item, relations, names, fed) for item in made.ensembles),
+        tuple(_ensemble(item, relations, names, needed) for item in made.ensembles),
         tuple(_covariance(members, law, relations) for members, law in made.covariances),
         tuple((noise.name, relations.pointwise(strength)) for noise, strength in made.whites),
         tuple(relations.definition(equation) for equation in in_order([*made.kernels, *made.functions])),
@@ -206,7 +206,7 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
     )
 
 
-def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], fed: frozenset[E]) -> EnsemblePlan:
+def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsemblePlan:
     signals = {signal: place for place, signal in enumerate(ensemble.signals)}
     targets = _targets(ensemble)
     unknowns, constants = [unknown.symbol for unknown in ensemble.unknowns], ensemble.randoms
@@ -252,7 +252,7 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
             tuple((targets[left], targets[right]) for _, left, right in item.terms),
             targets[item.output] if respond else -1, item.noise.name if item.noise is not None else "",
             make(slopes([item.output], unknowns), full) if respond else None,
-            not item.terms[0][2].free_symbols, item.node in fed, item.node.has(*KINKS),
+            not item.terms[0][2].free_symbols, item.node in needed, item.node.has(*KINKS),
             tuple(place for place, entry in enumerate(full) if any(piece.has(entry) for piece in factors)),
             make(switches(factors), full),
             tuple(place for place, entry in enumerate(full) if item.output.has(entry)),
@@ -311,11 +311,11 @@ def _degree(ensemble: PathEnsemble, signals: list[Expr]) -> int | None:
     """Return the degree of what is averaged in the noises and constants, or None if unknowns are not affine in them."""
     moving = [unknown.symbol for unknown in ensemble.unknowns] + [noise(ROW) for noise in ensemble.noises]
     moving += [*ensemble.randoms, *(memory.symbol for memory in ensemble.memories)]
-    stand_ins = {item: Dummy(f"x{place}") for place, item in enumerate(moving)}
+    symbols = {item: Dummy(f"x{place}") for place, item in enumerate(moving)}
 
     def degree(expr: Expr) -> int | None:
-        plain = expr.xreplace(stand_ins)
-        present = [item for item in stand_ins.values() if plain.has(item)]
+        plain = expr.xreplace(symbols)
+        present = [item for item in symbols.values() if plain.has(item)]
         if not present:
             return 0
         return int(Poly(plain, *present).total_degree()) if plain.is_polynomial(*present) else None

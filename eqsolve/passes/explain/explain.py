@@ -28,7 +28,6 @@ from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_f
 from eqsolve.passes.forms.structure import Derivation
 from eqsolve.passes.forms.structure import sign as signature_of
 from eqsolve.passes.forms.tangents import TangentEquation, linearise
-from eqsolve.passes.rewrite.constraints import Reduction
 from eqsolve.passes.routing import models_behind
 from eqsolve.verbs import later
 
@@ -93,9 +92,6 @@ def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 # --- The tangent equations of a path form, written out in the times that a user knows.
-_WRITTEN = {ROW: Time("t"), COLUMN: Time("t'"), MIDDLE: Time("s")}
-
-
 def write_tangents(form: PathForm) -> tuple[TangentEquation, ...]:
     """Return the linearised equation of every unknown that responds to a noise named in a ``Resp``."""
     made: list[TangentEquation] = []
@@ -104,30 +100,26 @@ def write_tangents(form: PathForm) -> tuple[TangentEquation, ...]:
         paths = _path_equations(ensemble, form.start) if noises else []
         for noise in sorted(noises, key=lambda item: item.name):
             for item in linearise(paths, noise, ROW, COLUMN):
-                initial = None if item.initial is None else item.initial.xreplace(_WRITTEN)
-                equation, jump = item.equation.map(_WRITTEN), item.instantaneous.xreplace(_WRITTEN)
+                initial = None if item.initial is None else as_written(item.initial)
+                equation, jump = item.equation.changed(as_written), as_written(item.instantaneous)
                 made.append(replace(item, equation=equation, instantaneous=jump, initial=initial))
     return tuple(made)
 
 
 def write_memories(form: PathForm) -> tuple[Equation, ...]:
     """Return the integrals over the past that are unknowns of their own, since their weight differs between paths."""
-    own = [_memories(ensemble) for ensemble in form.ensembles]
-    pairs = zip(form.ensembles, own, strict=True)
-    paths = [equation for ensemble, names in pairs if names for equation in _path_equations(ensemble, form.start)]
-    heads = {value.head for names in own for value in names.values()}
-    return tuple(equation.map(_WRITTEN) for equation in paths if equation.head in heads)
-
-
-def _memories(ensemble: PathEnsemble) -> dict[Basic, Value]:
-    """Return how the dummy symbols of integrals are written: as functions of time."""
-    own = [item for item in ensemble.unknowns if isinstance(item.symbol, Dummy)]
-    return {item.symbol: Process(item.name.removeprefix("memory "))(ROW) for item in own}
+    made = []
+    for ensemble in form.ensembles:
+        pairs = zip(ensemble.unknowns, _path_equations(ensemble, form.start), strict=True)
+        made += [equation.changed(as_written) for unknown, equation in pairs if isinstance(unknown.symbol, Dummy)]
+    return tuple(made)
 
 
 def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
-    """Return the equation of every unknown along a path, definitions put in."""
-    shown, made = _memories(ensemble), []
+    """Return the equation of every unknown along a path, definitions put in; integrals are functions of time."""
+    own = [item for item in ensemble.unknowns if isinstance(item.symbol, Dummy)]
+    shown = {item.symbol: Process(item.name.removeprefix("memory "))(ROW) for item in own}
+    made = []
     for place, unknown in enumerate(ensemble.unknowns):
         body: Expr = S.Zero
         for link in (item for item in ensemble.links if item.unknown == place):
@@ -155,6 +147,9 @@ class OperatorForm:
 
     text: str
     solved: str = ""
+
+    def lines(self) -> list[str]:
+        return [self.text, f"    so that {self.solved}"] if self.solved else [self.text]
 
 
 def write_operators(equations: Iterable[Equation]) -> tuple[OperatorForm, ...]:
@@ -392,13 +387,14 @@ class Explanation:
     def sections(self) -> list[tuple[str, list[str]]]:
         """Return titles and lines, in the order in which they are read."""
         order = [block[0] if len(block) == 1 else f"[{', '.join(block)} together]" for block in self.blocks]
+        operators = [line for item in self.operators for line in item.lines()]
         made = [
             ("equations", _columns((item.location, item.text) for item in self.equations)),
             ("unknowns", _columns((kind, ", ".join(names)) for kind, names in self.unknowns)),
             ("who reads whom", _columns((item.unknown, _reading(item)) for item in self.reads)),
             ("order within a time slice", [" → ".join(order)] if order else []),
             ("multipliers (derived from the constraints)", list(self.multipliers)),
-            ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", _operators(self.operators)),
+            ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", operators),
             ("exact change of variables (derived)", [line for item in self.substitutions for line in _changed(item)]),
             ("integrals along a path that are unknowns of their own", list(self.memories)),
             ("tangent equations (derived; definitions put in)", [line for item in self.tangents for line in _tangent(item)]),
@@ -454,7 +450,12 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
         unknowns=_unknowns(model),
         reads=_readers(causality) if causality is not None else (),
         blocks=causality.blocks if causality is not None else (),
-        multipliers=_multipliers(derivation.reduction) if derivation is not None else (),
+        multipliers=tuple(
+            " = ".join(equation_text(eq)) + (", by Newton's method" if eq.key in derivation.reduction.implicit else "")
+            for eq in derivation.reduction.multipliers
+        )
+        if derivation is not None
+        else (),
         operators=write_operators(derivation.closed) if derivation is not None and not shifts else (),
         substitutions=_substitutions(derivation) if derivation is not None else (),
         memories=tuple(" = ".join(equation_text(item)) for item in write_memories(form)) if form is not None else (),
@@ -500,19 +501,6 @@ def _readers(causality: Causality) -> tuple[Reads, ...]:
         rank = {other: position for position, other in enumerate(causality.order)}
         made.append(Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values())))
     return tuple(made)
-
-
-def _multipliers(reduction: Reduction) -> tuple[str, ...]:
-    """Return the equations derived from constraints as text."""
-    lines = []
-    for equation in reduction.multipliers:
-        left, right = equation_text(equation)
-        lines.append(f"{left} = {right}" + (", by Newton's method" if equation.key in reduction.implicit else ""))
-    return tuple(lines)
-
-
-def _operators(forms: tuple[OperatorForm, ...]) -> list[str]:
-    return [line for form in forms for line in (form.text, f"    so that {form.solved}")[: 2 if form.solved else 1]]
 
 
 def _tangents(form: PathForm) -> tuple[Derived, ...]:

@@ -66,14 +66,14 @@ def rebuilt(expr: Any, change: Callable[[Any], Any]) -> Any:
 
 
 @functools.cache
-def _stand_in(place: int) -> Dummy:
+def _variable(place: int) -> Dummy:
     """Return a variable, always the same for a place, so that sympy knows what it worked out before."""
     return Dummy(f"x{place}", real=True)
 
 
 def partial(expr: Expr, value: Basic) -> Expr:
     """Return ∂expr/∂value, the value being treated as an independent variable."""
-    x = _stand_in(0)
+    x = _variable(0)
     return expr.xreplace({value: x}).diff(x).xreplace({x: value})
 
 
@@ -84,7 +84,7 @@ def slope(expr: Expr, value: Basic) -> Expr:
 
 def shielded(expr: Expr, *kinds: type[Basic]) -> tuple[Expr, dict[Dummy, Expr]]:
     """Return an expression in variables that stand for its outermost nodes of some kinds, and these nodes."""
-    back = {_stand_in(place): node for place, node in enumerate(outermost(expr, *kinds))}
+    back = {_variable(place): node for place, node in enumerate(outermost(expr, *kinds))}
     return expr.xreplace({node: x for x, node in back.items()}), back
 
 

@@ -18,13 +18,13 @@ from eqsolve.language.symbols import Value
 from eqsolve.passes.forms.expressions import rebuilt
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
-"""Functions that bend or jump."""
+"""Functions with a kink or a jump."""
 SMOOTH = "make it smooth, for instance by tanh(k*x) in place of sign(x), or (1 + tanh(k*x))/2 in place of Heaviside(x)"
 """What to do about a jump, in messages."""
 
 
 def switches(expressions: Iterable[Basic]) -> list[Expr]:
-    """Return the expressions at whose zeros others bend or jump."""
+    """Return the expressions at whose zeros others have a kink or a jump."""
     found: dict[Expr, None] = {}
     for node in sorted({node for expr in expressions for node in expr.atoms(*KINKS)}, key=default_sort_key):
         match node:

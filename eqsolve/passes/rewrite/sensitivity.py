@@ -1,17 +1,17 @@
 """A system beside its own derivatives along parameters: the linearised equations of every unknown, exactly.
 
-With D the total derivative along a parameter p, every unknown X gets a companion DX, and every equation X = F its
+With D the total derivative along a parameter p, every unknown X gets its derivative DX, and every equation X = F its
 linearisation
 
     DX = ∂F/∂p + Σ_Y ∂F/∂Y DY,
 
 integrals and expectations being differentiated under their signs; a law of a random constant that moves with p adds its
-score (see ``scores``). Differential equations, starts and constraints alike. The companion of a noise z ~ GP(m, C) is the
+score (see ``scores``). Differential equations, starts and constraints alike. The derivative of a noise z ~ GP(m, C) is the
 Gaussian process with mean Dm that follows z, its covariance with it DC/2: then z + ε Dz has the covariance C + ε DC to
-first order, and what is averaged is linear in Dz, so that nothing else of its law matters. The companion of a response
+first order, and what is averaged is linear in Dz, so that nothing else of its law matters. The derivative of a response
 E[∂x/∂z] is E[∂Dx/∂z].
 
-So the system with its companions is solved like any other, by the solver of the system alone, to the same tolerance.
+So the system with its derivatives is solved like any other, by the solver of the system alone, to the same tolerance.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class NamedDerivative:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """A system with the companions of its unknowns and observables.
+    """A system with the derivatives of its unknowns and observables.
 
     ``base`` is the same without them. ``switches`` is the base with arguments of non-smooth functions in its observables in
     place of these, by names of the observables: where one vanishes there is no derivative. None if there are none.
@@ -170,7 +170,7 @@ class Sensitivity:
 def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = True) -> Sensitivity:
     """Return a system beside its derivatives along the named parameters.
 
-    ``change`` makes the declared changes of variable first: companions are then those of the new variables.
+    ``change`` makes the declared changes of variable first: derivatives are then those of the new variables.
     """
     parameters = tuple(_parameter(system, name) for name in names)
     system = system._with(init=Table((key, start_constant(key, value)) for key, value in system.init.items()))
@@ -279,7 +279,7 @@ class _Derivative:
         self.scores = {item: score_of(system, item, parameter) for item in system.randoms}
 
     def key(self, key: Any) -> Any:
-        """Return the key of a start for the companion."""
+        """Return the key of a start for the derivative."""
         return self.heads[key] if isinstance(key, Head) else self.heads[key.head](*key.moments)
 
     def equation(self, equation: Equation) -> Equation:
