@@ -39,10 +39,10 @@ KNOWN: set[str] = set()
 
 # What `python3 dev.py house` printed last. Lower a bar when a count has fallen; raise one only with a reason here.
 BARS = {
-    "lines": 54_910,  # towards 44,000
-    "characters": 2_644_500,  # 0.2 % up, with 300 lines less: derivatives of Gaussian paths, one solve on a cluster
-    "lines beyond 100 columns": 5_705,
-    "numeric tunables": 356,  # towards 150
+    "lines": 54_750,  # towards 44,000
+    "characters": 2_660_100,  # 0.6 % up, with 160 lines less: phase diagrams, pre-integration of kinks
+    "lines beyond 100 columns": 5_580,
+    "numeric tunables": 352,  # towards 150
     "repeated class names": 4,
     "circles": 0,
 }

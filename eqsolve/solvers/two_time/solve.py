@@ -90,6 +90,7 @@ def _output_times(march: March) -> Array:
 
 
 logger = logging.getLogger("eqsolve")
+_LOOK = 100  # panels after which the memory needed is estimated again
 
 _FIRST = 0.25  # share of the first march in the work, if one march over twice as many columns follows
 _LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
@@ -191,7 +192,7 @@ def _march(
         # the work of a march goes with the square of the columns, those ahead too
         share = (march.columns / max(march.columns + march.m * ahead, 1.0)) ** 2
         options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
-        if march.panels % 100 == 0:  # rows grow with the panels; columns do too, unless they are merged
+        if march.panels % _LOOK == 0:  # rows grow with the panels; columns do too, unless they are merged
             used = 0 if (rows := march.rows()) is None else rows.nbytes
             more = 1 + (0 if coarse is None else ahead) / march.panels
             demand_memory(used * more ** (2 if march.merger is None else 1), "the two-time functions")
