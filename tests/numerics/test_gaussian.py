@@ -5,7 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from eqsolve.numerics.gaussian import Layout, Level, align, factor_covariance, lay_out, make_level, make_points, refine, rotate
+from eqsolve.numerics.gaussian import (
+    Layout,
+    Level,
+    align,
+    factor_covariance,
+    lay_out,
+    make_level,
+    make_points,
+    refine,
+    rotate,
+    spread_lines,
+    star,
+)
 from eqsolve.numerics.laws import NormalLaw, bernoulli
 
 LEVEL = Level(accuracy=1e-6, sharp=1.4, constants=6, most=100_000)
@@ -95,6 +107,29 @@ def test_constants_multiply_the_points() -> None:
     points = make_points(2, lay_out([0.5, 0.5], LEVEL), {"b": bernoulli(0.25), "x": NormalLaw(1.0, 4.0)}, LEVEL)
     b, x, z = points.constants["b"], points.constants["x"], points.normals[0]
     assert points.weights @ (b * x**2 * z**2) == pytest.approx(0.25 * 5, rel=1e-9)
+
+
+def test_a_star_is_exact_to_degree_three() -> None:
+    x, weights = star(5)
+    assert weights.sum() == pytest.approx(1)
+    np.testing.assert_allclose((x * weights) @ x.T, np.eye(5), atol=1e-14)
+    assert (x[0] ** 2 * x[1]) @ weights == pytest.approx(0)
+
+
+@pytest.mark.parametrize("accuracy", [1e-3, 1e-5, 1e-7])
+def test_lines_average_what_is_smooth_in_the_other_modes(accuracy: float) -> None:
+    """E √(1 + (a·x)²) along lines that stand in x: what three points along each mode change tells which are needed."""
+    a = np.array([0.3, 0.02, 0.15, 1e-3])
+    spread = spread_lines(a**2 / 2, accuracy)
+    assert spread is not None
+    x, weights = spread
+    nodes, mass = np.polynomial.hermite_e.hermegauss(60)
+    truth = np.sqrt(1 + (np.linalg.norm(a) * nodes) ** 2) @ mass / mass.sum()
+    assert np.sqrt(1 + (a @ x) ** 2) @ weights == pytest.approx(truth, rel=3 * accuracy)
+
+
+def test_too_many_lines_are_none() -> None:
+    assert spread_lines(np.full(30, 0.4), 1e-6) is None
 
 
 def test_a_sample_depends_on_its_seed_only() -> None:
