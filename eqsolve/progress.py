@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+NOTE = (logging.INFO + logging.WARNING) // 2  # the level of good news
 Report = Callable[[float, float, str], None]
 _PAUSE = 0.2  # seconds between two drawings
 _PATIENCE = 1.0  # seconds before a bar appears

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from eqsolve.cli.output import OutputClosed, close_output, complain, flush, say
 from eqsolve.cli.parser import parse
 from eqsolve.errors import EqsolveError
+from eqsolve.progress import NOTE
 
 INTERNAL_ERROR, INTERRUPTED, READER_GONE = 70, 130, 141
 
@@ -102,7 +103,8 @@ def _logging(verbose: int, quiet: bool) -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     before = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
+    logging.addLevelName(NOTE, "NOTE")
+    logger.setLevel(logging.ERROR if quiet else (NOTE, logging.INFO, logging.DEBUG)[min(verbose, 2)])
     try:
         yield
     finally:

@@ -27,7 +27,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.options import documented, refuse_idle
 from eqsolve.passes.routing import bind_routed, models_behind, settable
-from eqsolve.progress import watching
+from eqsolve.progress import NOTE, watching
 from eqsolve.results.derivatives import derivative_entries
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
@@ -257,7 +257,7 @@ def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | 
         logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, differ)
         return None
     told = "%s holds this %s already, nothing is solved; remove it to solve again"
-    logger.warning(told, out, found.kind)
+    logger.log(NOTE, told, out, found.kind)
     return found
 
 
@@ -450,7 +450,7 @@ class Journal(Checkpoint):
         self.done: dict[int, Record] = {key: json.loads(bytes(self.read(key))) for key in self.there}
         if self.done:
             told = "%d finished points found in %s; going on from there"
-            logger.warning(told, len(self.done), self.path)
+            logger.log(NOTE, told, len(self.done), self.path)
 
     def __enter__(self) -> Journal:
         return self

@@ -160,7 +160,7 @@ def solve_problem(
     if others:
         names = [item.name for item in plan.declared]
         listed = "; ".join(", ".join(f"{name} = {other[name]:.6g}" for name in names) for other in others)
-        logger.warning("%s: further solutions, in stats['other_solutions']: %s", plan.name, listed)
+        logger.warning("%s: there are further solutions (stats['other_solutions'] in Python): %s", plan.name, listed)
     return FixedPointSolution(program, at, *points[chosen], values, errors, others)
 
 

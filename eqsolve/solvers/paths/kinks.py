@@ -40,9 +40,9 @@ _TOGETHER = 1 << 21  # values of a function that are computed at once
 
 
 def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control) -> tuple[Solved, Errors]:
-    """Return a solution with averages of functions with a kink, and the error that independent sets of points show.
+    """Return a solution with averages of functions with a kink, and the error that other points show.
 
-    ``known`` is the error of the solution itself, which more paths do not change.
+    ``known`` is the error of the solution, which more paths do not change.
     """
     engine = judge.engine
     bent = [mean.name for item in engine.plan.ensembles for mean in item.means if mean.bent and not mean.acts]
@@ -101,7 +101,7 @@ class _Kinks:
         }
 
     def by_lines(self) -> Iterator[Round]:
-        """Go through finer and finer sets of lines, each in directions of its own, while these are few enough."""
+        """Go through finer and finer sets of lines while these are few enough."""
         kernels, engine, control = self.solved.kernels, self.judge.engine, self.control
         pairs = [(item, mean) for item in self.solved.averages for mean in item.paths.plan.means if mean.name in self.bent]
         if any(item.paths.plan.bent or item.choice.layout.kind != "sparse" or not item.choice.order.size for item, _ in pairs):
