@@ -163,8 +163,8 @@ class _Kinks:
 class _Base:
     """A function with a kink at a solution, and how what it switches by varies with the coordinates of the modes.
 
-    ``rows`` are directions of unit length, for every time a matrix of them, one for every expression at whose zero there is a
-    kink: its linear regression on the coordinates, over a small sample of paths.
+    ``rows`` are directions of unit length, for every time one for every expression at whose zero there is a kink: its
+    linear regression on the coordinates, over a sample of paths.
     """
 
     def __init__(self, engine: Engine, kernels: Kernels, item: Averages, mean: MeanPlan, paths: int) -> None:
