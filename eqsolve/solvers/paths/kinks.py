@@ -94,7 +94,7 @@ class _Kinks:
         return int(2 ** math.floor(math.log2(most)))
 
     def _largest(self, changes: Sequence[Means], centre: Means) -> Means:
-        """Return how far averages move, at most, time by time."""
+        """Return how far averages move, at most."""
         return {
             name: np.max([0 * value, *(np.abs(item[name] - value) for item in changes)], axis=0)
             for name, value in centre.items()
