@@ -79,7 +79,7 @@ Round = tuple[Means, Means, str]
 
 @dataclass(eq=False)
 class _Kinks:
-    """Averages of functions with a kink, by growing sets of paths; ``missed`` is the last error in tolerances."""
+    """Averages of functions with a kink by growing sets; ``missed`` is the last error in tolerances."""
 
     judge: Judge
     solved: Solved
