@@ -222,7 +222,7 @@ class _Window:
             others, weights = spread
         along, reach = 17 + 8 * number, math.sqrt(-2 * math.log(1e-2 * rtol))
         # the trapezoidal rule errs by the square of the spacing at a kink: sets differ in it, so that it is seen
-        finely = 2 * math.ceil((4 + number) * reach / (2 * math.sqrt(rtol))) + number % 2
+        finely = 2 * math.ceil((4 + number) * reach / (4 * math.sqrt(rtol))) + number % 2
         nodes, dense = np.linspace(-reach, reach, along), np.linspace(-reach, reach, finely)
         normals = self.directions @ np.vstack([np.tile(nodes, len(weights)), np.repeat(others, along, axis=1)])
         rule, mass = (np.exp(-(places**2) / 2) for places in (nodes, dense))
