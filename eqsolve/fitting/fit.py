@@ -14,6 +14,7 @@ than can be told.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -278,6 +279,9 @@ def fit(
             if key not in keys:
                 if value is None:
                     raise UsageError(f"say where `{name}` begins: the model has no value of its own for it")
+                if isinstance(value, str):  # as --set of the command line gives it
+                    with contextlib.suppress(ValueError):
+                        value = float(value)
                 keys.append(key)
                 begin.append(number(value, f"the start of `{name}`"))
             places.append(keys.index(key))

@@ -103,6 +103,8 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
             result: Result | None = solve_as_asked(model, settings, options, start=first, neighbour=neighbour, paths=False)
             assert result is not None
             status, message = result.status, result.message
+            if status == "interrupted":  # which ends the sweep; the point is solved when it goes on
+                raise KeyboardInterrupt
             handed = result.source if model.kind != "FixedPoint" else None
         except EqsolveError as error:
             result, status, message = getattr(error, "partial", None), "failed", str(error)

@@ -356,7 +356,7 @@ class GridRun:
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         start = None if point.before is None else self.starts.get(point.before)
         before = None if point.before is None else self.records[point.before]
-        if start is None and before is not None and before["status"] == "ok":
+        if start is None and before is not None and before["status"] == "ok" and self.model.kind == "FixedPoint":
             unknowns = {item.name for item in getattr(self.model, "unknowns", ())}
             start = {name: value for name, value in before["values"].items() if name in unknowns} or None
         return self.model, {**self.fixed, **point.settings}, self.options, start

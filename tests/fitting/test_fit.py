@@ -216,6 +216,8 @@ def test_the_command_line(tmp_path, capsys):
     assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "alpha", "--json", "--out", str(kept)]) == 0
     assert eqsolve.open(kept).parameters["alpha"] == pytest.approx(0.25, rel=1e-2)
     assert '"alpha": 0.2' in capsys.readouterr().out.replace("0.25", "0.2")
+    assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "alpha", "--set", "alpha=0.5"]) == 0
+    assert "alpha" in capsys.readouterr().out
     assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "beta"]) == 2
     words = [
         "fit",

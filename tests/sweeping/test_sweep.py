@@ -235,6 +235,27 @@ def test_a_sweep_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs locks")
+def test_a_sweep_of_paths_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    """What a solution hands on to its neighbour is not kept: the next point begins by itself."""
+
+    def stop(done: int, total: int, text: str) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    asked = {"axes": {"sigma": [0.2, 0.25]}, "at": [0.5], "rtol": 3e-2, "out": tmp_path / "s.nc"}
+    with pytest.raises(KeyboardInterrupt):
+        eqsolve.sweep("lotka_volterra", progress=stop, **asked)
+    assert eqsolve.sweep("lotka_volterra", **asked).status == "ok"
+
+
+def test_an_interrupted_point_ends_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solve that is interrupted returns what it has; in a sweep the point is solved again when it goes on."""
+    whole = eqsolve.solve(decay, t_max=1)
+    monkeypatch.setattr("eqsolve.solving.solve_as_asked", lambda *_, **__: whole.stopped("interrupted", "by hand"))
+    with pytest.raises(KeyboardInterrupt):
+        eqsolve.sweep(decay, {"k": [0.5, 1]}, at=[1])
+
+
 def test_two_sweeps_into_one_file(tmp_path: Path) -> None:
     out = tmp_path / "s.nc"
     problems = []

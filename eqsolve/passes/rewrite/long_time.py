@@ -41,7 +41,7 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.flow import Flow
-from eqsolve.language.laws import Normal
+from eqsolve.language.laws import Bernoulli, Normal, Point, Uniform
 from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, entries
 from eqsolve.language.symbols import Correlation, Function, Plain, Process, Random, Response, Time, Unknown, Value, fresh_name
 from eqsolve.language.system import System, members
@@ -55,6 +55,11 @@ def derive_long_time(model: System | Flow, name: str | None, integrated: bool) -
     system = later("dmft")(model, None) if isinstance(model, Flow) else model
     made = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
     return made._with(location=model.location)
+
+
+def _is_nonnegative(law: Any) -> bool:
+    """Whether a law is seen to have no negative values."""
+    return isinstance(law, Bernoulli) or (isinstance(law, Uniform | Point) and bool(law.args[0].is_nonnegative))
 
 
 def _refuse(system: System, why: str) -> ModelError:
@@ -304,6 +309,18 @@ class _Limit:
             sides[side] = (power, expand(there / size**power).xreplace({size: side * mark}))
         if all(power == 0 for power, _ in sides.values()):
             return self._simple_root(head, force, mark)
+        if len(sides) == 2 and expand(sum((rest.diff(mark) for _, rest in sides.values()), S.Zero)) == 0:
+            # x' = x g(x): one of the two roots is stable, and which one a start that keeps its sign tells
+            start = self.system.init.get(head, S.Zero)
+            if isinstance(start, Expr):
+                known = {item: Dummy("start", nonnegative=True) for item in start.atoms(Random) if _is_nonnegative(item.law)}
+                positive = start.xreplace(known).is_nonnegative
+            else:
+                positive = _is_nonnegative(start)
+            if not positive:
+                said = f"`{head.name}` may end on either side of 0"
+                raise _refuse(self.system, f"{said}; where it is positive, declare substitute={{{head.name}: exp(y(t))}}")
+            del sides[-1]
         total, size_of, pieces = S.Zero, S.Zero, []
         for side, (_, rest) in sides.items():
             slope = rest.diff(mark)

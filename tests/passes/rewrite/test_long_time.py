@@ -26,6 +26,19 @@ def test_species_lose_stability_where_the_cavity_method_says(species, gamma):
     assert float(eqsolve.solve(species, gamma=gamma, sigma=1.3 / (1 + gamma))["stability"]) > 0.01
 
 
+def test_a_positive_start_stays_positive(species):
+    """x' = x g(x) without a change of variables is the same limit; without a sign of the start it is not decided."""
+    shipped = eqsolve.load("lotka_volterra")
+    head = next(iter(shipped.substitute))
+    start = shipped.init[head]
+    plain = shipped.replace("plain", substitute={head: None}, init={key: None for key in shipped.init if key != head})
+    found, known = (eqsolve.solve(model, sigma=0.5) for model in (plain.long_time(), species))
+    for name in ("m", "q", "stability"):
+        assert float(found[name]) == pytest.approx(float(known[name]), rel=1e-12)
+    with pytest.raises(ModelError, match="may end on either side of 0; where it is positive, declare substitute="):
+        plain.replace("either", init={head: start - 1}).long_time()
+
+
 def test_cavity_equations(species):
     """Abundances are a truncated normal; its moments by hand (Bunin 2017)."""
     gamma, sigma, mu = 0.3, 0.6, 4.0
