@@ -83,7 +83,7 @@ LINES: dict[str, list[tuple[str, str, dict]]] = {
         ("committee with q_01, t = 5, 1e-2", COMMITTEE, {"t_max": 5, "rtol": 1e-2, "observables": ["q_01"]}),
         ("dln_flow, L = 3, t = 300, 1e-4", "dln_flow", {"alpha": 1, "delta": 0.5, "L": 3, "t_max": 300, "rtol": 1e-4}),
     ],
-    "bent": [
+    "kinked": [
         (f"{name}, t = 5, {rtol:g}", name, {"t_max": 5, "rtol": rtol})
         for name in ("huber_regression", "perceptron_hinge", "relu_student")
         for rtol in (1e-2, 3e-3)

@@ -68,7 +68,7 @@ class MeanPlan:
     by_unknown: Lowered | None
     plain: bool
     acts: bool  # whether the equations depend on it
-    bent: bool  # whether it averages a function with a kink
+    kinked: bool  # whether it averages a function with a kink
     reads: tuple[int, ...]  # the places of the arguments that the factors depend on
     switches: Lowered  # the expressions at whose zeros they have a kink or a jump
     output_reads: tuple[int, ...] = ()  # of the arguments of a response's output
@@ -114,7 +114,7 @@ class EnsemblePlan:
     # whether paths cross kinks, so that responses jump from path to path; or pairs of functions
     # that
     # jump are averaged, so that slopes do not tell how they respond
-    bent: bool
+    kinked: bool
     degree: int | None  # of what is averaged, when unknowns are affine in noises and constants
 
     @property
@@ -140,7 +140,7 @@ class Covariance:
 class StochasticPlan:
     """Everything a stochastic solver runs.
 
-    ``bent`` names the observables with a kink under an expectation; ``laws`` are those of starts that are drawn,
+    ``kinked`` names the observables with a kink under an expectation; ``laws`` are those of starts that are drawn,
     ``whites`` the strengths of white noises. ``drawn`` are noises that are drawn step by step: with the law of every draw, or
     with b and τ of a telegraph signal.
     """
@@ -151,7 +151,7 @@ class StochasticPlan:
     whites: tuple[tuple[str, Pointwise], ...]
     definitions: tuple[Definition, ...]
     observables: tuple[tuple[str, Sum], ...]
-    bent: frozenset[str]
+    kinked: frozenset[str]
     laws: tuple[tuple[str, LawPlan], ...]
     start: Lowered
     drawn: tuple[tuple[str, LawPlan | Lowered], ...] = ()
@@ -287,12 +287,12 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
         signal_slopes=unless_zero(slopes(signals, constants)),
         target_steady=make(slopes(targets, constants), full),
         sloped=tuple(item not in rough for item in constants),
-        bent=_is_bent(ensemble, [*unknowns, *noises]),
+        kinked=_is_kinked(ensemble, [*unknowns, *noises]),
         degree=_degree(ensemble, list(signals)),
     )
 
 
-def _is_bent(ensemble: PathEnsemble, moving: list[Basic]) -> bool:
+def _is_kinked(ensemble: PathEnsemble, moving: list[Basic]) -> bool:
     """Whether a signal has a kink, or one of a pair that is averaged a jump, in what moves along a path."""
     if any(node.has(*moving) for signal in ensemble.signals for node in signal.atoms(*KINKS) if moving):
         return True

@@ -369,7 +369,7 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     return normals, weights
 
 
-_MOST_LINES = 2000
+_MOST_LINES = 2000  # entries of their sparse grid: 34,000 paths or more
 
 
 def star(modes: int) -> tuple[Array, Array]:

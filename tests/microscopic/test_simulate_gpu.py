@@ -31,8 +31,8 @@ def card(request: pytest.FixtureRequest) -> Iterator[float]:
 def test_both_devices_agree(card: float, model: str, options: dict[str, Any], constants: str) -> None:
     """Where a kink decides on steps in time, up to the integrator's tolerance."""
     flow = eqsolve.load(model)
-    bent = model == "huber_regression" and "step" not in options
-    apart = card * (1e4 if bent else 1)
+    kinked = model == "huber_regression" and "step" not in options
+    apart = card * (1e4 if kinked else 1)
     asked = {"d": 120, "seeds": 2, "constants": constants, "keep": True, **options}
     one, other = flow.simulate(**asked), flow.simulate(device="gpu", **asked)
     for name, values in one.values.items():

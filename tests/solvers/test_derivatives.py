@@ -244,9 +244,9 @@ def test_refusals():
     jump = System("jump", eqs=[Eq(y(t).diff(t), -a * Heaviside(y(t) - 1))], init={y: 2}, observables={"y2": y(t) ** 2})
     with pytest.raises(UsageError, match=r"equation for `y`.*jumps"):
         eqsolve.solve(jump, a=1, t_max=1, derivatives=["a"])
-    bent = System("bent", eqs=[Eq(y(t).diff(t), -a)], init={y: 1}, observables={"size": Abs(y(t))})
+    kinked = System("kinked", eqs=[Eq(y(t).diff(t), -a)], init={y: 1}, observables={"size": Abs(y(t))})
     with pytest.raises(UsageError, match=r"`size` has a kink near t = 0\.5"):
-        eqsolve.solve(bent, a=2, t_max=1, at=[0.5], derivatives=["a"])
+        eqsolve.solve(kinked, a=2, t_max=1, at=[0.5], derivatives=["a"])
     with pytest.raises(UsageError, match=r"no parameter `alhpa`.*did you mean"):
         eqsolve.solve("dln_infinite_data", t_max=1, derivatives=["alhpa"])
     with pytest.raises(UsageError, match="whole number"):

@@ -105,8 +105,8 @@ class Stages:
     def _root(self, node: InverseValue, randoms: frozenset[Basic]) -> Dummy:
         if node not in self._known:
             argument = self.smooth(node.argument, randoms)
-            bent = [item for item in node.expression.atoms(*KINKS) if not item.has(node.variable)]
-            expression = node.expression.xreplace({item: self.smooth(item, randoms) for item in bent})
+            kinked = [item for item in node.expression.atoms(*KINKS) if not item.has(node.variable)]
+            expression = node.expression.xreplace({item: self.smooth(item, randoms) for item in kinked})
             symbol = Dummy(f"y{len(self.stages)}", real=True)
             self.stages.append(Root(symbol, expression, node.variable, argument, node.domain))
             self._known[node] = symbol

@@ -476,13 +476,13 @@ def _straight_roots(force: Expr, mark: Dummy) -> list[tuple[Any, Any]] | None:
     For each piece: what stands for kinks, steps and in the end the state itself, and the condition.
     At a kink the force says on which side the root lies: beyond, where it is positive.
     """
-    bent = [node for node in force.atoms(Max, Min) if node.has(mark) and len(node.args) == 2]
-    bent = [node for node in bent if not any(node.has(other) for other in bent if other != node)]
-    if not bent:
+    kinked = [node for node in force.atoms(Max, Min) if node.has(mark) and len(node.args) == 2]
+    kinked = [node for node in kinked if not any(node.has(other) for other in kinked if other != node)]
+    if not kinked:
         slope = force.diff(mark)
         root = -force.xreplace({mark: S.Zero}) / slope
         return None if slope.has(mark) else [(({mark: root},), S.true)]
-    node = min(bent, key=str)
+    node = min(kinked, key=str)
     gap = node.args[0] - node.args[1]
     if (rise := gap.diff(mark)).has(mark):
         return None

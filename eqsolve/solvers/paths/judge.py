@@ -74,7 +74,7 @@ class Judge:
         """Return what kernels report; not ``whole`` functions of one time alone, unless kernels are controlled too."""
         observables = self.engine.plan.observables
         single = kernels.functions | {name: kernels.observed(item) for name, item in observables}
-        if not (whole or self.options.kernels or self.engine.plan.bent.issuperset(name for name, _ in observables)):
+        if not (whole or self.options.kernels or self.engine.plan.kinked.issuperset(name for name, _ in observables)):
             return Curves(single, {}, {}, {})
         values = {name: grid.values(matrix, extend=True) for name, matrix in kernels.operators.items()}
         sizes = {}
@@ -185,8 +185,8 @@ class Judge:
         where all observables have one.
         """
         declared = [name for name, _ in self.engine.plan.observables]
-        bent = frozenset() if kinks else self.engine.plan.bent
-        watched = [name for name in declared if name not in bent]
+        kinked = frozenset() if kinks else self.engine.plan.kinked
+        watched = [name for name in declared if name not in kinked]
         if not watched and not (declared and final.tables):
             watched = declared or list(final.single)
         values = {name: self.excess(final, errors, name) for name in watched}
@@ -204,14 +204,14 @@ class Judge:
         What kinks differ by beyond that, from grid to grid, is the noise of few points, which are replaced at the end.
         """
         plan = self.engine.plan
-        smooth = [name for name, _ in plan.observables if name not in plan.bent]
+        smooth = [name for name, _ in plan.observables if name not in plan.kinked]
         if smooth:
             most = np.max([self.over(curves, errors, name) for name in smooth], axis=0)
         elif curves.tables:
             most = np.array(self.worst(curves, errors))
         else:
             return errors
-        return errors | {name: np.minimum(errors[name], most * self.allowed(curves, name)) for name in plan.bent}
+        return errors | {name: np.minimum(errors[name], most * self.allowed(curves, name)) for name in plan.kinked}
 
     def over(self, curves: Curves, errors: Errors, name: str) -> Array:
         """Return an error in units of what is allowed, time by time."""

@@ -1,11 +1,9 @@
 """Averages of functions with a kink at a solution, and their error.
 
-They act back on nothing, so that paths are enough, without their responses. First by pre-integration (Griebel, Kuo &
-Sloan, Math. Comp. 82, 383 (2013), doi:10.1090/S0025-5718-2012-02578-6): on lines along the direction in which what the
-function switches by varies most, paths are interpolated between a few that are followed, and the function is integrated
-finely, kinks and all. What is left depends smoothly on all other directions, over which a sparse grid averages. Sets of
-lines are refined until two agree. Where they do not, or paths themselves have kinks: independent
-scrambled Sobol sets of paths, as large as their spread asks for.
+They act back on nothing, so that paths are enough, without responses. By pre-integration (Griebel, Kuo & Sloan, Math. Comp.
+82, 383 (2013), doi:10.1090/S0025-5718-2012-02578-6): along lines in which the function switches most, paths are
+interpolated and the function is integrated finely; over the lines a sparse grid averages. Where that does not converge,
+or paths themselves have kinks: independent scrambled Sobol sets of paths, as large as their spread asks for.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import numpy as np
 
 from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.gaussian import Layout, spread_lines, star
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.control import Control
@@ -32,10 +30,11 @@ from eqsolve.solvers.paths.sweep import Engine, Means, count_values, draw_paths,
 
 logger = logging.getLogger("eqsolve")
 
-_SETS = 8  # of lines, at most
-_WINDOWS = 8  # of a function, at most
-_AGREE = 0.95  # cosine of the angle between the responses of a part of the time and their leading direction
-_AGAIN = 0.5  # of the change before the last, which the error of a set is taken to be at least
+# Cosine of the largest angle between the rows of a window and its leading direction: what lies
+# across is a third of what lies along, and two more points there gain a tenth, 0.33²
+_AGREE = 0.95
+_WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
+_AGAIN = 0.5  # of the change before the last: the least error of a set
 _TOGETHER = 1 << 21  # values of a function that are computed at once
 
 
@@ -45,13 +44,13 @@ def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control)
     ``known`` is the error of the solution, which more paths do not change.
     """
     engine = judge.engine
-    bent = [mean.name for item in engine.plan.ensembles for mean in item.means if mean.bent and not mean.acts]
-    bent = [name for name in bent if solved.means[name].ndim == 1]
-    if not bent:
+    kinked = [mean.name for item in engine.plan.ensembles for mean in item.means if mean.kinked and not mean.acts]
+    kinked = [name for name in kinked if solved.means[name].ndim == 1]
+    if not kinked:
         return solved, {}
     curves = judge.curves(solved)
-    best = solved, {name: np.abs(curves.single[name]) for name in engine.plan.bent}
-    least, kinks = math.inf, _Kinks(judge, solved, bent, control)
+    best = solved, {name: np.abs(curves.single[name]) for name in engine.plan.kinked}
+    least, kinks = math.inf, _Kinks(judge, solved, kinked, control)
     for rounds in (kinks.by_lines(), kinks.by_samples()):
         try:
             for centre, spread, text in rounds:
@@ -59,7 +58,7 @@ def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control)
                 made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
                 curves = judge.curves(made)
                 found = judge.change(curves, made.grid, means | {name: means[name] + value for name, value in spread.items()})
-                errors = {name: found[name] for name in engine.plan.bent}
+                errors = {name: found[name] for name in engine.plan.kinked}
                 parts = [known, {name: value + known[name] for name, value in errors.items()}]
                 left, worst = (max(judge.excess(curves, part, name) for name in errors) for part in parts)
                 logger.info("means with kinks: %s; their error is %.2g times the tolerance", text, worst)
@@ -83,7 +82,7 @@ class _Kinks:
 
     judge: Judge
     solved: Solved
-    bent: list[str]
+    kinked: list[str]
     control: Control
     missed: float = math.inf
 
@@ -103,16 +102,18 @@ class _Kinks:
     def by_lines(self) -> Iterator[Round]:
         """Go through finer and finer sets of lines while these are few enough."""
         kernels, engine, control = self.solved.kernels, self.judge.engine, self.control
-        pairs = [(item, mean) for item in self.solved.averages for mean in item.paths.plan.means if mean.name in self.bent]
-        if any(item.paths.plan.bent or item.choice.layout.kind != "sparse" or not item.choice.order.size for item, _ in pairs):
+        pairs = [(item, mean) for item in self.solved.averages for mean in item.paths.plan.means if mean.name in self.kinked]
+        if any(
+            item.paths.plan.kinked or item.choice.layout.kind != "sparse" or not item.choice.order.size for item, _ in pairs
+        ):
             return
         bases = [_Base(engine, kernels, item, mean, 2 * control.sample) for item, mean in pairs]
         windows = [window for base in bases for window in base.windows()]
         if len(windows) > _WINDOWS * len(bases):
             return
         sets: list[Means] = []
-        for number in range(_SETS):
-            made, total = {name: np.zeros(self.solved.grid.size) for name in self.bent}, 0
+        for number in range(1 + math.ceil(math.log10(self.judge.options.rtol / EPSILON))):
+            made, total = {name: np.zeros(self.solved.grid.size) for name in self.kinked}, 0
             for window in windows:
                 lines = window.lines(number, self.judge.options.rtol)
                 if lines is None or lines.normals.shape[1] > self.most:
@@ -132,10 +133,11 @@ class _Kinks:
         control, seed, paths = self.control, self.judge.options.seed, self.control.sample
         while True:
             sets = [self._sample(self.solved.kernels, paths, seed + 1 + k) for k in range(control.sets)]
-            centre = {name: np.mean([item[name] for item in sets], axis=0) for name in self.bent}
+            centre = {name: np.mean([item[name] for item in sets], axis=0) for name in self.kinked}
             # standard errors of the average with a margin: few sets may agree by chance
             spread = {
-                name: 2.0 * np.std([item[name] for item in sets], axis=0, ddof=1) / math.sqrt(len(sets)) for name in self.bent
+                name: 2.0 * np.std([item[name] for item in sets], axis=0, ddof=1) / math.sqrt(len(sets))
+                for name in self.kinked
             }
             yield centre, spread, f"{control.sets} independent sets of {paths} paths"
             if paths >= self.most:
@@ -147,7 +149,7 @@ class _Kinks:
         made: Means = {}
         for item in self.solved.averages:
             plan, points = item.paths.plan, item.choice.points
-            wanted = [mean for mean in plan.means if mean.name in self.bent]
+            wanted = [mean for mean in plan.means if mean.name in self.kinked]
             if not wanted:
                 continue
             values = {name: value for name, value in points.constants.items() if name not in points.scales}
@@ -161,7 +163,7 @@ class _Kinks:
 
 
 class _Base:
-    """A function with a kink at a solution, and how what it switches by varies with the coordinates of the modes.
+    """A function with a kink, and how what it switches by varies with the modes.
 
     ``rows`` are directions of unit length, for every time one for every expression at whose zero there is a kink: its
     linear regression on the coordinates, over a sample of paths.
@@ -202,7 +204,7 @@ class _Base:
 
 
 class _Window:
-    """A part of the time, and orthogonal directions there: along the lines first; and what the others are found to do."""
+    """A part of the time, its directions, that of the lines first, and what the others are found to do."""
 
     def __init__(self, base: _Base, part: slice) -> None:
         self.base, self.part = base, part
@@ -240,9 +242,9 @@ class _Window:
 
 @dataclass(frozen=True, eq=False)
 class _Lines:
-    """Points on lines: coordinates of the modes (modes, lines × points), weights of lines, and the points as a choice.
+    """Points on lines (modes, lines × points), weights of lines, and the points as a choice.
 
-    ``fine`` interpolates from the points of a line to those on which functions are summed, with weights ``mass``.
+    ``fine`` interpolates from them to the points on which functions are summed, with weights ``mass``.
     """
 
     normals: Array

@@ -174,13 +174,13 @@ def choose(
     order = np.argsort(-flat, kind="stable")
     if layout is None or layout.kind not in ("sample", "single", "draws"):
         ruled = [law for name, law in mine.items() if name not in among and law.has_density and not is_gaussian(law)]
-        sampled = (plan.bent and not ruled) or len(among) >= _MANY
+        sampled = (plan.kinked and not ruled) or len(among) >= _MANY
         layout = layout or (Layout("sample") if sampled else lay_out(list(flat[order]), level))
         layout = Layout("cubic") if simple else layout
     rest = dict(mine)
     for name, parts in among.items():  # the number of a part
         rest[name] = Atoms(tuple(map(float, range(len(parts)))), tuple(part.probability for part in parts))
-    spread = _spread(level, rest) if plan.bent and layout.kind == "sample" else level
+    spread = _spread(level, rest) if plan.kinked and layout.kind == "sample" else level
     points = make_points(len(flat), layout, rest, spread, given)
     if layout.kind == "single" and len(by_value) == 1 and len(by_value[0]) == points.values:
         every = _side_by_side([*factors, np.eye(len(among))])

@@ -152,7 +152,7 @@ class _Solve:
         self.near: Neighbour | None = None
         self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[Solved, Errors | None, str] | None = None
-        self._bent = self.mover.bent
+        self._kinked = self.mover.kinked
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -183,7 +183,7 @@ class _Solve:
     def _level(self, accuracy: float) -> Level:
         """Return the points for an accuracy; of paths that bend always a small sample, which others are carried by."""
         level = make_level(accuracy, self.options.seed)
-        return replace(level, most=self.control.probe) if self._bent else level
+        return replace(level, most=self.control.probe) if self._kinked else level
 
     def _run(self) -> Result:
         options = self.options
@@ -213,14 +213,14 @@ class _Solve:
         curves = self.judge.curves(final)
         by_panels, by_points = (self.judge.without_noise(curves, errors) for errors in (by_panels, by_points))
         self.near = self._hand_on(final, by_panels)
-        final, bent = average_kinks(self.judge, final, self.judge.total(final, by_panels, by_points), self.control)
+        final, kinked = average_kinks(self.judge, final, self.judge.total(final, by_panels, by_points), self.control)
         self._keep(final, None, "at the end")
-        by_points |= {name: error + by_points[name] for name, error in bent.items()}
+        by_points |= {name: error + by_points[name] for name, error in kinked.items()}
         return self._package(final, self.judge.total(final, by_panels, by_points))
 
     def _needs_sample(self, window: Solved) -> bool:
         """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
-        if self.options.step is not None or self._bent or not any(item.choice.order.size for item in window.averages):
+        if self.options.step is not None or self._kinked or not any(item.choice.order.size for item in window.averages):
             return False
         if window.is_sampled:
             return True
@@ -321,7 +321,7 @@ class _Solve:
         begun, solved, design = self._begin_with(window, few)
         if not begun.is_sampled and self._unsettled(solved):
             logger.info("paths: a few chosen ones do not suffice for a solution; drawing them at random instead")
-            if self.options.step is None and not self._bent:
+            if self.options.step is None and not self._kinked:
                 return None
             with contextlib.suppress(SolverError):
                 found = self._begin_with(self._start_sampled(begun.grid, self._level(1e-2)), few)
@@ -430,7 +430,7 @@ class _Solve:
                 if worst <= self.control.share or worst > self.control.stuck * checked:
                     break  # what denser panels leave is of the points, whose modes are others on every grid
                 checked = worst
-            if (self._bent and worst > self.control.stuck * last) or self.options.is_short_of_time():
+            if (self._kinked and worst > self.control.stuck * last) or self.options.is_short_of_time():
                 break
             last = worst
             base, ratios = dense, self._ratios(curves, errors, dense)

@@ -158,8 +158,8 @@ def test_stated_errors_hold_for_other_points(name: str, seed: int) -> None:
 # --- pieces ------------------------------------------------------------------------------------------------------------------
 def test_a_plan_tells_what_a_mean_reads_and_where_it_bends() -> None:
     plan = eqsolve.compile(relaxing(x0, further=E(Max(x(t), x0) * exp(-t)), q=C(t, t))).program(STOCHASTIC)
-    (mean,) = (mean for mean in plan.ensembles[0].means if mean.bent)
+    (mean,) = (mean for mean in plan.ensembles[0].means if mean.kinked)
     names = [0.0, 0.3, 0.0, 0.8]  # time, x, η, x0
     assert mean.reads == (0, 1, 3)
     assert abs(float(mean.switches(*names)[0])) == pytest.approx(0.5)
-    assert all(not other.switches(*names) for other in plan.ensembles[0].means if not other.bent)
+    assert all(not other.switches(*names) for other in plan.ensembles[0].means if not other.kinked)
