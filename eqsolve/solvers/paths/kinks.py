@@ -212,7 +212,7 @@ class _Window:
         self.effects: Array | None = None
 
     def lines(self, number: int, rtol: float) -> _Lines | None:
-        """Return a set of lines, at first with three points along each other direction alone; None if there are too many."""
+        """Return a set of lines, at first with three points along each direction; None if there are too many."""
         from scipy.interpolate import make_interp_spline
 
         if self.effects is None:
@@ -233,7 +233,7 @@ class _Window:
         return _Lines(normals, weights, self.base.choose(given, finer=1.0 + number / 2), fine, mass / mass.sum())
 
     def learn(self, average: Array) -> None:
-        """Keep what the directions do, from averages over the first set of lines."""
+        """Keep what the directions do in the first set of lines."""
         if self.effects is None:
             centre, pairs = average[:, :1], average[:, 1:].reshape(len(average), -1, 2)
             change = np.abs(pairs.sum(axis=2) - 2 * centre) / 6
