@@ -29,7 +29,7 @@ from eqsolve.results.stationary import Stationary, cosines
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stationary.lags import NoStationaryStateError, worst_error
 from eqsolve.solvers.stationary.sampled import FoundBySampling, find_by_sampling
-from eqsolve.solvers.stationary.solve import FoundByLaw, find_stationary
+from eqsolve.solvers.stationary.solve import FoundByLaw, find_stationary, stability_at_rest
 
 logger = logging.getLogger("eqsolve")
 
@@ -100,6 +100,18 @@ def why_not_stationary(task: Task) -> str:
     return f"`{model.stepped[0].name}` is drawn step by step" if isinstance(model, System) and model.stepped else ""
 
 
+def _gaussian(task: Task) -> tuple[Any, dict[str, Any]]:
+    """Return the program of Gaussian paths with its numbers, and laws."""
+    numbers, laws = task.values.numbers, task.values.laws
+    program = at(task.plan.program(GAUSSIAN), numbers)
+    return program, {**laws, **{name: law.at(numbers, laws) for name, law in program.paths.laws}}
+
+
+def rest_of(model: Model, settings: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the stability of the state of Gaussian paths in which nothing moves, and its error."""
+    return stability_at_rest(*_gaussian(make_task(model, settings, None)), Options.make(rtol=1e-6, t_max=1e300))
+
+
 def _find(task: Task, options: Options) -> Stationary:
     plan, numbers, laws = task.plan, task.values.numbers, task.values.laws
     about: dict[str, Any] = {"model": plan.name, "kind": "stationary", "params": dict(task.values.settings)}
@@ -112,9 +124,7 @@ def _find(task: Task, options: Options) -> Stationary:
                 known = {**laws, **{name: law.at(numbers, laws) for name, law in paths.laws}}
                 found = find_by_sampling(paths, known, options)
             else:
-                program = at(plan.program(GAUSSIAN), numbers)
-                known = {**laws, **{name: law.at(numbers, laws) for name, law in program.paths.laws}}
-                found = find_stationary(program, known, options)
+                found = find_stationary(*_gaussian(task), options)
     except NoStationaryStateError as reason:
         return Stationary(LabelledArrays({}), status="not found", message=str(reason), **about)
     grid = (found.settled.closure.lags.grid.panels if isinstance(found, FoundByLaw) else None) or PanelGrid(found.lags, 1)

@@ -16,7 +16,7 @@ from eqsolve.arguments import callback, checked, flag, number, path, table, text
 from eqsolve.compile.forms import FIXED_POINT
 from eqsolve.compile.tasks import make_task
 from eqsolve.compile.values import binder_of
-from eqsolve.curves.stationary import stationary, why_not_stationary
+from eqsolve.curves.stationary import rest_of, stationary, why_not_stationary
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, demand_known
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.loading import read_model
@@ -212,12 +212,18 @@ class LongRun:
     def _state(self, record: Record, found: Any) -> None:
         if found.grid is None:
             record["message"] = "; ".join(filter(None, [record["message"], found.message]))
+            if self.limit is None and self.gaussian:
+                value, error = rest_of(self.system, found.params)
+                record["values"]["stability"], record["errors"]["stability"] = value, error
+                record |= {"class": "not at rest"} if value < -error else {}
             return
         for name in found.names:
             key = f"{name}0" if found.variables[name].dims else name
             for part, entry in (("values", name), ("errors", f"{name}_error")):
                 record[part][key] = float(found.variables[entry].values.flat[0])
         moves = not found.source.still
+        if self.limit is None and self.gaussian and np.isfinite(found.source.stability):
+            record["values"]["stability"], record["errors"]["stability"] = found.source.stability, 1e-9
         record |= {"class": "fluctuating" if moves else "still", "message": found.message}
         if self.exponents:
             value, error = found.lyapunov()
@@ -237,6 +243,8 @@ class LongRun:
         def indicator(place: float) -> Any:
             if kind == "lyapunov":
                 return self.stationary({**settings, along: place}, options).lyapunov()
+            if self.limit is None:
+                return rest_of(self.system, {**settings, along: place})
             found, _ = self.fixed_point({**settings, along: place}, unknowns)
             return found.values["stability"], found.errors["stability"]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import brentq
+from sympy import tanh
 
 import eqsolve
 from eqsolve import GP, E, Eq, System, UsageError, correlation, param, process, random, times
@@ -119,6 +120,53 @@ def test_below_the_transition_it_is_still(gain):
     assert res.status == "still"
     assert abs(float(res["q"])) < 1e-9
     assert res.lyapunov()[0] == pytest.approx(gain - 1, abs=1e-5)
+
+
+def adaptive():
+    """A network with adaptation (Muscinelli, Gerstner and Schwalger 2019)."""
+    t, tp = times("t t'")
+    g, gamma = param("g", positive=True), param("gamma", positive=True)
+    beta, C = param("beta", nonnegative=True), correlation("C")
+    x, a, eta = process("x a eta")
+    return System(
+        "adaptive",
+        eqs=[
+            Eq(C(t, tp), E(tanh(x(t)) * tanh(x(tp)))),
+            Eq(x(t).diff(t), -x(t) - a(t) + eta(t)),
+            Eq(a(t).diff(t), -gamma * a(t) + gamma * beta * x(t)),
+        ],
+        laws={eta: GP(g**2 * C(t, tp))}, init={x: Normal(0, 1), a: 0}, defaults={g: 2, gamma: 0.25, beta: 1},
+    )  # fmt: skip
+
+
+def rate_at_rest(g, gamma, beta):
+    """Return the largest real part of the z = λ + iω at which g |1/(1 + z + γβ/(γ + z))| = 1."""
+    omega = np.linspace(0, 3, 30001)
+
+    def most(rate):
+        z = rate + 1j * omega
+        return g * np.abs(1 / (1 + z + gamma * beta / (gamma + z))).max() - 1
+
+    return brentq(most, -0.74, 3, xtol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
+def test_at_rest_a_network_answers_most_at_its_resonance(beta):
+    critical = brentq(lambda g: rate_at_rest(g, 0.5, beta), 0.9, 2)
+    res = eqsolve.stationary(adaptive(), g=0.95 * critical, gamma=0.5, beta=beta)
+    value, error = res.lyapunov()
+    assert res.status == "still"
+    assert abs(value - rate_at_rest(0.95 * critical, 0.5, beta)) <= error + 1e-8
+    assert eqsolve.stationary(adaptive(), g=1.3 * critical, gamma=0.5, beta=beta).status == "fluctuating"
+
+
+def test_chaos_of_a_network_with_adaptation():
+    """12,000 units over a time 1,000, eight times: activity 0.42271 ± 0.00013, growth 0.0416 ± 0.0003; its deviation 5 %."""
+    res = eqsolve.stationary(adaptive())
+    assert float(res["C"][0]) == pytest.approx(0.42271, abs=1e-3)
+    assert res.lyapunov()[0] == pytest.approx(0.0416, rel=0.05)
+    alone = eqsolve.stationary(adaptive(), beta=0).lyapunov()
+    assert alone[0] == pytest.approx(0.1124581096, abs=3 * alone[1])
 
 
 def _system(drift):

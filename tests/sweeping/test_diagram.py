@@ -20,6 +20,7 @@ from scipy.stats import norm
 import eqsolve
 from eqsolve.cli import main
 from eqsolve.sweeping.diagram import LongRun, _end_of, _root
+from tests.curves.test_stationary import adaptive, rate_at_rest
 
 
 def of_kind(diagram: eqsolve.PhaseDiagram, kind: str, along: str) -> tuple[np.ndarray, ...]:
@@ -158,6 +159,14 @@ def test_a_network_of_two_populations_loses_stability_where_an_eigenvalue_is_one
     line = eqsolve.phase_diagram("rnn_ei", h_e=[0.5, 2.5], progress=False)
     (place, error) = of_kind(line, "stability", "h_e")
     assert abs(place[0] - brentq(radius, 0.5, 2.5, xtol=1e-10)) <= error[0] + 1e-8
+
+
+def test_a_network_with_adaptation_leaves_rest_at_a_frequency_of_its_own() -> None:
+    line = eqsolve.phase_diagram(adaptive(), g=[1.2, 1.42], params={"gamma": 0.5, "beta": 2}, progress=False)
+    (place, error) = of_kind(line, "stability", "g")
+    assert abs(place[0] - brentq(lambda g: rate_at_rest(g, 0.5, 2.0), 0.9, 2, xtol=1e-10)) <= error[0] < 1e-6
+    assert line.classes.values[0] == "still"
+    assert line.classes.values[1] in ("fluctuating", "not at rest")
 
 
 @pytest.mark.parametrize(("power", "how"), [(-1.0, "grows"), (-2.5, "grows"), (1.0, "vanishes")])

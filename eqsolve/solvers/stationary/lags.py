@@ -19,6 +19,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
@@ -47,7 +48,7 @@ def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, 
 
 @dataclass(frozen=True, eq=False)
 class Lags:
-    """Lags from 0 on, with the integrals from 0 to each of them and from each to the last."""
+    """Lags from 0 on."""
 
     grid: OperatorGrid
     step: float | None
@@ -55,15 +56,6 @@ class Lags:
     @property
     def size(self) -> int:
         return self.grid.size
-
-    @property
-    def forward(self) -> Array:
-        return self.grid.integration
-
-    @functools.cached_property
-    def backward(self) -> Array:
-        forward = self.forward
-        return forward[-1] - forward if self.step is None else forward.T
 
 
 _PAST = "kernels that integrate over the past are not known here"
@@ -124,12 +116,27 @@ class LagKernels(Kernels):
 
 
 @functools.lru_cache(maxsize=8)
-def _inverse(lags: Lags, place: int, matrix: bytes) -> Array:
-    """Return the inverse of 1 − ∫ A, forward or backward; (lag, state) in one row."""
-    entries = np.frombuffer(matrix)
-    A = entries.reshape(2 * (round(len(entries) ** 0.5),))
-    rule = (lags.forward, lags.backward)[place]
-    return np.linalg.inv(np.eye(lags.size * len(A)) - np.kron(rule, A))
+def _marching(lags: Lags, back: bool, matrix: bytes) -> tuple[Array, Array, Array, list[Array]]:
+    """Return how y = first + ∫ (A y + source) is solved panel by panel, or step by step; (lag, state) in one row.
+
+    y from the source and from y where a panel begins; how the source changes y over a panel; y at the end from that at the
+    begin, over 1, 2, 4 … panels.
+    """
+    A = np.frombuffer(matrix).reshape(2 * (round((len(matrix) // 8) ** 0.5),))
+    inner, weights, steps = np.zeros((1, 1)), np.ones(1), np.full(lags.size, lags.step or 0.0)
+    if (panels := lags.grid.panels) is not None:
+        inner, weights, steps = radau(panels.order).integrals, radau(panels.order).weights, np.diff(panels.edges)
+    if back:
+        inner, steps = (weights if lags.step is None else 0.0) - inner, steps[::-1]
+    one, steps = np.eye(len(A)), steps[:, None, None]
+    local = np.linalg.inv(np.eye(len(inner) * len(A)) - steps * np.kron(inner, A))
+    driven, begun = local @ (steps * np.kron(inner, one)), local @ np.tile(one, (len(inner), 1))
+    change = steps * (np.kron(weights, one) + np.kron(weights, A) @ driven)
+    jumps = [one + steps * np.kron(weights, A) @ begun]
+    while 2 ** len(jumps) <= len(steps):
+        half = 2 ** (len(jumps) - 1)
+        jumps.append(jumps[-1][half:] @ jumps[-1][:-half])
+    return driven, begun, change, jumps
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,22 +158,27 @@ class Linear:
         factor = np.exp(-rate * step)
         return replace(self, A=((one + step * self.A) * factor - one) / step, B=self.B * factor, S=0 * self.S)
 
-    def _run(self, place: int, first: Array, source: Array) -> Array:
+    def _run(self, back: bool, first: Array, source: Array) -> Array:
         """Solve y = first + ∫ (A y + source) along the lags, which are the first axis, the states the second."""
-        rule = (self.lags.forward, self.lags.backward)[place]
-        right = first + np.tensordot(rule, source, axes=1)
-        inverse = _inverse(self.lags, place, self.A.tobytes())
-        flat = inverse @ right.reshape(right.shape[0] * right.shape[1], -1)
-        return flat.reshape(right.shape)
+        driven, begun, change, jumps = _marching(self.lags, back, self.A.tobytes())
+        alone = int(self.lags.step is None)  # the first lag lies in no panel
+        inside = source[alone:].reshape(len(driven), driven.shape[2], -1)
+        inside = inside[::-1] if back else inside
+        ends = np.concatenate([first.reshape(1, len(self.A), -1), change @ inside])
+        for power, jump in enumerate(jumps):
+            ends[2**power :] += jump @ ends[: -(2**power)]
+        made = driven @ inside + begun @ ends[:-1]
+        made = (made[::-1] if back else made).reshape(source[alone:].shape)
+        return np.concatenate([ends[-1 if back else 0].reshape(source[:alone].shape), made]) if alone else made
 
     def covariance(self, gamma: Array) -> Array:
         """Return the covariance of (X, η) from that of η, over (lag, i, j)."""
         count, noises = self.B.shape
         made = np.empty((self.lags.size, count + noises, count + noises))
         source = np.einsum("tab,ib->tia", gamma, self.B)
-        back = self._run(1, -np.linalg.solve(self.A, source[-1]), source)
-        made[:, :count, :count] = self._run(0, self._equal(back[0], gamma[0]), np.einsum("ia,tja->tij", self.B, back))
-        made[:, :count, count:] = self._run(0, back[0], np.einsum("ia,tab->tib", self.B, gamma))
+        back = self._run(True, -np.linalg.solve(self.A, source[-1]), source)
+        made[:, :count, :count] = self._run(False, self._equal(back[0], gamma[0]), np.einsum("ia,tja->tij", self.B, back))
+        made[:, :count, count:] = self._run(False, back[0], np.einsum("ia,tab->tib", self.B, gamma))
         made[:, count:, :count] = back.transpose(0, 2, 1)
         made[:, count:, count:] = gamma
         return made
@@ -183,10 +195,15 @@ class Linear:
             system = np.kron(ahead, ahead) - np.eye(one.size)
         return np.linalg.solve(system, -(source + source.T).ravel()).reshape(one.shape)
 
+    def transfer(self, exponent: complex) -> Array:
+        """Return X/η where both go as e^{exponent·t}."""
+        step = self.lags.step
+        rate = exponent if step is None else np.expm1(exponent * step) / step
+        return np.linalg.solve(rate * np.eye(len(self.A)) - self.A, self.B)
+
     def response(self, kick: Array) -> Array:
         """Return how X answers to a unit impulse that enters with these coefficients, over (lag, i)."""
-        start = np.broadcast_to(kick[:, None], (self.lags.size, len(kick), 1))
-        made = self._run(0, start, np.zeros_like(start))[:, :, 0]
+        made = self._run(False, kick, np.zeros((self.lags.size, len(kick))))
         return made if self.lags.step is None else np.vstack([0 * made[:1], made[:-1]])
 
     @property

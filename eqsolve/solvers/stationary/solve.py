@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -117,8 +117,11 @@ class Closure:
     ) -> dict[tuple[int, int], Means]:
         """Return how means over lags change with the covariance of two arguments over the same lags, at given variances.
 
-        By one-sided differences, since a correlation is at most one.
+        By one-sided differences, since a correlation is at most one; of paths that all vanish, for small ones.
         """
+        small = np.where(np.diagonal(law.zero)[: len(linear.A)] > 1e-14, 0.0, 1e-14)
+        small = np.diag(np.append(small, np.zeros(len(law.zero) - len(small))))
+        law.zero, joint = law.zero + small, joint + small
         plan, terms = self.program.paths.ensembles[place], self.program.laws[place].pairs
         pairs = [item for item in zip(plan.means, terms, strict=True) if item[0].acts and item[0].kind == "two"]
         factors = frozenset(factor for _, every in pairs for pair in every for factor in pair)
@@ -184,10 +187,10 @@ class Settled:
         return {**kernels.tables, **kernels.operators}, numbers
 
 
-def first_means(closure: Closure, rate: float) -> Means:
-    """Return means to begin with: paths of the declared variances at the start that forget at a given rate."""
-    means = closure.nothing()
-    fade = np.exp(-rate * closure.lags.grid.nodes)
+def first_means(closure: Closure, rate: float, omega: float = 0.0) -> Means:
+    """Return means to begin with: paths of the declared variances at the start that forget at a given rate, and swing."""
+    means, lags = closure.nothing(), closure.lags.grid.nodes
+    fade = np.exp(-rate * lags) * np.cos(omega * lags)
     for _ in range(2):  # functions of one time first, what depends on them then
         kernels = closure.kernels(means)
         for place, laws in enumerate(closure.laws):
@@ -283,6 +286,7 @@ class Copies:
     parts: tuple[tuple[tuple[Linear, Array, dict[tuple[int, int], list[Array]]], ...], ...]
     sizes: tuple[int, ...]  # noises of each ensemble
     lags: int
+    begun: list[Array] = field(default_factory=list)  # the distances of the last rate
 
     @classmethod
     def of(cls, settled: Settled) -> Copies:
@@ -306,6 +310,35 @@ class Copies:
         sizes = tuple(len(item.noises) for item in closure.program.paths.ensembles)
         return cls(tuple(made), sizes, closure.lags.size)
 
+    def at_rest(self, rate: float) -> tuple[float, float]:
+        """Return by what distances are multiplied that grow at a rate, of a state in which nothing moves.
+
+        They swing as cos ωτ there. The frequency at which that is most counts, and is returned too.
+        """
+        from scipy.optimize import minimize_scalar
+
+        shares = np.cumsum([0, *(count**2 for count in self.sizes)])
+
+        def gain(omega: float) -> float:
+            total = np.zeros((shares[-1], shares[-1]), complex)
+            for rows, begin, end in zip(self.parts, shares, shares[1:], strict=False):
+                for linear, combine, slopes in rows:
+                    count, noises = linear.B.shape
+                    heard = combine[:, :count] @ linear.transfer(rate + 1j * omega) + combine[:, count : count + noises]
+                    for (a, b), changes in slopes.items():
+                        column = np.concatenate([change[0].ravel() for change in changes])
+                        total[:, begin:end] += np.outer(column, np.kron(heard[a], heard[b].conj()))
+            return float(np.linalg.eigvals(total).real.max())
+
+        step = self.parts[0][0][0].lags.step
+        most = max(4 * linear.decay[1] for rows in self.parts for linear, _, _ in rows) if step is None else math.pi / step
+        grid = most * np.linspace(0, 1, 201) ** 2
+        values = [gain(omega) for omega in grid]
+        near = int(np.argmax(values))
+        around = grid[max(near - 1, 0)], grid[min(near + 1, 200)]
+        best = minimize_scalar(lambda omega: -gain(omega), bounds=around, method="bounded", options={"xatol": 1e-8 * most})
+        return max((values[near], float(grid[near])), (-float(best.fun), float(best.x)))
+
     def largest(self, rate: float) -> float:
         """Return by what distances are multiplied that grow at a rate: it falls with the rate, and is one at the exponent."""
         from scipy.sparse.linalg import LinearOperator, eigs
@@ -327,25 +360,30 @@ class Copies:
             return np.concatenate([item.ravel() for item in total])
 
         size = sum(self.lags * count**2 for count in self.sizes)
-        first = np.ones(size)
+        first = self.begun.pop() if self.begun else np.ones(size)
         if not np.abs(apply(first)).any():
             return 0.0
-        found = eigs(LinearOperator((size, size), apply, dtype=float), k=1, which="LR", v0=first, return_eigenvectors=False)
+        found, vectors = eigs(LinearOperator((size, size), apply, dtype=float), k=1, which="LR", v0=first, tol=1e-11)
+        self.begun.append(vectors[:, 0].real)
         return float(found[0].real)
 
 
-def growth_rate(settled: Settled) -> float:
+def growth_rate(settled: Settled, still: bool, guess: float | None = None) -> float:
     """Return the largest Lyapunov exponent: the rate at which the distance of two copies grows."""
     from scipy.optimize import brentq
 
     copies = Copies.of(settled)
+    factor = (lambda rate: copies.at_rest(rate)[0]) if still else copies.largest
     decay = min(linear.decay[0] for rows in copies.parts for linear, _, _ in rows)
-    low, high = -decay * (1 - 1e-6), 0.0
-    if copies.largest(low) < 1:
+    lowest, step = -decay * (1 - 1e-6), decay if guess is None else 1e-4 * decay
+    low = high = max(0.0 if guess is None else guess, lowest)
+    while factor(high) > 1:
+        low, high, step = high, high + step, 4 * step
+    while low > lowest and factor(low) < 1:
+        low, high, step = max(low - step, lowest), low, 4 * step
+    if low == lowest and factor(low) < 1:
         return -decay
-    while copies.largest(high) > 1:
-        high += decay
-    return float(brentq(lambda rate: copies.largest(rate) - 1, low if high == 0 else high - decay, high, xtol=1e-12 * decay))
+    return float(brentq(lambda rate: factor(rate) - 1, low, high, xtol=1e-11 * decay))
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,6 +398,7 @@ class FoundByLaw:
     still: bool
     other: Settled  # on other lags, by which errors are known
     floor: float  # what counts as nothing
+    stability: float  # of the state in which nothing moves; nan where none was found
 
     @property
     def lags(self) -> Array:
@@ -371,7 +410,8 @@ class FoundByLaw:
 
     def lyapunov(self) -> tuple[float, float]:
         """Return the largest exponent and its error, the difference to that on other lags."""
-        value, other = (growth_rate(item) for item in (self.settled, self.other))
+        value = growth_rate(self.settled, self.still)
+        other = growth_rate(self.other, self.still, value)
         return value, abs(value - other) + 1e-12 + 30 * self.left
 
 
@@ -381,28 +421,46 @@ class _StationarySearch:
     def __init__(self, program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> None:
         self.program, self.laws, self.options = program, laws, options
         self.tolerance = max(1e-3 * options.rtol, 1e-13)
-        self.floor = 0.0
+        self.floor, self.stability, self.omega = 0.0, math.nan, 0.0
 
     def closure(self, lags: Lags, other: bool = False) -> Closure:
         rule = LineRule().other() if other else LineRule()
         return Closure.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
 
-    def run(self) -> FoundByLaw:
-        """Return the state: lags are added until correlations have fallen, panels shortened until errors are small."""
-        step = self.options.step
-        begun = self.closure(make_lags(4 * (step or 1.0), 1.0, 4, 1.0, step))
+    def rates(self) -> tuple[float, float]:
+        """Return the slowest rate and the fastest with which paths forget, where no correlation acts on them."""
+        begun = self.closure(make_lags(4 * (self.options.step or 1.0), 1.0, 4, 1.0, self.options.step))
         kernels = begun.kernels(begun.nothing())
         rates = [law.linear(kernels, begun.lags).decay for laws in begun.laws for law in laws]
-        slowest = min(slow for slow, _ in rates)
-        fastest = max(fast for _, fast in rates)
-        slowest = slowest if slowest > 0 else fastest
-        reach, length = 30 / slowest, 1.0
-        if (still := self._still(make_lags(8 / slowest, fastest, 6, length, step))) is not None:
-            return still
-        closure = self.closure(make_lags(reach, fastest, 10, length, step))
-        means = first_means(closure, slowest)
-        self.floor = _floor(means)
-        settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+        slowest, fastest = min(slow for slow, _ in rates), max(fast for _, fast in rates)
+        return (slowest if slowest > 0 else fastest), fastest
+
+    def few_lags(self) -> Lags:
+        """Return lags that do where nothing moves."""
+        slowest, fastest = self.rates()
+        return make_lags(8 / slowest, fastest, 6, 1.0, self.options.step)
+
+    def run(self) -> FoundByLaw:
+        """Return the state: lags are added until correlations have fallen, panels shortened until errors are small."""
+        step, (slowest, fastest) = self.options.step, self.rates()
+        reach, length, lags = 30 / slowest, 1.0, self.few_lags()
+        try:
+            settled = self.at_rest(lags)
+            if self.stability > 0:
+                return self._judged(settled, lags)
+        except NoStationaryStateError as reason:
+            logger.info("no state in which nothing moves: %s", reason)
+        for last in (False, False, True):
+            closure = self.closure(make_lags(reach, fastest, 10, length, step))
+            means = first_means(closure, 4.5 / reach if self.omega else 30 / reach, self.omega)
+            self.floor = _floor(means)
+            try:
+                settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+                break
+            except NoStationaryStateError:  # correlations may last for longer
+                if last:
+                    raise
+                reach *= 2
         for _ in range(4):
             while (tail := self._tail(settled)) > 50 * self.tolerance:
                 reach *= 1.5
@@ -417,25 +475,23 @@ class _StationarySearch:
             found = self._judged(settled, make_lags(1.2 * reach, fastest, 9, 0.93 * length, step))
             worst = worst_error(found, self.options, self.floor)[1]
             logger.info("%d lags up to %.4g: the error is %.2g of the tolerance", settled.closure.lags.size, reach, worst)
-            if worst <= 1 or step is not None or self.options.is_short_of_time():
+            if worst <= 1 or step is not None or settled.closure.lags.size > 2000 or self.options.is_short_of_time():
                 break
-            length *= 0.6
+            length *= 0.6 if worst < 30 else 0.4
             settled = self._again(settled, make_lags(reach, fastest, 10, length, step))
         return found
 
-    def _still(self, lags: Lags) -> FoundByLaw | None:
-        """Return the state in which nothing moves, if there is one and small disturbances die out in it."""
-        closure = self.closure(lags)
+    def at_rest(self, lags: Lags, other: bool = False) -> Settled:
+        """Return the state in which nothing moves; keep its stability, 1 less the factor of small disturbances."""
+        closure = self.closure(lags, other)
         means = first_means(closure, 0.0)
         self.floor = _floor(means)
-        try:
-            settled = settle(closure, means, self.floor, self.tolerance, plain=12)
-            flat = self._spread(settled) <= 1e-9
-            stable = flat and Copies.of(settled).largest(0.0) < 1
-        except NoStationaryStateError as reason:
-            logger.info("no state in which nothing moves: %s", reason)
-            return None
-        return self._judged(settled, lags) if stable else None
+        settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+        if self._spread(settled) > 1e-9:
+            raise NoStationaryStateError("what was found moves")
+        factor, self.omega = Copies.of(settled).at_rest(0.0)
+        self.stability = 1 - factor
+        return settled
 
     def _spread(self, settled: Settled) -> float:
         """Return the variance in time, relative to all variance."""
@@ -475,7 +531,7 @@ class _StationarySearch:
             name: abs(value - other_numbers[name]) + rest * max(abs(value), self.floor) for name, value in numbers.items()
         }
         still = self._spread(settled) <= 1e-9
-        return FoundByLaw(settled, curves, errors, numbers, number_errors, still, other, self.floor)
+        return FoundByLaw(settled, curves, errors, numbers, number_errors, still, other, self.floor, self.stability)
 
 
 def _floor(means: Means) -> float:
@@ -485,3 +541,12 @@ def _floor(means: Means) -> float:
 def find_stationary(program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> FoundByLaw:
     """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
     return _StationarySearch(program, laws, options).run()
+
+
+def stability_at_rest(program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> tuple[float, float]:
+    """Return the stability of the state in which nothing moves, and its error; raise ``NoStationaryStateError``."""
+    search = _StationarySearch(program, laws, options)
+    lags = search.few_lags()
+    left, other = search.at_rest(lags, True).left, search.stability
+    left = max(left, search.at_rest(lags).left)
+    return search.stability, abs(search.stability - other) + 1e-12 + 30 * left
