@@ -241,7 +241,7 @@ DIAGRAM = Verb(
     summary="say what the long run is over two parameters, with its boundaries",
     description=(
         "Classify the long run over a grid: still, not at rest, fluctuating, chaotic,\n"
-        "unbounded, or not decided, with the reason. Boundaries are roots of the stability or of\n"
+        "aging, unbounded, or not decided, with the reason. Boundaries are roots of the stability or of\n"
         "the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed."
     ),
     example="diagram path/to/my_model.py --grid gain=0.5:3:40 D=0:1:30 --plot phases.png",

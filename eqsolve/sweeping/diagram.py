@@ -22,16 +22,20 @@ from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
+from eqsolve.language.symbols import Correlation
 from eqsolve.options import documented
 from eqsolve.progress import watching
 from eqsolve.results.result import BOUNDARY, PhaseDiagram
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
+from eqsolve.solving import solve
 from eqsolve.sweeping import run as grids
 from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
 from eqsolve.sweeping.run import Answer, GridRun, Journal
 
 Unknowns = dict[str, float]
+_LATE = 1e3  # the time up to which correlations are followed to see whether they age
+_SAME = 0.01  # of a correlation at equal times: what differs by less is the same
 
 
 @documented
@@ -106,9 +110,9 @@ def phase_diagram(
 
 
 def has_phases(model: Model) -> bool:
-    """Whether the long run of a model can be told."""
+    """Whether the long run of a model can be told, without following it in time."""
     with contextlib.suppress(EqsolveError):
-        return bool(LongRun.of(model, {}, None, False, None, 1.0))
+        return LongRun.of(model, {}, None, False, None, 1.0).ages is None
     return False
 
 
@@ -136,6 +140,7 @@ class LongRun:
     states: bool  # whether stationary states are found everywhere
     gaussian: bool  # whether they cost little
     exponents: bool
+    ages: Model | None  # that has functions of two times, and is followed in time
     rtol: float | None
     tolerance: float
 
@@ -156,16 +161,18 @@ class LongRun:
                 kernels = [head.name for head in getattr(plan.model, "kernels", ())]
                 moving = ["lyapunov", *plan.model.observables]
                 moving += [form.format(name) for form in ("{}0", "tau_{}") for name in kernels]
-        if limit is None and why_not:
+        kernels = getattr(model, "kernels", ()) if model.kind == "System" and not model.processes else ()
+        pairs = [head.name for head in kernels if isinstance(head, Correlation)]
+        if limit is None and why_not and not pairs:
             raise UsageError(f"there is no phase diagram: {reason}; no stationary state: {why_not}")
         if lyapunov and why_not:
             raise UsageError(f"model `{model.name}` has no Lyapunov exponent: {why_not}")
         resting = [*(it.name for it in limit.unknowns), *limit.observables] if limit else []
         wanted = [] if shown is None else [shown]
         demand_known(wanted, resting + moving, f"model `{model.name}` ends in no `{{}}`", "it has")
-        states = lyapunov or limit is None or not set(wanted) <= set(resting)
+        states = not why_not and (lyapunov or limit is None or not set(wanted) <= set(resting))
         system, exponents = None if why_not else model, lyapunov or shown == "lyapunov"
-        return cls(system, limit, states, gaussian, exponents, *rest)
+        return cls(system, limit, states, gaussian, exponents, model if limit is None and why_not else None, *rest)
 
     def fixed_point(self, settings: Record, start: Any = None) -> tuple[FixedPointSolution, Unknowns]:
         """Return the fixed point near a start, or searched for, if its numbers are worth it."""
@@ -193,6 +200,8 @@ class LongRun:
                     self._rest(record, *self.fixed_point(settings, start))
             except SolverError as error:
                 record["message"] = str(error)
+            if self.ages is not None:
+                self._age(record, solve(self.ages, params=settings, t_max=_LATE, rtol=1e-3, progress=False))
             if self.states or (self.gaussian and not record["unknowns"] and start is None):
                 self._state(record, self.stationary(settings, options))
         return record, None
@@ -208,6 +217,21 @@ class LongRun:
             record |= {"class": "fixed point", "message": "its stability is not known"}
         else:
             record["class"] = "still" if every[0] > 0 else "not at rest"
+
+    def _age(self, record: Record, found: Any) -> None:
+        """Hold correlations after three waiting times against each other, at lags like these."""
+        waits, kinds = _LATE / 5 / np.array([16.0, 4.0, 1.0]), ("still", "fluctuating", "not decided", "aging")
+        values = [found.at2([(k * w, j * w) for w in waits]) for k, j in ((5, 4), (2, 1), (1, 1))]
+        for name in (head.name for head in getattr(self.ages, "kernels", ()) if isinstance(head, Correlation)):
+            late, early, size = (it[name].values for it in values)
+            left = early[1:] / early[:-1]
+            if abs(late[-1] - early[-1]) < _SAME * size[-1]:
+                kind = "still" if abs(early[-1] - size[-1]) < _SAME * size[-1] else "fluctuating"
+            else:  # the older the slower; what comes to a stationary state relaxes faster and faster
+                kind = "aging" if 0 < left[0] <= left[1] else "not decided"
+            if kinds.index(kind) >= kinds.index(record["class"]) or not record["message"]:
+                said = f"{name}(tw + {waits[-1]:g}, tw) is {early[-1]:.4g} at tw = {waits[-1]:g} and"
+                record |= {"class": kind, "message": f"{said} {late[-1]:.4g} at tw = {4 * waits[-1]:g}"}
 
     def _state(self, record: Record, found: Any) -> None:
         if found.grid is None:

@@ -204,6 +204,15 @@ def test_a_root_that_cannot_be_reached_is_bracketed() -> None:
     assert abs(place - 0.3) <= error <= 0.5
 
 
+@pytest.mark.slow
+def test_a_glass_ages_below_its_transition() -> None:
+    """T_d = √(p (p − 2)^(p − 2) / (2 (p − 1)^(p − 1))) = 0.6124 for p = 3 (Crisanti, Horner and Sommers 1993)."""
+    critical = (3 / 8) ** 0.5
+    line = eqsolve.phase_diagram("pspin", T=np.array([0.8, 0.95, 1.16]) * critical, progress=False)
+    assert line.classes.values.tolist() == ["aging", "aging", "fluctuating"]
+    assert "at tw = 200" in str(line["message"].values[0])
+
+
 def test_several_fixed_points() -> None:
     """x = ⟨tanh(a x + b + z s)⟩ with s → 0: for a = 2 and b = 0.05, three solutions; for a = 0.5 one."""
     a, b = eqsolve.param("a b")
@@ -223,7 +232,7 @@ def test_several_fixed_points() -> None:
         (["lotka_volterra"], "--grid"),
         (["lotka_volterra", "--grid", "sigma=0.5:1:3", "--observable", "stabilty"], "stability"),
         (["lotka_volterra", "--grid", "sigma=0.5:1:3", "mu=1,2", "gamma=0,1"], "one axis or two"),
-        (["pspin", "--grid", "T=0.5:1:3"], "no phase diagram"),
+        (["mackey_glass", "--grid", "n=5:10:3"], "no phase diagram"),
         (["logistic_fixed_point", "--grid", "delta=3,4", "--lyapunov"], "no Lyapunov exponent"),
         (["lotka_volterra", "--grid", "sigma=0.5:1:3", "--tolerance", "2"], "tolerance"),
     ],

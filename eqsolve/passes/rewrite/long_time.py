@@ -361,7 +361,8 @@ class _Limit:
         """Return an expression as ε → 0; means are of order one, or of one over ε."""
         means, sizes = {}, {}
         for node in expr.atoms(E):
-            sizes[node] = self.small if node.has(self.small) else S.One
+            powers = (power for power in range(3) if not cancel(node.argument * self.small**power).has(self.small))
+            sizes[node] = self.small ** next(powers, 1)
             means[node] = Dummy("mean")
         made = cancel(expr.xreplace({node: mark / sizes[node] for node, mark in means.items()}))
         back = {mark: E(node.argument * sizes[node]) for node, mark in means.items()}
@@ -412,10 +413,10 @@ class _Limit:
         equations += [Equation(number, self.named(node)) for node, number in self.means.items()]
         observables = {name: self.named(self.still(expr)) for name, expr in self.system.observables.items()}
         observables |= {f"chi_{head.name.removeprefix('R_')}": self.named(expr) for head, expr in self.closed.items()}
+        if self.noises:
+            observables[fresh_name("stability", self.taken)] = self.named(self.stability())
         if self.small != 1:
             observables = {name: self._leading(expr) for name, expr in observables.items()}
-        elif self.noises:
-            observables[fresh_name("stability", self.taken)] = self.named(self.stability())
         known = {head.name: self.named(root) for head, root in self.roots.items()}
         variables = {name: it for name, it in known.items() if self.small == 1 or not it.has(self.small)}
         make = functools.partial(
@@ -442,9 +443,9 @@ class _Limit:
         for number, right in rows:
             place = everything.index(number)
             direct = self.still(right.xreplace({node: Dummy("mean") for node in right.atoms(E)}))
-            scale *= 1 - direct.diff(number)  # (a relation that is solved for its own left-hand side)
+            scale *= 1 - _by(direct, number)  # (a relation that is solved for its own left-hand side)
             for column, mark in enumerate(marks):
-                gain[place, column] += direct.diff(mark)
+                gain[place, column] += _by(direct, mark)
             for node in right.atoms(E):
                 weight = self.still(right.xreplace({node: (held := Dummy("mean"))})).diff(held)
                 for noise, change in moved.items():
@@ -495,6 +496,12 @@ def _straight_roots(force: Expr, mark: Dummy) -> list[tuple[Any, Any]] | None:
             return None
         made += [((steps, *swaps), And(holds, inner)) for swaps, inner in rest]
     return made
+
+
+def _by(expr: Expr, number: Expr) -> Expr:
+    """Return a derivative by a number that may be written with a factor."""
+    (mark,) = number.atoms(Unknown) or number.free_symbols
+    return expr.diff(mark) * mark / number
 
 
 def _power(term: Expr, size: Dummy) -> Expr:

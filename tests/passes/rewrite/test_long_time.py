@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import eqsolve
 from eqsolve import E, ModelError, field, gradient, param, random, state
@@ -203,6 +204,23 @@ def test_without_decay_fewer_samples_than_weights_give_the_least_norm(alpha, del
         assert float(derived[name]) == pytest.approx(float(declared[known]), rel=1e-12)
     with pytest.raises(ModelError, match="not declared as a function of an integral"):
         eqsolve.load("rnn").long_time(integrated=True)
+
+
+@pytest.mark.parametrize("delta", [0.3, 0.5, 0.8])
+def test_interpolators_are_stable(delta):
+    """1 − E s²/E s, with s = w'/(χ + w') of the change of variables w = α² sinh θ, where δ = E s."""
+    alpha, (points, weights) = 0.3, np.polynomial.hermite_e.hermegauss(200)
+    res = eqsolve.solve(eqsolve.load("dln").subs({"lam": 0}).long_time(integrated=True), delta=delta, alpha=alpha)
+    chi, spread = float(res["chi_w"]), math.sqrt(delta * float(res["C_f"]))
+    first = second = 0.0
+    for target, share in ((0, 0.9), (1, 0.1)):
+        for point, weight in zip(points, share * weights / weights.sum(), strict=True):
+            push = target / chi - spread * point / delta
+            theta = brentq(lambda y, at=push: alpha**2 * np.sinh(y) / chi + y - at, min(push, 0), max(push, 0))
+            s = 1 / (1 + chi / (alpha**2 * np.cosh(theta)))
+            first, second = first + weight * s, second + weight * s**2
+    assert first == pytest.approx(delta, rel=1e-10)
+    assert float(res["stability"]) == pytest.approx(1 - second / first, rel=1e-10)
 
 
 @pytest.mark.slow
