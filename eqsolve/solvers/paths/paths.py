@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -183,6 +183,8 @@ class Solving:
     signals: Any
     slopes: Any
     code: int = 0  # address of the signals' machine code, where there is one
+    # of integrals from the start: the weight of each node for all later blocks, the sum so far, and its end
+    sums: dict[tuple[int, int], tuple[Any, Any, int]] = field(default_factory=dict)
 
 
 def bytes_of(plan: EnsemblePlan, nodes: int) -> float:
@@ -240,16 +242,32 @@ def _follow(
     for index, start in enumerate(declared if starts is None else starts):
         base[index] += start
     for drive, matrix in zip((*plan.drives, *plan.kicks), actions.drives, strict=True):
-        base[drive.unknown] += backend.put(matrix) @ inputs.noises[plan.driving.index(drive.noise)]
+        noise = inputs.noises[plan.driving.index(drive.noise)]
+        if (weights := kept_weights(matrix, grid.blocks)) is None:
+            base[drive.unknown] += backend.put(matrix) @ noise
+            continue
+        total = zeros(inputs.paths)
+        for block in grid.blocks:
+            base[drive.unknown, block] += backend.put(matrix[block, block]) @ noise[block] + total
+            total = total + backend.put(weights[block]) @ noise[block]
     operators = {key: backend.put(matrix) for key, matrix in actions.operators.items()}
+    kept = {key: kept_weights(matrix, grid.blocks) for key, matrix in actions.operators.items()}
     made = Solving(
         plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, *shape)), zeros((plan.count, *shape)),
         zeros((plan.count, count, *shape)), machine_code(plan) if backend is CPU else 0,
+        {key: (backend.put(weights), zeros(inputs.paths), 0) for key, weights in kept.items() if weights is not None},
     )  # fmt: skip
     if guess is None or made.code or not _correct(made, base, guess, accuracy):
         for part in grid.blocks:
             solve_block(made, part, base, guess, min(math.sqrt(accuracy), _ACCEPTED))
     return made.unknowns, made.signals, made.slopes
+
+
+def kept_weights(matrix: Array, blocks: Sequence[slice]) -> Array | None:
+    """Return the weights of nodes in an integral from the start, if they are the same in all later blocks."""
+    last = matrix[-1]
+    kept = all((matrix[block.stop :, block] == last[block]).all() for block in blocks)
+    return last if kept else None
 
 
 def _evaluate(paths: Solving, part: slice, unknowns: Any) -> tuple[Any, Any]:
@@ -352,7 +370,12 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
     history = base[:, part].copy()
     if part.start:
         for (unknown, signal), matrix in operators.items():
-            history[unknown] += matrix[part, : part.start] @ paths.signals[signal, : part.start]
+            if (unknown, signal) in paths.sums:
+                weights, total, seen = paths.sums[unknown, signal]
+                total = total + weights[seen : part.start] @ paths.signals[signal, seen : part.start]
+                paths.sums[unknown, signal], history[unknown] = (weights, total, part.start), history[unknown] + total
+            else:
+                history[unknown] += matrix[part, : part.start] @ paths.signals[signal, : part.start]
     last = paths.unknowns[:, part.start - 1 : part.start] if part.start else history
     unknowns = np.broadcast_to(last if guess is None else guess[:, part], history.shape).copy()
     if paths.code:

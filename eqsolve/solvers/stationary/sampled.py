@@ -4,7 +4,9 @@ Noises are drawn by their spectra (circulant embedding: Dietrich & Newsam, SIAM 
 doi:10.1137/S1064827592240555) and paths are followed over a window by the trapezoidal rule. After a first part, in which
 they forget their start, means are taken over paths and times. A response is the mean of a linearised path that a random sign
 disturbs at every node, times this sign. The map from means to means has fixed random coordinates, so that Anderson's iteration
-converges as for any map. Independent sets of coordinates give the sampling error, steps h and 2h that of time.
+converges as for any map. One ensemble is solved so. What it has by chance is then taken away: at its solution, many others
+are evaluated once, with steps of 2h, and the mean difference to the first is added to its map. Four groups of them give the
+sampling error, steps h and 2h that of time.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,8 +50,8 @@ class BySampling:
 
     Attributes
     ----------
-    paths, sets
-        Of the first ensemble; independent ensembles whose spread is the sampling error.
+    paths, sets, most
+        Of the first ensemble; groups of ensembles whose spread is the sampling error; most ensembles of a group.
     steps, reach
         Steps in the time on which paths react at the start, and lags at first in that unit: more while correlations fall.
     tail
@@ -61,7 +64,8 @@ class BySampling:
 
     paths: int = 512
     sets: int = 4
-    steps: float = 2.0
+    most: int = 16
+    steps: float = 1.0
     reach: float = 30.0
     plain: int = 10
     tail: float = 0.03
@@ -82,7 +86,7 @@ class Window:
 
     @classmethod
     def make(cls, step: float, reach: float, discrete: bool) -> Window:
-        period = 12 * math.ceil(reach / step / 4)
+        period = 24 * math.ceil(reach / step / 8)
         nodes = step * np.arange(period // 3 + period)
         grid = OperatorGrid.discrete(step, 0.0, nodes[-1]) if discrete else OperatorGrid.trapezoid(nodes, 4)
         return cls(grid, step, period, discrete)
@@ -242,6 +246,7 @@ class Map:
         self.paths: list[Paths] = []  # of the last evaluation: the guess of the next
         self.states: list[Array] = []  # of the paths at the phase of the first node, from the last evaluation
         self.idle: frozenset[str] = frozenset()  # responses whose factors vanish: they change nothing
+        self.shift: Means = {}  # what is added to the means of these paths
 
     @classmethod
     def make(cls, engine: Engine, window: Window, count: int, seed: int) -> Map:
@@ -253,8 +258,20 @@ class Map:
 
     def coarsened(self) -> Map:
         made = Map(self.engine, self.window.coarsened(), tuple(item.coarsened() for item in self.coordinates))
-        made.idle, made.states = self.idle, self.states
+        made.idle, made.states, made.shift = self.idle, self.states, coarsen_means(self.engine.plan, self.shift)
         return made
+
+    def shifted(self, shift: Means) -> Map:
+        made = copy(self)
+        made.shift = shift
+        return made
+
+    def once(self, means: Means, idle: frozenset[str]) -> Means:
+        """Return the means of all paths after these have forgotten their start."""
+        self.idle = idle
+        self.follow(means)
+        self.keep_states()
+        return self.apply(means, acting=False)
 
     def find_idle(self, means: Mapping[str, Array]) -> frozenset[str]:
         """Return the responses that neither the paths nor their noises depend on, for the parameters there are."""
@@ -272,10 +289,6 @@ class Map:
             actions = act(plan, kernels)
             made += [*actions.operators.values(), *actions.drives, *(kernels.functions[name] for name in plan.functions)]
         return made + [kernels.table(entry) for group in self.engine.plan.covariances for row in group.blocks for entry in row]
-
-    @property
-    def paths_in_all(self) -> int:
-        return sum(len(item.points.weights) for item in self.coordinates)
 
     @property
     def acting(self) -> list[MeanPlan]:
@@ -369,7 +382,7 @@ class Map:
                 pairs = zip(factors[::2], factors[1::2], strict=True)
                 tapered = [window.flatten(window.correlate(f, g, weights)) for f, g in pairs]
                 made[mean.name] = self._scaled(kernels, mean, tapered)
-        return made
+        return {name: made[name] + self.shift.get(name, 0.0) if made[name] is not means[name] else made[name] for name in made}
 
     def _scaled(self, kernels: Kernels, mean: MeanPlan, terms: Sequence[Array]) -> Array:
         """Return Σ outer × term, over lags."""
@@ -565,9 +578,8 @@ class FoundBySampling:
         every = []
         for place, item in enumerate(self.sets):
             made = Map.make(item.map.engine, item.map.window, count, 2 + place)
-            made.idle = item.map.idle
-            solved = solve_map(made, item.means, Secants(16), 1e-2)
-            every.append(growth_rate(solved, 1000 + place))
+            made.once(item.means, item.map.idle)
+            every.append(growth_rate(replace(item, map=made), 1000 + place))
         return float(np.mean(every)), float(DEVIATIONS * np.std(every, ddof=1) / math.sqrt(len(every)))
 
 
@@ -575,14 +587,14 @@ class _SampledSearch:
     def __init__(self, program: StochasticPlan, laws: Mapping[str, Any], options: Options, control: BySampling) -> None:
         self.engine = Engine(program, laws, Work(), min(1e-3 * options.rtol, 1e-5), threads=options.threads)
         self.options, self.control = options, control
-        self.secants = Secants(16)
+        self.secants, self.moved = Secants(16), Means()
 
     def run(self) -> FoundBySampling:
         options, control = self.options, self.control
         begin = float(self.engine.plan.start()[0])
         reaction = 1 / options.step if options.step else rate(self.engine, begin, _LEVEL, typical=True)
         step = options.step or 1 / (control.steps * reaction)
-        reach, tolerance = control.reach / reaction, 3e-3 * options.rtol
+        reach, tolerance = control.reach / reaction, 1e-2 * options.rtol
         while True:
             window = Window.make(step, reach, options.step is not None)
             if window.grid.size**2 * control.paths > control.work:
@@ -599,23 +611,34 @@ class _SampledSearch:
             if options.is_short_of_time():
                 raise NoStationaryStateError(f"the budget ended with lags up to {reach:.3g}, where correlations still fall")
             reach *= 1.5
-        count, means, before = control.paths, begun.means, None
+        count = 8 * control.paths
+        made = Map.make(self.engine, window, count, 2)
+        made.idle = begun.map.idle
+        options.report_share(0.3, f"{count} paths")
+        first = solve_map(made, begun.means, self.secants, tolerance)
+        coarse, at = first.map, first.means
+        if options.step is None:
+            coarse, at = coarse.coarsened(), coarsen_means(self.engine.plan, at)
+        own, images, solved = coarse.once(at, made.idle), [[] for _ in range(control.sets)], [first] * control.sets  # type: ignore[var-annotated]
+        wanted = 2
         while True:
-            solved = []
-            for seed in range(control.sets):
-                options.report_share(0.3 + 0.6 * seed / control.sets, f"ensemble {seed + 1} of {control.sets}, {count} paths")
-                made = Map.make(self.engine, window, count, 2 + seed)
-                made.idle = begun.map.idle
-                solved.append(solve_map(made, means, self.secants, tolerance))
-                means = solved[-1].means
-            found = self._judged(solved, before)
+            for place, group in enumerate(images):
+                options.report_share(
+                    0.4 + 0.5 * place / control.sets, f"{wanted} ensembles of {count} paths, group {place + 1}"
+                )
+                while len(group) < wanted:
+                    seed = 3 + place + control.sets * len(group)
+                    group.append(Map.make(self.engine, coarse.window, count, seed).once(at, made.idle))
+            for place, group in enumerate(images):
+                shift = {name: np.mean([item[name] for item in group], axis=0) - own[name] for name in own}
+                fine = made.shifted(refine_means(self.engine.plan, shift, made.window, coarse.window))
+                solved[place] = solve_map(fine, solved[place].means, self.secants, tolerance)
+            found = self._judged(solved)
             worst = worst_error(found, options)[1]
-            logger.info("%d paths, lags up to %.4g: the error is %.2g of the tolerance", count, reach, worst)
-            larger = count * 2 ** min(max(math.ceil(math.log2(1.2 * worst**2)), 2), 3)  # Sobol points: a power of two
-            too_many = larger * window.grid.size**2 > control.work
-            if before is not None and (worst <= 1 or too_many or options.is_short_of_time()):
+            logger.info("%d ensembles of %d paths: the error is %.2g of the tolerance", wanted, count, worst)
+            if worst <= 1 or wanted >= control.most or options.is_short_of_time():
                 return found
-            before, count = found, larger
+            wanted = min(math.ceil(wanted * min(max(1.3 * worst**2, 2), 8)), control.most)
 
     def _tail(self, solved: MapRoot) -> float:
         """Return how far correlations are from their limit at half of the reach, where they are cut off."""
@@ -627,32 +650,23 @@ class _SampledSearch:
                 worst = max(worst, abs(float(near)) / (abs(float(values[len(values) // 2])) + 1e-300))
         return worst
 
-    def _judged(self, solved: Sequence[MapRoot], before: FoundBySampling | None) -> FoundBySampling:
-        """Return the mean of all sets, extrapolated to vanishing steps, with errors.
-
-        The solution of a sampled map has a bias of one over the number of paths: it is told by smaller sets ``before``.
-        """
+    def _judged(self, solved: Sequence[MapRoot]) -> FoundBySampling:
+        """Return the mean of all sets, extrapolated to vanishing steps, with errors."""
         window = solved[0].map.window
-        lags, every, moved = window.step * np.arange(window.reach + 1), [], []
-        for item in solved:
-            every.append(item.map.outputs(item.means))
-            if self.options.step is None:
-                again = solve_map(item.map.coarsened(), coarsen_means(item), Secants(16), 0.1 * self.options.rtol)
-                far = again.map.outputs(again.means)
-                far |= {name: np.interp(lags, lags[::2], value) for name, value in far.items() if len(value) > 1}
-                moved.append({name: (value - far[name]) / 3 for name, value in every[-1].items()})
-                every[-1] = {name: value + moved[-1][name] for name, value in every[-1].items()}
+        lags, every = window.step * np.arange(window.reach + 1), [item.map.outputs(item.means) for item in solved]
+        if self.options.step is None and not self.moved:  # by the step, as in the first set
+            begin = coarsen_means(self.engine.plan, solved[0].means)
+            again = solve_map(solved[0].map.coarsened(), begin, Secants(16), 0.1 * self.options.rtol)
+            far = again.map.outputs(again.means)
+            far |= {name: np.interp(lags, lags[::2], value) for name, value in far.items() if len(value) > 1}
+            self.moved = {name: (value - far[name]) / 3 for name, value in every[0].items()}
+        every = [{name: value + self.moved.get(name, 0.0) for name, value in item.items()} for item in every]
         made, errors, left = {}, {}, 3 * max(item.residual for item in solved)
         for name in every[0]:
             table = np.array([item[name] for item in every])
             made[name] = table.mean(axis=0)
             errors[name] = DEVIATIONS * table.std(axis=0, ddof=1) / math.sqrt(len(table)) + left * np.abs(made[name]).max()
-            if moved:
-                errors[name] = errors[name] + 0.3 * np.abs(np.mean([item[name] for item in moved], axis=0))
-            if before is not None:
-                known = before.curves[name] if name in before.curves else np.array([before.numbers[name]])
-                ratio = solved[0].map.paths_in_all / before.sets[0].map.paths_in_all
-                errors[name] = errors[name] + np.abs(made[name] - known) / (ratio - 1)
+            errors[name] = errors[name] + 0.3 * np.abs(self.moved.get(name, 0.0))
         numbers = {name: float(value[0]) for name, value in made.items() if len(value) == 1}
         curves = {name: value for name, value in made.items() if len(value) > 1}
         pairs = [item.means[mean.name] for item in solved for mean in item.map.acting if mean.kind == "two"]
@@ -664,13 +678,24 @@ class _SampledSearch:
         )  # fmt: skip
 
 
-def coarsen_means(solved: MapRoot) -> Means:
+def coarsen_means(plan: StochasticPlan, means: Means) -> Means:
     """Return means on every other lag; operators are integrals over twice the step."""
-    kinds = {mean.name: mean.kind for plan in solved.map.engine.plan.ensembles for mean in plan.means}
+    kinds = {mean.name: mean.kind for item in plan.ensembles for mean in item.means}
     return {
         name: value if kinds[name] == "one" else 2 * value[::2] if kinds[name] == "response" else value[::2]
-        for name, value in solved.means.items()
+        for name, value in means.items()
     }
+
+
+def refine_means(plan: StochasticPlan, means: Means, window: Window, coarse: Window) -> Means:
+    """Return means of a coarser window on the lags of a window."""
+    kinds, made = {mean.name: mean.kind for item in plan.ensembles for mean in item.means}, dict(means)
+    for name, value in means.items():
+        if kinds[name] != "one" and coarse is not window:
+            first = 0 if kinds[name] == "response" else -1
+            lags, known = (it.step * np.arange(first * it.lags, it.lags + 1) for it in (window, coarse))
+            made[name] = np.interp(lags, known, value) * (window.step / coarse.step if first == 0 else 1.0)
+    return made
 
 
 def find_by_sampling(
