@@ -7,6 +7,7 @@ doi:10.1016/j.jcp.2003.08.010). Lags reach as far as correlations fall; errors a
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections.abc import Mapping
@@ -373,7 +374,7 @@ def growth_rate(settled: Settled, still: bool, guess: float | None = None) -> fl
     from scipy.optimize import brentq
 
     copies = Copies.of(settled)
-    factor = (lambda rate: copies.at_rest(rate)[0]) if still else copies.largest
+    factor = functools.cache((lambda rate: copies.at_rest(rate)[0]) if still else copies.largest)
     decay = min(linear.decay[0] for rows in copies.parts for linear, _, _ in rows)
     lowest, step = -decay * (1 - 1e-6), decay if guess is None else 1e-4 * decay
     low = high = max(0.0 if guess is None else guess, lowest)
@@ -422,43 +423,35 @@ class _StationarySearch:
         self.program, self.laws, self.options = program, laws, options
         self.tolerance = max(1e-3 * options.rtol, 1e-13)
         self.floor, self.stability, self.omega = 0.0, math.nan, 0.0
+        begun = self.closure(make_lags(4 * (options.step or 1.0), 1.0, 4, 1.0, options.step))
+        kernels = begun.kernels(begun.nothing())
+        rates = [law.linear(kernels, begun.lags).decay for laws in begun.laws for law in laws]
+        self.slowest, self.fastest = min(slow for slow, _ in rates), max(fast for _, fast in rates)
+        self.slowest = self.slowest if self.slowest > 0 else self.fastest
+        self.few = make_lags(8 / self.slowest, self.fastest, 6, 1.0, options.step)  # enough where nothing moves
 
     def closure(self, lags: Lags, other: bool = False) -> Closure:
         rule = LineRule().other() if other else LineRule()
         return Closure.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
 
-    def rates(self) -> tuple[float, float]:
-        """Return the slowest rate and the fastest with which paths forget, where no correlation acts on them."""
-        begun = self.closure(make_lags(4 * (self.options.step or 1.0), 1.0, 4, 1.0, self.options.step))
-        kernels = begun.kernels(begun.nothing())
-        rates = [law.linear(kernels, begun.lags).decay for laws in begun.laws for law in laws]
-        slowest, fastest = min(slow for slow, _ in rates), max(fast for _, fast in rates)
-        return (slowest if slowest > 0 else fastest), fastest
-
-    def few_lags(self) -> Lags:
-        """Return lags that do where nothing moves."""
-        slowest, fastest = self.rates()
-        return make_lags(8 / slowest, fastest, 6, 1.0, self.options.step)
-
     def run(self) -> FoundByLaw:
         """Return the state: lags are added until correlations have fallen, panels shortened until errors are small."""
-        step, (slowest, fastest) = self.options.step, self.rates()
-        reach, length, lags = 30 / slowest, 1.0, self.few_lags()
+        step, fastest, reach, length = self.options.step, self.fastest, 30 / self.slowest, 1.0
         try:
-            settled = self.at_rest(lags)
+            settled = self.at_rest()
             if self.stability > 0:
-                return self._judged(settled, lags)
+                return self._judged(settled, self.few)
         except NoStationaryStateError as reason:
             logger.info("no state in which nothing moves: %s", reason)
-        for last in (False, False, True):
+        for tries in range(3):
             closure = self.closure(make_lags(reach, fastest, 10, length, step))
-            means = first_means(closure, 4.5 / reach if self.omega else 30 / reach, self.omega)
+            means = first_means(closure, (4.5 if self.omega else 30) / reach, self.omega)
             self.floor = _floor(means)
             try:
                 settled = settle(closure, means, self.floor, self.tolerance, plain=12)
                 break
             except NoStationaryStateError:  # correlations may last for longer
-                if last:
+                if tries == 2:
                     raise
                 reach *= 2
         for _ in range(4):
@@ -481,9 +474,9 @@ class _StationarySearch:
             settled = self._again(settled, make_lags(reach, fastest, 10, length, step))
         return found
 
-    def at_rest(self, lags: Lags, other: bool = False) -> Settled:
+    def at_rest(self, other: bool = False) -> Settled:
         """Return the state in which nothing moves; keep its stability, 1 less the factor of small disturbances."""
-        closure = self.closure(lags, other)
+        closure = self.closure(self.few, other)
         means = first_means(closure, 0.0)
         self.floor = _floor(means)
         settled = settle(closure, means, self.floor, self.tolerance, plain=12)
@@ -546,7 +539,6 @@ def find_stationary(program: GaussianPlan, laws: Mapping[str, Any], options: Opt
 def stability_at_rest(program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> tuple[float, float]:
     """Return the stability of the state in which nothing moves, and its error; raise ``NoStationaryStateError``."""
     search = _StationarySearch(program, laws, options)
-    lags = search.few_lags()
-    left, other = search.at_rest(lags, True).left, search.stability
-    left = max(left, search.at_rest(lags).left)
+    left, other = search.at_rest(True).left, search.stability
+    left = max(left, search.at_rest().left)
     return search.stability, abs(search.stability - other) + 1e-12 + 30 * left
