@@ -107,7 +107,7 @@ def _gaussian(task: Task) -> tuple[Any, dict[str, Any]]:
     return program, {**laws, **{name: law.at(numbers, laws) for name, law in program.paths.laws}}
 
 
-def rest_of(model: Model, settings: Mapping[str, Any]) -> tuple[float, float]:
+def rest_of(model: Any, settings: Mapping[str, Any]) -> tuple[float, float]:
     """Return the stability of the state of Gaussian paths in which nothing moves, and its error."""
     return stability_at_rest(*_gaussian(make_task(model, settings, None)), Options.make(rtol=1e-6, t_max=1e300))
 

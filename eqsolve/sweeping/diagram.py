@@ -161,8 +161,8 @@ class LongRun:
                 kernels = [head.name for head in getattr(plan.model, "kernels", ())]
                 moving = ["lyapunov", *plan.model.observables]
                 moving += [form.format(name) for form in ("{}0", "tau_{}") for name in kernels]
-        kernels = getattr(model, "kernels", ()) if model.kind == "System" and not model.processes else ()
-        pairs = [head.name for head in kernels if isinstance(head, Correlation)]
+        pathless = model.kind == "System" and not model.processes
+        pairs = pathless and any(isinstance(head, Correlation) for head in model.kernels)
         if limit is None and why_not and not pairs:
             raise UsageError(f"there is no phase diagram: {reason}; no stationary state: {why_not}")
         if lyapunov and why_not:
