@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
@@ -110,6 +111,7 @@ def solve_as_asked(
     resume: bool = False,
     neighbour: Any = None,
     paths: bool = True,
+    tables: Mapping[str, Any] | None = None,
 ) -> Result:
     """Solve as ``solve`` does, its options read.
 
@@ -127,6 +129,13 @@ def solve_as_asked(
 
     started = time.perf_counter()
     check(model)
+    if model.is_indexed and tables is None:
+        from eqsolve.families import solve_indexed
+
+        again = functools.partial(
+            solve_as_asked, start=start, checkpoint=checkpoint, resume=resume, neighbour=neighbour, paths=paths
+        )
+        return solve_indexed(model, settings, options, again)
     refuse_words("solve", model, [word for word in settings if not model.knows(word)], settable(model))
     options = options.begun()
     derivatives = options.derivatives
@@ -137,6 +146,8 @@ def solve_as_asked(
         model, settings, called = name_law_numbers(model, settings, derivatives)
     along = {called.get(name, name): name for name in derivatives}
     task = make_task(model, settings, options.observables, along, step=options.step)
+    if tables:
+        task = replace(task, values=replace(task.values, tables=tables))
     plan = task.plan
     if derivatives and plan.facts.kind != "System":
         _refuse_laws((task.declared, *models_behind(task.declared)), along)

@@ -40,6 +40,7 @@ class Terms:
 
     readings: tuple[Reading, ...]
     integrals: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
     function: Functions
     slopes: Slopes
 
@@ -70,7 +71,13 @@ class ConvolutionProgram:
     # lengths of the delays; functions of time that panels must resolve
     delays: Lowered
     gauges: Functions
+    gauge_shapes: tuple[tuple[int, ...], ...]
     constants: tuple[Constant, ...]
+
+
+def counts(axes: Sequence[Index]) -> tuple[int, ...]:
+    """Return the shape of a family."""
+    return tuple(axis.count for axis in axes)
 
 
 def compile_convolution(system: System, parameters: Sequence[Parameter]) -> ConvolutionProgram:
@@ -89,7 +96,7 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
         inputs: list[Basic] = [NOW, *slots, *integrals.values(), *constants]
         by: list[Slot] = [*slots, *integrals.values()]
         return Terms(
-            tuple(readings), tuple(integrals), lower_families(expressions, inputs, known),
+            tuple(readings), tuple(integrals), tuple(map(counts, (free for _, free in expressions))), lower_families(expressions, inputs, known),
             lower_slopes(expressions, inputs, by, known),
         )  # fmt: skip
 
@@ -107,13 +114,12 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
 
     def equation(head: Head, source: Equation, label: str, start: Expr | None, kind: str, _: Expr) -> MemoryEquation:
         past = None if start is None else at_times(start, head.indices)
-        shape = tuple(axis.count for axis in head.axes)
-        return MemoryEquation(head.base, label, not_everywhere(source.rhs), kind, shape, past)
+        return MemoryEquation(head.base, label, not_everywhere(source.rhs), kind, counts(head.axes), past)
 
     def own(expr: Expr) -> tuple[Index, ...]:
         return tuple(sorted(free_indices(expr), key=str))
 
-    seen = [(name, tuple(item.count for item in own(expr))) for name, expr in form.observables.items()]
+    seen = [(name, counts(own(expr))) for name, expr in form.observables.items()]
     return ConvolutionProgram(
         begin=lower([system.start], [], known),
         moments=moments,
@@ -124,5 +130,6 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
         integrals=tuple(integrand(*item) for item in form.integrals.values()),
         delays=lower(list(form.delays), [], known),
         gauges=lower_families([(expr, own(expr)) for expr in form.gauges], [NOW, *constants], known),
+        gauge_shapes=tuple(counts(own(expr)) for expr in form.gauges),
         constants=tuple(Constant.of(item) for item in constants),
     )

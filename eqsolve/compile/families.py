@@ -355,6 +355,14 @@ def _has_index(expr: Basic) -> bool:
     return bool(expr.has(Sum)) or any(getattr(item, "indices", ()) for item in expr.free_symbols)
 
 
+def over_points(value: Any, shape: tuple[int, ...], points: tuple[int, ...]) -> Array:
+    """Return values of members, axes of indices first, that are given at some points or are the same at all."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim == len(shape) and shape:
+        array = array.reshape(array.shape + (1,) * len(points))
+    return np.broadcast_to(array, (*shape, *points))
+
+
 @dataclass(frozen=True)
 class Constant:
     """A table by its name, or, without one, the numbers 0 … size − 1 of an index."""

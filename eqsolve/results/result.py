@@ -18,6 +18,7 @@ from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import ParameterError, UsageError, demand_known, did_you_mean
 from eqsolve.language.binding import moment, read_value
+from eqsolve.language.indices import member_names
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 # --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
 # it inherits.
 _ON_GRIDS = ("sweep", "diagram")
+_SHOWN = 8  # members of a family that are printed and drawn by themselves
 BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
 
@@ -345,6 +347,8 @@ class Result:
     rows: RowStore | AgingRows | None = None
     latex: dict[str, str] = field(default_factory=dict)
     source: Any = None  # what the solver keeps for further questions and for neighbours; not saved
+    # of what carries indices: names and sizes of its axes; its members are values by themselves, phi_0, phi_1, ...
+    families: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def stopped(self, status: str, message: str) -> Result:
         """Return the same result, marked as ending early."""
@@ -383,14 +387,31 @@ class Result:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """What is printed and drawn by itself: of a flow, only the observables that it declares."""
-        return tuple(name for name in self.names if name not in self.provenance.get("derived", ()))
+        """What is printed and drawn by itself: of a flow, only the observables that it declares; of a family, some members."""
+        hidden = {*self.provenance.get("derived", ())}
+        for name, axes in self.families.items():
+            members = member_names(name, tuple(axes.values()))
+            hidden |= {*members} - {members[k] for k in np.linspace(0, len(members) - 1, min(len(members), _SHOWN)).astype(int)}
+        return tuple(name for name in self.names if name not in hidden)
+
+    def family(self, name: str) -> xr.DataArray:
+        """Return what carries indices, an axis for each in front."""
+        import xarray as xr
+
+        axes = self.families[name]
+        members = [self.dataset[item] for item in member_names(name, tuple(axes.values()))]
+        values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
+        own = {key: (item.dims, item.values) for key, item in members[0].coords.items()}
+        indices = {axis: np.arange(size) for axis, size in axes.items()}
+        return xr.DataArray(values, dims=(*axes, *members[0].dims), coords={**own, **indices}, name=name)
 
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
             raise KeyError(f"values of a result are named by texts, got {name!r} (it has: {', '.join(self.names)})")
         if name in self.names:
             return _with_times(self.dataset[name])
+        if name in self.families:
+            return _with_times(self.family(name))
         if name in self._coordinates:
             return self.dataset[name]
         has = (*self.names, *self._coordinates)

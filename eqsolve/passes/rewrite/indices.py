@@ -182,7 +182,6 @@ def expand(model: Model) -> Expanded:
     writer = _Writer(model)
     content = {field: getattr(writer, f"_{field}", writer.part)(getattr(model, field)) for field in model.content}
     content["name"] = model.name
-    content["tables"] = Table()
     made = model._with(**content)
     tables = {name: axes for name, axes in writer.axes.items() if name in writer.tables}
     families = {name: axes for name, axes in writer.axes.items() if name not in tables}
@@ -317,6 +316,8 @@ class _Writer:
     def _defaults(self, table: Table) -> Table:
         return table
 
+    _tables = _defaults  # (whose functions name parameters)
+
     def _name(self, name: str) -> str:
         return name
 
@@ -380,3 +381,8 @@ def sized(model: Model, settings: Mapping[str, Any]) -> Model:
     return _sized(model, tuple((name, settings[name]) for name in sorted(names) if name in settings)) if names else model
 
 
+def family_axes(model: Model) -> dict[str, tuple[Index, ...]]:
+    """Return the axes of what a result holds: unknowns and observables with indices, by name."""
+    found = {item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if not isinstance(item, Parameter)}
+    over = {name: tuple(sorted(free_indices(expr), key=str)) for name, expr in model.observables.items()}
+    return {**found, **{name: axes for name, axes in over.items() if axes}}

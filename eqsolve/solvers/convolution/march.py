@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.convolution import ConvolutionProgram, Integrand, MemoryEquation, Reading, Terms
+from eqsolve.compile.families import over_points
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.language.indices import member_names
-from eqsolve.numerics.arrays import ROUNDING, Array, filled
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.solvers.marching import NotFiniteError, newton
 
@@ -205,7 +206,8 @@ class MemoryPanel:
         for members, equation in zip(self.members, self.program.equations, strict=True):
             if equation.past is not None and before.any():
                 found = equation.past([moments[before], *self.constants])[0]
-                given[members, before] = filled(found, (*equation.shape, int(before.sum()))).reshape(-1, int(before.sum()))
+                count = int(before.sum())
+                given[members, before] = over_points(found, equation.shape, (count,)).reshape(-1, count)
         if made.rows is not None:
             made.rows[before] = 0.0
         return made, before, given
@@ -273,7 +275,7 @@ class MemoryPanel:
                 arguments.append(self._shaped(item.unknown, values))
             arguments += self.constants
             value = integrand.function(arguments)[0]
-            total = total + np.einsum("...tp,tp->...t", np.broadcast_to(value, (*integrand.shape, *points.shape)), weights)
+            total = total + np.einsum("...tp,tp->...t", over_points(value, integrand.shape, points.shape), weights)
             if found is None:
                 continue
             for _, argument, rows, columns, change in integrand.slopes(arguments, 2):
@@ -300,8 +302,8 @@ class MemoryPanel:
         arguments: list[Any] = [self.nodes, *(self._read(item, table) for item in terms.readings)]
         arguments += [value for value, _ in made]
         arguments += self.constants
-        values = [np.array(np.broadcast_to(value, (*np.shape(value)[:-1], self.places))).reshape(-1, self.places)
-                  for value in terms.function(arguments)]  # fmt: skip
+        made_values = zip(terms.function(arguments), terms.shapes, strict=True)
+        values = [np.array(over_points(value, shape, (self.places,))).reshape(-1, self.places) for value, shape in made_values]
         found: list[Entry] = []
         if not slopes:
             return values, found
@@ -335,7 +337,8 @@ class MemoryPanel:
             scale = np.maximum(sizes, np.abs(table).max(axis=1))
             return float(np.max(np.abs(change).max(axis=1) / np.where(scale > 0, scale, 1.0)))
 
-        return table, newton(lambda slopes: self._system(table, slopes), add, tolerance, 25)
+        kept = 0.0 if self.unknowns * self.places <= _SMALL else _KEPT
+        return table, newton(lambda slopes: self._system(table, slopes), add, tolerance, 25, kept)
 
     def _system(self, table: Array, slopes: bool) -> tuple[Array, Array | None]:
         """Return residuals, unknown after unknown, and their Jacobian; what is defined at every node by itself is left out."""
@@ -438,7 +441,8 @@ class MemoryPanel:
         return start_of(self.program.equations[number], self.constants)
 
 
-_SMALL = 200  # unknowns on the nodes of a panel up to which one matrix holds them all
+_SMALL = 200  # unknowns on the nodes of a panel up to which one matrix holds them all, made anew in every step
+_KEPT = 0.1  # a matrix is kept while steps shrink by this: a factorisation costs as much as several residuals
 
 
 def _add_blocks(matrix: Array, rows: Array, columns: Array, blocks: Array) -> None:
@@ -471,7 +475,7 @@ def start_of(equation: MemoryEquation, constants: list[Array]) -> Array:
     count = math.prod(equation.shape)
     if equation.past is None:
         return np.zeros(count)
-    return filled(equation.past([np.zeros(1), *constants])[0], (*equation.shape, 1)).reshape(count)
+    return over_points(equation.past([np.zeros(1), *constants])[0], equation.shape, (1,)).reshape(count)
 
 
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
@@ -550,9 +554,9 @@ class MemoryMarch:
 
     def _gauges(self, points: Array) -> Array:
         """Return the given functions under integrals, (functions, *points)."""
-        found = self.program.gauges([points, *self.constants])
-        rows = [np.broadcast_to(item, (*np.shape(item)[: max(np.ndim(item) - points.ndim, 0)], *points.shape)) for item in found]
-        return np.concatenate([row.reshape(-1, *points.shape) for row in rows]) if rows else np.zeros((0, *points.shape))
+        found = zip(self.program.gauges([points, *self.constants]), self.program.gauge_shapes, strict=True)
+        rows = [over_points(value, shape, points.shape).reshape(-1, *points.shape) for value, shape in found]
+        return np.concatenate(rows) if rows else np.zeros((0, *points.shape))
 
     def _demand_constraints(self, bodies: Array, guess: Array) -> None:
         """Raise when a constraint on unknowns that have a start does not hold there."""
