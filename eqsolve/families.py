@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from eqsolve.errors import UsageError
+from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.indices import member_names
 from eqsolve.language.model import Model
 from eqsolve.language.printing import kept_by_model
@@ -19,6 +20,10 @@ from eqsolve.solvers.options import Options
 @kept_by_model
 def why_written_out(model: Model) -> str:
     """Return why a model is not solved on arrays but with its members written out; nothing where it is."""
+    if isinstance(model, FixedPoint):
+        from eqsolve.solvers.fixed_point.families import why_not_on_arrays
+
+        return why_not_on_arrays(model)
     if not isinstance(model, System):
         return f"a {model.kind} is solved with its members written out"
     from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
@@ -34,6 +39,11 @@ def solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, s
     arrays, rest = table_arrays(model, settings)
     axes = family_axes(model)
     if not why_written_out(model):
+        if options.derivatives or options.precision is not None:
+            raise UsageError(
+                f"model `{model.name}` has indices and is solved on arrays: derivatives= and precision= are not there for it yet; "
+                "difference two solves"
+            )
         result = solve(model, rest, options, tables=arrays)
     else:
         made = expand(model)

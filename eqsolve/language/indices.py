@@ -241,7 +241,8 @@ def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], Ta
         for item in families:
             if not isinstance(item, Family) or item.kind != Parameter.kind_name:
                 raise ModelError(f"{where}: tables= maps tables to arrays or to a function of the parameters, got the key `{item}`")
-        made[families] = None if source is None else TableSource(tuple(item.name for item in families), source, where)
+        names = tuple(item.name for item in families)
+        made[families] = source if isinstance(source, TableSource | None) else TableSource(names, source, where)
     return made
 
 

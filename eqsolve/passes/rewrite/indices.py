@@ -80,10 +80,10 @@ def index_problems(model: Model) -> list[str]:
                     f"tables= of {model.label}: the function for {', '.join(sources.names)} takes `{name}`, which is no "
                     "parameter of the model; declare it and give it a default, defaults={...}"
                 )
-    given = {name for sources in getattr(model, "tables", {}).values() for name in sources.names}
     entries = {item.base for leaf in leaves(model._key()) for item in members_in(leaf) if isinstance(item, Parameter)}
-    for name in sorted(given - entries):
-        found.append(f"tables= of {model.label} gives `{name}`, which no equation uses")
+    for sources in getattr(model, "tables", {}).values():
+        if not entries & set(sources.names):
+            found.append(f"tables= of {model.label} gives {', '.join(sources.names)}, which no equation uses")
     return list(dict.fromkeys(found))
 
 

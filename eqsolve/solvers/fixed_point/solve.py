@@ -95,6 +95,10 @@ class FixedPointSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a fixed point and report every unknown and observable with its error."""
+        if plan.model.is_indexed:
+            from eqsolve.solvers.fixed_point.families import solve_families
+
+            return solve_families(plan.model, values, options.start)  # type: ignore[arg-type]
         program = plan.program(FIXED_POINT)
         solution = solve_problem(program, values, options.start, deadline=options.deadline)
         result = to_result(solution)
