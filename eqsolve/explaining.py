@@ -16,7 +16,7 @@ from eqsolve.passes.explain.explain import ChosenSolver, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
 from eqsolve.passes.forms.structure import Derivation
 from eqsolve.solvers.contract import Solver, Wanted
-from eqsolve.solvers.registry import choose_solver, find_solver, solver_names
+from eqsolve.solvers.registry import choose_solver, find_solver, objection, solver_names
 
 
 @checked(model=read_model, kernels=flag, step=number, solver=text)
@@ -33,6 +33,10 @@ def explain(
         As ``solve`` takes them.
     """
     assert isinstance(model, Model)
+    if model.is_indexed:
+        from eqsolve.families import for_reading
+
+        model = for_reading(model)
     chosen = foresee(model, kernels, step, solver)
     mean_field = None
     derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) and chosen.name else None
@@ -80,7 +84,7 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
         return "no: it has no discrete step"
     if not discrete and solver.only_discrete:
         return "no: it follows discrete time, step= (--step)"
-    if unfit := solver.why_not(plan):
+    if unfit := objection(solver, plan):
         return f"no: {unfit}"
     return f"possible too, by solver={solver.name!r} (--solver {solver.name})"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from eqsolve.language.indices import member_names
 from eqsolve.language.model import Model
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.system import System
-from eqsolve.passes.rewrite.indices import expand, family_axes, sized, table_arrays
+from eqsolve.passes.rewrite.indices import expand, family_axes, representative, sized, table_arrays
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 
@@ -26,11 +26,17 @@ def why_written_out(model: Model) -> str:
         return why_not_on_arrays(model)
     if not isinstance(model, System):
         return f"a {model.kind} is solved with its members written out"
-    from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
+    from eqsolve.passes.forms.convolution_form import why_not_convolution
 
-    if model.processes or model.kernels or not has_shifts(model):
-        return "members are written out for all but functions of one time with memory"
+    if model.processes or model.randoms or model.step is not None:
+        return "it follows paths, or steps"
     return why_not_convolution(model)
+
+
+def for_reading(model: Model) -> Model:
+    """Return a model with indices as it is solved at its defaults; where members are written out, with few of them."""
+    model = sized(model, {})
+    return representative(model).model if why_written_out(model) else model
 
 
 def solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
@@ -61,6 +67,13 @@ def solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, s
         params = {name: value for name, value in result.params.items() if name in model.settable}
         params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
         result = replace(result, params=params)
+    return replace(result, families=families_in(result.names, model, settings))
+
+
+def families_in(names: Container[str], model: Model, settings: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the axes of the families whose members are among some names, with their sizes."""
+    if not model.is_indexed:
+        return {}
+    axes = family_axes(sized(model, settings))
     families = {name: {str(axis): axis.count for axis in own} for name, own in axes.items()}
-    found = {name: own for name, own in families.items() if member_names(name, tuple(own.values()))[0] in result.names}
-    return replace(result, families=found)
+    return {name: own for name, own in families.items() if member_names(name, tuple(own.values()))[0] in names}

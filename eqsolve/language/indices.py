@@ -111,12 +111,16 @@ class Slot(Dummy):
     """What stands for a value that is read at some indices, of a family of some shape."""
 
     indices: tuple[Any, ...]
-    shape: tuple[int, ...]
+    axes: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(axis.count for axis in self.axes)
 
     @classmethod
     def of(cls, name: str, indices: tuple[Any, ...] = (), axes: tuple[Any, ...] = ()) -> Slot:
         made: Slot = cls(name, real=True)
-        made.indices, made.shape = indices, tuple(axis.count for axis in axes)
+        made.indices, made.axes = indices, axes
         return made
 
 

@@ -297,10 +297,12 @@ _ROWS = "_rows_"
 class Errors(Mapping[str, "xr.DataArray"]):
     """The error estimates of a result, by the names of its values."""
 
-    def __init__(self, dataset: xr.Dataset) -> None:
-        self._dataset = dataset
+    def __init__(self, dataset: xr.Dataset, families: Mapping[str, Any] | None = None) -> None:
+        self._dataset, self._families = dataset, families or {}
 
     def __getitem__(self, name: str) -> xr.DataArray:
+        if name in self._families:
+            return _with_times(stack_family(self._dataset, name, self._families[name], _ERROR))
         if name not in self:
             has = ", ".join(self)
             raise KeyError(f"the result has no error of `{name}`{did_you_mean(name, self)} (it has those of: {has})")
@@ -396,14 +398,7 @@ class Result:
 
     def family(self, name: str) -> xr.DataArray:
         """Return what carries indices, an axis for each in front."""
-        import xarray as xr
-
-        axes = self.families[name]
-        members = [self.dataset[item] for item in member_names(name, tuple(axes.values()))]
-        values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
-        own = {key: (item.dims, item.values) for key, item in members[0].coords.items()}
-        indices = {axis: np.arange(size) for axis, size in axes.items()}
-        return xr.DataArray(values, dims=(*axes, *members[0].dims), coords={**own, **indices}, name=name)
+        return stack_family(self.dataset, name, self.families[name])
 
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
@@ -423,10 +418,10 @@ class Result:
 
     @property
     def error(self) -> Errors:
-        return Errors(self.dataset)
+        return Errors(self.dataset, self.families)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names or name in self._coordinates
+        return name in self.names or name in self.families or name in self._coordinates
 
     def _of_dims(self, *dims: str) -> list[str]:
         return [name for name in self.names if self.variables[name].dims == dims]
@@ -505,7 +500,11 @@ class Result:
         sampled = self._at(times, ("t",), ("path", "t"))
         data = {name: (item.dims, item.values, item.attrs) for name, item in sampled.items() if name != "t"}
         coordinates = {key: value for key, value in self.dataset.coords.items() if value.dims == ("path",)}
-        return xr.Dataset(data, coords={"t": sampled["t"].values, **coordinates})
+        found = xr.Dataset(data, coords={"t": sampled["t"].values, **coordinates})
+        for name, axes in self.families.items():
+            if member_names(name, tuple(axes.values()))[0] in found:
+                found = found.assign({name + end: stack_family(found, name, axes, end) for end in ("", _ERROR)})
+        return found
 
     def _at(self, times: float | Iterable[float], *axes: tuple[str, ...]) -> dict[str, LabelledArray]:
         """Return what has some axes at other times, with errors and derivatives; and the times."""
@@ -575,9 +574,9 @@ class Result:
     # --- output
     @checked(at=numbers, at2=read_pairs)
     def json_object(
-        self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None
+        self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None, *, nested: bool = True
     ) -> dict[str, Any]:
-        """Return the result as plain numbers and texts, at given times or at the panel ends."""
+        """Return the result as plain numbers and texts, at given times or at the panel ends; families are ``nested`` lists."""
         made: dict[str, Any] = {"model": self.model, "kind": self.kind, "status": self.status}
         if self.message:
             made["message"] = self.message
@@ -595,6 +594,12 @@ class Result:
                 made["two_time"] = {"at": [list(pair) for pair in pairs], **found}
         else:
             made |= values_and_errors(self.variables, self._of_dims()) | self._derivative_object(self.variables)
+        for part in ("values", "errors") if nested else ():
+            for name, axes in self.families.items():
+                shape = tuple(axes.values())
+                rows = [made[part].pop(item) for item in member_names(name, shape) if item in made[part]]
+                if rows:
+                    made[part][name] = np.array(rows).reshape(*shape, *np.shape(rows[0])).tolist()
         made["stats"] = self.stats
         made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
         return made
@@ -729,6 +734,17 @@ class PhaseDiagram(Result):
         made["points"]["class"] = self.classes.values.tolist()
         made["boundaries"] = {str(key): it.values.tolist() for key, it in self.boundaries.items()}
         return made
+
+
+def stack_family(data: xr.Dataset, name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
+    """Return the members of a family as one array, an axis for each index in front."""
+    import xarray as xr
+
+    members = [data[item + end] for item in member_names(name, tuple(axes.values()))]
+    values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
+    own = {key: (item.dims, item.values) for key, item in members[0].coords.items()}
+    indices = {axis: np.arange(size) for axis, size in axes.items()}
+    return xr.DataArray(values, dims=(*axes, *members[0].dims), coords={**own, **indices}, name=name)
 
 
 def _with_times(array: xr.DataArray) -> xr.DataArray:

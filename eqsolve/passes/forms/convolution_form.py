@@ -206,7 +206,7 @@ def why_not_convolution(system: System) -> str:
     heads: list[Basic] = [head for head in system.unknowns if head.arity == 2]
     if heads:
         return f"it has the function of two times `{heads[0]}`"
-    if not any(equation.rhs.has(Int) for equation in system.equations) and not has_shifts(system):
+    if not any(equation.rhs.has(Int) for equation in system.equations) and not (has_shifts(system) or system.is_indexed):
         return "it has no memory"
     try:
         ConvolutionForm(system)

@@ -350,7 +350,7 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
         if 8 * float(np.prod([float(count) for count in shape])) > 2**36:
             size = 8 * np.prod([float(count) for count in shape]) / 2**30
             raise ParameterError(f"the table `{name}` has {' × '.join(map(str, shape))} numbers, {size:.0f} GB; that does not fit")
-        array = np.asarray(found[name], dtype=float)
+        array = _array(name, found[name])
         if array.shape != shape:
             order = ", ".join(map(str, indices))
             raise ParameterError(f"the table `{name}[{order}]` takes the shape {shape}, got {array.shape}")
@@ -359,6 +359,16 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
             raise ParameterError(f"the table `{name}` is not finite at [{where}]")
         made[name] = array
     return made, rest
+
+
+def _array(name: str, given: Any) -> np.ndarray:
+    """Return the numbers of a table: an array, nested lists, or "@file.npy"."""
+    try:
+        if isinstance(given, str) and given.startswith("@"):
+            given = np.load(given[1:], allow_pickle=False)
+        return np.asarray(given, dtype=float)
+    except (OSError, TypeError, ValueError) as error:
+        raise ParameterError(f"the table `{name}` takes an array of numbers, or @file.npy; got {given!r} ({error})") from None
 
 
 def _number(model: Model, name: str, settings: Mapping[str, Any]) -> float:

@@ -27,6 +27,7 @@ from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError
+from eqsolve.language.indices import member_names
 from eqsolve.numerics.arrays import ROUNDING, Array, error_share
 from eqsolve.numerics.grids import over_panels
 from eqsolve.results.result import Result
@@ -54,12 +55,14 @@ _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition roundin
 class ConvolutionSolver(Solver):
     __doc__ = __doc__
     name = "convolution"
+    families = True
 
     def why_not(self, plan: Plan) -> str:
         return why_not_closed(plan) or plan.why_not_convolution()
 
     def why(self, plan: Plan) -> str:
-        what = "functions at shifted times" if plan.facts.shifted else "functions of one time with memory"
+        what = "functions at shifted times" if plan.facts.shifted else "functions of one time"
+        what += " with memory" if plan.facts.memory and not plan.facts.shifted else ""
         return f"{what}: collocation on panels that grow with time"
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
@@ -146,5 +149,5 @@ def _compare(fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Opti
         change = np.abs(values - other.interpolate(rough[name], inside))
         change[1:].reshape(-1, fine.m)[bridges] = 0.0  # the jump stands at the same place in both
         errors[name] = share * over_panels(change, fine.m, beside=True) + ROUNDING * np.abs(values).max()
-    controlled = fine.program.observables or tuple(curves)
+    controlled = [name for item in fine.program.observables for name in member_names(*item)] or tuple(curves)
     return Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options, 1.0))

@@ -86,11 +86,14 @@ class FixedPointSolution:
 class FixedPointSolver(Solver):
     __doc__ = __doc__
     name = "fixed_point"
+    families = True
 
     def why_not(self, plan: Plan) -> str:
         return why_not_a("FixedPoint", plan)
 
     def why(self, plan: Plan) -> str:
+        if plan.facts.indexed:
+            return "equations of families: values put in again and again, then Newton's method"
         return "scalar equations: a scan, then Newton's method, expectations split at kinks"
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
