@@ -89,6 +89,12 @@ def as_scalar(value: Any, what: str) -> Expr:
     return expr
 
 
+def _refuse_index(item: Any) -> None:
+    """Raise where something is differentiated by a member at an index: Σ_j f[j] by f[k] would be found to be zero."""
+    if any(not entry.is_number for entry in item.indices):
+        raise ModelError(f"{here()}the derivative by `{item}`, a member of a family, is not worked out; write the derivative")
+
+
 class Named(Symbol):
     """A real sympy symbol that knows its kind and its LaTeX form."""
 
@@ -133,6 +139,11 @@ class Named(Symbol):
 
     def _hashable_content(self) -> tuple[Any, ...]:
         return (*super()._hashable_content(), self.latex_name, self.extra, self.axes)
+
+    @property
+    def _diff_wrt(self) -> bool:
+        _refuse_index(self)
+        return True
 
     def member(self, indices: tuple[Any, ...]) -> Named:
         """Return another member of its family."""
@@ -344,7 +355,11 @@ class Value(Written):
     """An unknown function at given times, ``head(t, ...)``."""
 
     is_finite = True
-    _diff_wrt = True
+
+    @property
+    def _diff_wrt(self) -> bool:
+        _refuse_index(self.head)
+        return True
 
     def __new__(cls, head: Head, *moments: Expr) -> Value:
         return Expr.__new__(cls, head, *moments)

@@ -25,6 +25,7 @@ from eqsolve.numerics.constants import HOW
 from eqsolve.options import refuse_idle
 from eqsolve.passes.routing import bind_routed, check_routed, settable
 from eqsolve.progress import part_of, watching
+from eqsolve.passes.rewrite.indices import written_out
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.solving import solve
@@ -92,7 +93,7 @@ def validate(
     """
     started = time.perf_counter()
     assert isinstance(model, Model)
-    settings = {**(params or {}), **parameters}
+    model, settings = written_out(model, {**(params or {}), **parameters})
     if isinstance(model, Cases):
         from eqsolve.passes.forms.structure import select_case
 

@@ -391,6 +391,23 @@ def sized(model: Model, settings: Mapping[str, Any]) -> Model:
     return _sized(model, tuple((name, settings[name]) for name in sorted(names) if name in settings)) if names else model
 
 
+def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+    """Return a model without indices, the numbers of its tables as defaults, and the settings that are left for it.
+
+    What makes tables is no parameter of it any more, so that setting it later is refused.
+    """
+    if not model.is_indexed:
+        return model, dict(settings)
+    model = sized(model, settings)
+    arrays, rest = table_arrays(model, settings)
+    made = expand(model)
+    numbers = made.settings(arrays)
+    known = {item: value for item, value in model.defaults.items() if item in made.model.names.values()}
+    known |= {item: sympy.sympify(numbers[item.name]) for item in made.model.parameters if item.name in numbers}
+    plain = made.model._with(defaults=Table(known), tables=Table())
+    return plain, {name: value for name, value in rest.items() if name in plain.settable or name not in model.settable}
+
+
 def family_axes(model: Model) -> dict[str, tuple[Index, ...]]:
     """Return the axes of what a result holds: unknowns and observables with indices, by name."""
     found = {item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if not isinstance(item, Parameter)}
