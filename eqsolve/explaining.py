@@ -34,7 +34,7 @@ def explain(
     """
     assert isinstance(model, Model)
     if model.is_indexed:
-        from eqsolve.families import for_reading
+        from eqsolve.passes.rewrite.indices import for_reading
 
         model = for_reading(model)
     chosen = foresee(model, kernels, step, solver)

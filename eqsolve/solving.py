@@ -130,12 +130,10 @@ def solve_as_asked(
     started = time.perf_counter()
     check(model)
     if model.is_indexed and tables is None:
-        from eqsolve.families import solve_indexed
-
         again = functools.partial(
             solve_as_asked, start=start, checkpoint=checkpoint, resume=resume, neighbour=neighbour, paths=paths
         )
-        return solve_indexed(model, settings, options, again)
+        return _solve_indexed(model, settings, options, again)
     refuse_words("solve", model, [word for word in settings if not model.knows(word)], settable(model))
     options = options.begun()
     derivatives = options.derivatives
@@ -227,6 +225,40 @@ def solve_as_asked(
         if isinstance(plan.model, System) and (terms := "; ".join(singular_terms(plan.model))):
             error.args = (f"{error}; {terms}",)
         raise
+
+
+def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
+    """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
+    from eqsolve.numerics.arrays import member_names
+    from eqsolve.passes.rewrite.indices import expand, families_in, family_axes, sized, table_arrays, why_written_out
+
+    model = sized(model, settings)
+    arrays, rest = table_arrays(model, settings)
+    axes = family_axes(model)
+    if not why_written_out(model):
+        if options.derivatives or options.precision is not None:
+            raise UsageError(
+                f"model `{model.name}` has indices and is solved on arrays: derivatives= and precision= are not there for it "
+                "yet; difference two solves"
+            )
+        result = solve(model, rest, options, tables=arrays)
+    else:
+        made = expand(model)
+        for name in options.derivatives:
+            if name not in made.model.settable:
+                raise UsageError(f"model `{model.name}`: the derivative along `{name}`, which makes tables, is not known")
+        wanted = options.observables
+        if wanted is not None:
+            shapes = {name: tuple(axis.count for axis in axes.get(name, ())) for name in wanted}
+            wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
+        known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
+        result = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
+        given = {item.name: model.given(item) for item in model.parameters}
+        shown = {**given, **rest}
+        params = {name: value for name, value in result.params.items() if name in model.settable}
+        params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
+        result = replace(result, params=params)
+    return replace(result, families=families_in(result.names, model, settings))
 
 
 def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:

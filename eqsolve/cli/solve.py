@@ -137,7 +137,9 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
         blocks += tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
     else:
         errors = made["errors"]
-        rows = [(n, "=", number_with_error(v, errors.get(n, math.nan))) for n, v in made["values"].items() if n in result.shown]
+        rows = [
+            (n, "=", number_with_error(v, errors.get(n, math.nan))) for n, v in made["values"].items() if n in result.shown
+        ]
         blocks.append(lay_out(rows) if rows else "(no values)")
     if "two_time" in made:
         pairs = made["two_time"]["at"]

@@ -96,8 +96,8 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
         inputs: list[Basic] = [NOW, *slots, *integrals.values(), *constants]
         by: list[Slot] = [*slots, *integrals.values()]
         return Terms(
-            tuple(readings), tuple(integrals), tuple(map(counts, (free for _, free in expressions))), lower_families(expressions, inputs, known),
-            lower_slopes(expressions, inputs, by, known),
+            tuple(readings), tuple(integrals), tuple(counts(free) for _, free in expressions),
+            lower_families(expressions, inputs, known), lower_slopes(expressions, inputs, by, known),
         )  # fmt: skip
 
     def integrand(slot: Slot, body: Expr, places: dict[tuple[Reading, tuple[Expr, ...]], Slot]) -> Integrand:
@@ -105,9 +105,7 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
         given = [(body, slot.indices)]
         by = list(places.values())
         readings = tuple(place for place, _ in places)
-        return Integrand(
-            readings, slot.shape, lower_families(given, inputs, known), lower_slopes(given, inputs, by, known)
-        )
+        return Integrand(readings, slot.shape, lower_families(given, inputs, known), lower_slopes(given, inputs, by, known))
 
     def at_times(expr: Expr, free: tuple[Index, ...]) -> Functions:
         return lower_families([(expr, free)], [NOW, *constants], known)

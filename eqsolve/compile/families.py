@@ -1,9 +1,9 @@
 """Expressions with indices as functions of arrays: every index is an axis, sums are contractions.
 
 An argument is an array over the axes of its family, followed by axes of points (times, nodes) or none. An expression is
-evaluated on a frame, one axis for each of its indices: arguments are laid along the frame as views, and broadcasting does the
-rest. A sum of products is left to ``einsum``, whose order of pairwise contractions is chosen once for each shape. Symbolic work
-does not depend on the sizes.
+evaluated on a frame, one axis for each of its indices: arguments are laid along the frame as views, and broadcasting does
+the rest. A sum of products is left to ``einsum``, whose order of pairwise contractions is chosen once for each shape.
+Symbolic work does not depend on the sizes.
 """
 
 from __future__ import annotations
@@ -93,12 +93,15 @@ class IndexedTerm:
         if not count:
             return value
         value = np.asarray(value)
-        value = np.broadcast_to(value, (*self.frame, *(value.shape[count:] if any(over) and value.ndim >= count else value.shape)))
+        value = np.broadcast_to(
+            value, (*self.frame, *(value.shape[count:] if any(over) and value.ndim >= count else value.shape))
+        )
         return value.sum(axis=tuple(range(self.free, count))) if count > self.free else value
 
     def _contracted(self, arguments: Sequence[Any], sums: list[Any]) -> Any:
         """Return a sum of products by pairwise contractions."""
-        operands, subscripts, shape = [], [], ()
+        operands, subscripts = [], []
+        shape: tuple[int, ...] = ()
         for place in self.factors:
             if place < len(self.uses):
                 use = self.uses[place]
@@ -144,8 +147,8 @@ def _term(
     for node in sums:
         own = sorted(free_indices(node), key=str)
         inner.append((as_term(node, own, arguments, parameters), tuple(places[item] for item in own)))
-    used = sorted((item for item in bare.atoms(Slot, Parameter, Index) | (bare.free_symbols & set(numbers)) if item in numbers),
-                  key=numbers.__getitem__)  # fmt: skip
+    found = bare.atoms(Slot, Parameter, Index) | bare.free_symbols
+    used = sorted((item for item in found if item in numbers), key=numbers.__getitem__)
     uses = tuple(Use(numbers[item], tuple(_axis(entry, places) for entry in _axes_of(item))) for item in used)
     inputs = [*used, *standing.values()]
     if len(frame) > free and (found := _product(bare, inputs)) is not None:

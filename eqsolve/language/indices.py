@@ -1,7 +1,7 @@
 """Indices: families of unknowns, constants and numbers, and sums over them.
 
-``phi = function("phi", k)`` is a family; ``phi[k]``, ``phi[0]`` and ``phi[k - 1]`` are members of it, symbols and functions like
-any other that also know the indices they stand with.
+``phi = function("phi", k)`` is a family; ``phi[k]``, ``phi[0]`` and ``phi[k - 1]`` are members of it, symbols and functions
+like any other that also know the indices they stand with.
 """
 
 from __future__ import annotations
@@ -232,7 +232,8 @@ class TableSource:
             made = (made,) if len(self.names) == 1 and not isinstance(made, tuple) else tuple(made)
             if len(made) != len(self.names):
                 raise ParameterError(
-                    f"the function for the tables {', '.join(self.names)} returned {len(made)} of them; expected {len(self.names)}"
+                    f"the function for the tables {', '.join(self.names)} returned {len(made)} of them; "
+                    f"expected {len(self.names)}"
                 )
         return dict(zip(self.names, made, strict=True))
 
@@ -244,7 +245,9 @@ def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], Ta
         families = key if isinstance(key, tuple) else (key,)
         for item in families:
             if not isinstance(item, Family) or item.kind != Parameter.kind_name:
-                raise ModelError(f"{where}: tables= maps tables to arrays or to a function of the parameters, got the key `{item}`")
+                raise ModelError(
+                    f"{where}: tables= maps tables to arrays or to a function of the parameters, got the key `{item}`"
+                )
         names = tuple(item.name for item in families)
         made[families] = source if isinstance(source, TableSource | None) else TableSource(names, source, where)
     return made
@@ -266,13 +269,3 @@ def places(indices: Iterable[Index]) -> Iterator[dict[Index, Any]]:
     axes = tuple(indices)
     for combination in itertools.product(*(range(item.count) for item in axes)):
         yield dict(zip(axes, map(sympify, combination), strict=True))
-
-
-def member_name(base: str, place: Iterable[Any]) -> str:
-    """Return the name of a member that is written out: ``phi_0``."""
-    return "_".join([base, *map(str, place)])
-
-
-def member_names(base: str, shape: tuple[int, ...]) -> list[str]:
-    """Return the names of all members of a family, or of the one that has no index."""
-    return [member_name(base, place) for place in np.ndindex(*shape)]

@@ -252,9 +252,7 @@ class Head(Atom):
         super().__init_subclass__()
         cls.kind_name = kind or cls.__name__.lower()
 
-    def __new__(
-        cls, name: str, latex: str | None = None, member: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    ) -> Head:
+    def __new__(cls, name: str, latex: str | None = None, member: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())) -> Head:
         check_name(name, cls.kind_name)
         obj: Head = Basic.__new__(cls)
         obj.base, obj.own_latex = name, latex

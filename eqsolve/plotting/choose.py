@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, demand_known
-from eqsolve.language.indices import member_names
+from eqsolve.numerics.arrays import member_names
 from eqsolve.plotting.curves import set_scales, time_axis
 from eqsolve.plotting.labels import differences, written
 from eqsolve.plotting.style import COLOURS, DIVERGING, SEQUENTIAL, Ways, edges_between, new_axes, plain

@@ -18,11 +18,10 @@ from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import ParameterError, UsageError, demand_known, did_you_mean
 from eqsolve.language.binding import moment, read_value
-from eqsolve.language.indices import member_names
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, member_names
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
@@ -393,7 +392,9 @@ class Result:
         hidden = {*self.provenance.get("derived", ())}
         for name, axes in self.families.items():
             members = member_names(name, tuple(axes.values()))
-            hidden |= {*members} - {members[k] for k in np.linspace(0, len(members) - 1, min(len(members), _SHOWN)).astype(int)}
+            hidden |= {*members} - {
+                members[k] for k in np.linspace(0, len(members) - 1, min(len(members), _SHOWN)).astype(int)
+            }
         return tuple(name for name in self.names if name not in hidden)
 
     def family(self, name: str) -> xr.DataArray:

@@ -402,7 +402,7 @@ def package(
     """Lay the points out over the axes."""
     import xarray as xr
 
-    from eqsolve.families import families_in
+    from eqsolve.passes.rewrite.indices import families_in
     from eqsolve.results.provenance import derived_names, describe
 
     dims = tuple(axis.name for axis in run.axes)

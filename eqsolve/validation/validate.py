@@ -23,9 +23,9 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import read_device
 from eqsolve.numerics.constants import HOW
 from eqsolve.options import refuse_idle
+from eqsolve.passes.rewrite.indices import written_out
 from eqsolve.passes.routing import bind_routed, check_routed, settable
 from eqsolve.progress import part_of, watching
-from eqsolve.passes.rewrite.indices import written_out
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.solving import solve

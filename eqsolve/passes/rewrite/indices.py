@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,15 @@ from sympy import Add, Basic, Derivative, Integer, Tuple
 from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.binding import read_value
 from eqsolve.language.equations import Equation
+from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.flow import Flow
-from eqsolve.language.indices import Index, Sum, at_indices, free_indices, member_name, members_in, places
+from eqsolve.language.indices import Index, Sum, at_indices, free_indices, members_in, places
 from eqsolve.language.model import Model, Table, leaves
-from eqsolve.language.nodes import GP
+from eqsolve.language.nodes import GP, E
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Head, Named, Parameter, Value
+from eqsolve.language.symbols import Head, Named, Parameter, Unknown, Value
+from eqsolve.language.system import System
+from eqsolve.numerics.arrays import member_name, member_names
 
 _MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
 _REPRESENTATIVE = 3  # values of an index when a model is looked at rather than solved
@@ -167,7 +170,9 @@ def _changed(model: Model, change: Any) -> Model:
 def representative(model: Model) -> Expanded:
     """Return a model written out at small sizes, with numbers of tables that have a default."""
     made = expand(_small(model))
-    ones = {item: sympy.S.One for item in made.model.parameters if made.model.given(item) is None and item.base in _entries(made)}
+    ones = {
+        item: sympy.S.One for item in made.model.parameters if made.model.given(item) is None and item.base in _entries(made)
+    }
     return dataclasses.replace(made, model=made.model._with(defaults=Table({**made.model.defaults, **ones})))
 
 
@@ -179,7 +184,7 @@ def _entries(made: Expanded) -> set[str]:
 @kept_by_model
 def expand(model: Model) -> Expanded:
     """Return a model with every member written out."""
-    writer = _Writer(model)
+    writer = _MemberWriter(model)
     content = {field: getattr(writer, f"_{field}", writer.part)(getattr(model, field)) for field in model.content}
     content["name"] = model.name
     made = model._with(**content)
@@ -188,7 +193,7 @@ def expand(model: Model) -> Expanded:
     return Expanded(made, families, tables)
 
 
-class _Writer:
+class _MemberWriter:
     """Writes the parts of a model without indices; ``axes`` are those of the families met."""
 
     def __init__(self, model: Model) -> None:
@@ -238,8 +243,8 @@ class _Writer:
         for axis, entry in zip(item.axes, item.indices, strict=True):
             if not entry.is_Integer or not 0 <= entry < axis.count:
                 raise ModelError(
-                    f"{label or self.model.label}: `{item}` lies outside its range 0 … {axis.count - 1}; say what stands there by "
-                    f"cases, Piecewise((value, Eq(k, 0)), ({item.base}[k - 1](t), True)) with sympy's Eq"
+                    f"{label or self.model.label}: `{item}` lies outside its range 0 … {axis.count - 1}; say what stands "
+                    f"there by cases, Piecewise((value, Eq(k, 0)), ({item.base}[k - 1](t), True)) with sympy's Eq"
                 )
         name, latex = member_name(item.base, item.indices), item.latex_name
         if isinstance(item, Head):
@@ -264,7 +269,8 @@ class _Writer:
             yield self.at(key, place), made
 
     def _equation(self, equation: Equation, place: Mapping[Index, Any]) -> Equation:
-        return Equation(*(self.at(side, place, equation.label) for side in (equation.lhs, equation.rhs)), equation.location)
+        left, right = (self.at(side, place, equation.label) for side in (equation.lhs, equation.rhs))
+        return Equation(left, right, equation.location)
 
     def _equations(self, equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
         made: dict[str, Equation] = {}
@@ -349,7 +355,9 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
         shape = tuple(axis.count for axis in indices)
         if 8 * float(np.prod([float(count) for count in shape])) > 2**36:
             size = 8 * np.prod([float(count) for count in shape]) / 2**30
-            raise ParameterError(f"the table `{name}` has {' × '.join(map(str, shape))} numbers, {size:.0f} GB; that does not fit")
+            raise ParameterError(
+                f"the table `{name}` has {' × '.join(map(str, shape))} numbers, {size:.0f} GB; that does not fit"
+            )
         array = _array(name, found[name])
         if array.shape != shape:
             order = ", ".join(map(str, indices))
@@ -376,7 +384,9 @@ def _number(model: Model, name: str, settings: Mapping[str, Any]) -> float:
     if value is None:
         value = model.given(next(item for item in model.parameters if item.name == name))
     if value is None:
-        raise ParameterError(f"parameter `{name}` of model `{model.name}` has no value and no default; give it one: {name}=...")
+        raise ParameterError(
+            f"parameter `{name}` of model `{model.name}` has no value and no default; give it one: {name}=..."
+        )
     return float(read_value(value, what=f"parameter `{name}`"))
 
 
@@ -410,6 +420,47 @@ def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
 
 def family_axes(model: Model) -> dict[str, tuple[Index, ...]]:
     """Return the axes of what a result holds: unknowns and observables with indices, by name."""
-    found = {item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if not isinstance(item, Parameter)}
+    found = {
+        item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if not isinstance(item, Parameter)
+    }
     over = {name: tuple(sorted(free_indices(expr), key=str)) for name, expr in model.observables.items()}
     return {**found, **{name: axes for name, axes in over.items() if axes}}
+
+
+def families_in(names: Container[str], model: Model, settings: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the axes of the families whose members are among some names, with their sizes."""
+    if not model.is_indexed:
+        return {}
+    axes = family_axes(sized(model, settings))
+    families = {name: {str(axis): axis.count for axis in own} for name, own in axes.items()}
+    return {name: own for name, own in families.items() if member_names(name, tuple(own.values()))[0] in names}
+
+
+# --- How a model with indices is solved.
+def _why_not_on_arrays(model: FixedPoint) -> str:
+    """Return why a fixed point is solved with its members written out; nothing where it is solved on arrays."""
+    if model.randoms or any(leaf.has(E) for leaf in leaves(model._key())):
+        return "it has expectations"
+    if any(not entry.is_Symbol for leaf in leaves(model.equations) for item in leaf.atoms(Unknown) for entry in item.indices):
+        return "members of a family stand at fixed numbers"
+    return ""
+
+
+@kept_by_model
+def why_written_out(model: Model) -> str:
+    """Return why a model is not solved on arrays but with its members written out; nothing where it is."""
+    if isinstance(model, FixedPoint):
+        return _why_not_on_arrays(model)
+    if not isinstance(model, System):
+        return f"a {model.kind} is solved with its members written out"
+    from eqsolve.passes.forms.convolution_form import why_not_convolution
+
+    if model.processes or model.randoms or model.step is not None:
+        return "it follows paths, or steps"
+    return why_not_convolution(model)
+
+
+def for_reading(model: Model) -> Model:
+    """Return a model with indices as it is solved at its defaults; where members are written out, with few of them."""
+    model = sized(model, {})
+    return representative(model).model if why_written_out(model) else model

@@ -20,8 +20,7 @@ from eqsolve.compile.convolution import ConvolutionProgram, Integrand, MemoryEqu
 from eqsolve.compile.families import over_points
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
-from eqsolve.language.indices import member_names
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import ROUNDING, Array, member_names
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.solvers.marching import NotFiniteError, newton
 
@@ -387,7 +386,7 @@ class MemoryPanel:
         place[self._kept], place[self._gone] = np.arange(len(self._kept)), np.arange(len(self._gone))
         self._rest = residual[self._gone]
         count, nodes = len(self._kept), self.places
-        matrix = None
+        matrix: Array | None = None
         if changes is not None:
             matrix = np.zeros((count, nodes, count, nodes))
             self._follow = np.zeros((len(self._gone), count, nodes))

@@ -27,8 +27,7 @@ from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError
-from eqsolve.language.indices import member_names
-from eqsolve.numerics.arrays import ROUNDING, Array, error_share
+from eqsolve.numerics.arrays import ROUNDING, Array, error_share, member_names
 from eqsolve.numerics.grids import over_panels
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
@@ -121,9 +120,7 @@ def _march(
     if guide is not None:
         longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER)
         end, sizes = (end, guide.sizes.copy()) if stop is None else (guide.end, None)
-    march = MemoryMarch(
-        program[0], m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint, program[1]
-    )
+    march = MemoryMarch(program[0], m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint, program[1])
     stops = np.append(break_points(delays, end, m + 1), end)
 
     def after(width: float) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
-from eqsolve.compile.forms import FIXED_POINT
+from eqsolve.compile.forms import FAMILIES, FIXED_POINT
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError, did_you_mean
@@ -98,10 +98,10 @@ class FixedPointSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a fixed point and report every unknown and observable with its error."""
-        if plan.model.is_indexed:
+        if plan.facts.indexed:
             from eqsolve.solvers.fixed_point.families import solve_families
 
-            return solve_families(plan.model, values, options.start)  # type: ignore[arg-type]
+            return solve_families(plan.program(FAMILIES), plan.name, values, options.start)
         program = plan.program(FIXED_POINT)
         solution = solve_problem(program, values, options.start, deadline=options.deadline)
         result = to_result(solution)
