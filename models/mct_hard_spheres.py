@@ -1,4 +1,4 @@
-"""Mode-coupling theory of hard spheres: density correlators of a hundred wave numbers, coupled through the static structure.
+"""Mode-coupling theory of hard spheres: density correlators of a hundred coupled wave numbers.
 
 Brownian dynamics with diameter 1 and short-time diffusion 1, the Percus–Yevick structure factor, wave numbers 0.4 (k + 1/2).
 At the packing fraction 0.5159 the liquid becomes a glass: the correlators stay at the plateaus of `mct_hard_spheres_plateau`.

@@ -1,4 +1,4 @@
-"""Nonergodicity parameters of hard spheres in mode-coupling theory: where `mct_hard_spheres` stays in the glass.
+"""Nonergodicity parameters of hard spheres by mode coupling: where `mct_hard_spheres` stays in the glass.
 
 The largest solution of f_k/(1 − f_k) = Σ V_{k,p,q} f_p f_q; below the packing fraction 0.5159 it is zero.
 """

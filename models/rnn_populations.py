@@ -1,4 +1,4 @@
-"""Random recurrent network of several populations, each with coupling statistics of its own: `rnn_ei` for any number of them.
+"""Random recurrent network of populations with coupling statistics of their own: `rnn_ei` for any number.
 
 A neuron of population a of x_a' = −x_a + h_a + Σ_b Σ_j J_ab,j tanh x_b,j, the couplings from population b having mean J_ab/N_b
 and variance g_ab²/N_b: its input is Gaussian, independent between populations.

@@ -99,7 +99,7 @@ def param(
     bounds = (*_ends(names, (None, None) if domain is None else domain), default)
     extra = tuple(None if value is None else symbols.as_expression(value, f"the domain of `{names}`") for value in bounds)
     given = extra if any(value is not None for value in extra) else ()
-    return _declare(symbols.Parameter, names, latex, about, extra=given, **assumptions)
+    return _declare(symbols.Parameter, names, latex, about, (), extra=given, **assumptions)
 
 
 def random(names: str, law: Any = None, *axes: Any, latex: str | None = None, about: str | None = None) -> Any:
@@ -166,4 +166,4 @@ def unknown(names: str, *axes: Any, latex: str | None = None, domain: Any = None
 
 def symbol(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:
     """Declare bound variables, such as the ``y`` of ``Inverse(f(y), y)``."""
-    return _declare(symbols.Plain, names, latex, None, **assumptions)
+    return _declare(symbols.Plain, names, latex, None, (), **assumptions)

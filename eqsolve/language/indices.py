@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -224,6 +225,12 @@ class TableSource:
     def __repr__(self) -> str:
         return f"TableSource({self.names}, {self.signature!r})"
 
+    def __reduce__(self) -> Any:
+        if callable(self.source) and self.source.__module__ not in sys.modules:  # one of a model file, which is not imported
+            return (_source_in, (self.source.__code__.co_filename, self.names))
+        given = self.source if callable(self.source) or len(self.names) > 1 else self.source[0]
+        return (TableSource, (self.names, given, None))
+
     def arrays(self, numbers: Mapping[str, float]) -> dict[str, Any]:
         """Return the tables by name, at given parameters."""
         made = self.source
@@ -238,7 +245,15 @@ class TableSource:
         return dict(zip(self.names, made, strict=True))
 
 
-def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], TableSource]:
+def _source_in(file: str, names: tuple[str, ...]) -> TableSource:
+    """Return where the tables of a model file come from."""
+    from eqsolve.language.loading import load
+
+    found = {source.names: source for source in load(file).tables.values()}  # type: ignore[attr-defined]
+    return found[names]
+
+
+def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], TableSource | None]:
     """Return ``tables=`` in its stored form."""
     where, made = user_location(), {}
     for key, source in (values or {}).items():

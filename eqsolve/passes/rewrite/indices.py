@@ -350,7 +350,8 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
     for name, indices in axes.items():
         if name not in found:
             raise ParameterError(
-                f"the table `{name}` of model `{model.name}` has no values; give them: tables={{{name}: array}}, or {name}=array"
+                f"the table `{name}` of model `{model.name}` has no values; give them: tables={{{name}: array}}, or "
+                f"{name}=array"
             )
         shape = tuple(axis.count for axis in indices)
         if 8 * float(np.prod([float(count) for count in shape])) > 2**36:
