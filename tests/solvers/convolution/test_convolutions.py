@@ -50,7 +50,7 @@ def test_the_order_is_that_of_the_nodes(m: int) -> None:
         functions, width = PanelFunctions(1, m), 6.0 / count
         for place in range(count):
             guess = np.full((1, m + 1), functions.tables[-1, 0, -1] if place else 1.0)
-            table, _ = MemoryPanel(program, functions, width, []).solve(guess, 1e-14, np.ones(1))
+            table, _ = MemoryPanel(program, functions, width, [], []).solve(guess, 1e-14, np.ones(1))
             functions.add((place + 1) * width, table)
         nodes = functions.edges[:-1, None] + width * functions.rule.with_start
         wrong = np.abs(functions.tables[:, 0] - _linear(nodes))
