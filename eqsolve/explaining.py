@@ -36,7 +36,11 @@ def explain(
     if model.is_indexed:
         from eqsolve.passes.rewrite.indices import for_reading
 
-        model = for_reading(model)
+        if (read := for_reading(model)) is not model:
+            own = explain_equations(model)
+            return replace(
+                explain(read, kernels=kernels, step=step, solver=solver), equations=own.equations, signature=own.signature
+            )
     chosen = foresee(model, kernels, step, solver)
     mean_field = None
     derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) and chosen.name else None

@@ -93,7 +93,9 @@ def validate(
     """
     started = time.perf_counter()
     assert isinstance(model, Model)
-    model, settings = written_out(model, {**(params or {}), **parameters})
+    settings = {**(params or {}), **parameters}
+    if isinstance(model, Flow) or getattr(model, "flow", None) is not None:
+        model, settings = written_out(model, settings)
     if isinstance(model, Cases):
         from eqsolve.passes.forms.structure import select_case
 

@@ -41,7 +41,7 @@ def test_the_critical_packing() -> None:
 
 def test_arrays_and_members_written_out_agree() -> None:
     model = sized(eqsolve.load("mct_hard_spheres"), {"wave_numbers": 4})
-    arrays, rest = table_arrays(model, {"eta": 0.5, "wave_numbers": 4})
+    arrays, _rest = table_arrays(model, {"eta": 0.5, "wave_numbers": 4})
     arrays["V"] = arrays["V"] * 200  # so few wave numbers are hardly coupled
     written = expand(model)
     plain = eqsolve.solve(written.model, t_max=1e3, rtol=1e-6, **written.settings(arrays))

@@ -7,8 +7,23 @@ import pytest
 import sympy
 
 import eqsolve
-from eqsolve import E, Eq, FixedPoint, Int, ModelError, ParameterError, Sum, System, function, index, param, random, table
-from eqsolve import times, unknown
+from eqsolve import (
+    E,
+    Eq,
+    FixedPoint,
+    Int,
+    ModelError,
+    ParameterError,
+    Sum,
+    System,
+    function,
+    index,
+    param,
+    random,
+    table,
+    times,
+    unknown,
+)
 from eqsolve.laws import Normal
 
 t, s = times("t s")
@@ -30,15 +45,17 @@ def decay(right):
 def test_members_are_values() -> None:
     """Members are equal by content, pickle, and print with their indices."""
     again = pickle.loads(pickle.dumps(x[k - 1]))
-    assert again == x[k - 1] and again != x[k]
-    assert str(x[k](t)) == "x[k](t)" and sympy.latex(x[k](t)) == "x_{k}(t)"
+    assert again == x[k - 1]
+    assert again != x[k]
+    assert str(x[k](t)) == "x[k](t)"
+    assert sympy.latex(x[k](t)) == "x_{k}(t)"
     assert sympy.latex(Sum(A[k, p] * x[p](t), p)) == r"\sum_{p} A_{k,p} x_{p}(t)"
     with pytest.raises(TypeError):
         list(x)
 
 
 @pytest.mark.parametrize(
-    "make, words",
+    ("make", "words"),
     [
         (lambda: x(t), "stands without its indices; write `x[k]`"),
         (lambda: x[k, p], "carries 1 index, got 2"),
@@ -55,11 +72,12 @@ def test_members_are_values() -> None:
 def test_what_is_wrong_where_it_is_written(make, words) -> None:
     with pytest.raises(ModelError) as error:
         make()
-    assert words in str(error.value) and "test_language.py:" in str(error.value)
+    assert words in str(error.value)
+    assert "test_language.py:" in str(error.value)
 
 
 @pytest.mark.parametrize(
-    "make, words",
+    ("make", "words"),
     [
         (lambda: decay(-x[p](t)), "sum over it, Sum(..., p)"),
         (lambda: decay(-sympy.Sum(k, (k, 0, 2)) * x[k](t)), "sympy's own Sum"),
@@ -104,7 +122,8 @@ def test_a_size_may_be_a_parameter() -> None:
     model = System("sized", eqs=[Eq(z[i](t).diff(t), -i * z[i](t))], init={z[i]: 1}, defaults={N: 2})
     for count in (2, 5):
         result = eqsolve.solve(model, N=count, t_max=1, rtol=1e-8)
-        assert result["z"].dims == ("i", "t") and result["z"].sizes["i"] == count
+        assert result["z"].dims == ("i", "t")
+        assert result["z"].sizes["i"] == count
         np.testing.assert_allclose(result["z"][:, -1], np.exp(-np.arange(count)), rtol=1e-8)
 
 
@@ -129,7 +148,8 @@ def test_random_members_are_independent() -> None:
     f, g = unknown("f", positive=True), unknown("g")
     model = FixedPoint("moments", eqs=[Eq(f, E((w[0] + w[1]) ** 2)), Eq(g, E(w[0] * w[2]))])
     found = eqsolve.solve(model)
-    assert abs(float(found["f"]) - 2) < 1e-12 and abs(float(found["g"])) < 1e-12
+    assert abs(float(found["f"]) - 2) < 1e-12
+    assert abs(float(found["g"])) < 1e-12
 
 
 def test_results_carry_the_index(tmp_path) -> None:
@@ -140,7 +160,8 @@ def test_results_carry_the_index(tmp_path) -> None:
     np.testing.assert_allclose(found["x"][:, -1], truth, rtol=1e-8)
     np.testing.assert_allclose(found["square"].sel(k=2)[-1], truth[2] ** 2, rtol=1e-8)
     np.testing.assert_allclose(found.at([0.5])["x"][:, 0], np.exp(-np.arange(1, 4) / 2), rtol=1e-8)
-    assert np.all(found.error["x"] >= 0) and found.error["x"].dims == ("k", "t")
+    assert np.all(found.error["x"] >= 0)
+    assert found.error["x"].dims == ("k", "t")
     assert np.shape(found.json_object(at=[0.5, 1.0])["values"]["x"]) == (3, 2)
     found.save(tmp_path / "x.nc")
     assert eqsolve.open(tmp_path / "x.nc")["x"].equals(found["x"])

@@ -463,5 +463,5 @@ def why_written_out(model: Model) -> str:
 
 def for_reading(model: Model) -> Model:
     """Return a model with indices as it is solved at its defaults; where members are written out, with few of them."""
-    model = sized(model, {})
-    return representative(model).model if why_written_out(model) else model
+    made = sized(model, {})
+    return representative(made).model if why_written_out(made) else made
