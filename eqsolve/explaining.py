@@ -15,6 +15,7 @@ from eqsolve.passes.check.check import check
 from eqsolve.passes.explain.explain import ChosenSolver, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
 from eqsolve.passes.forms.structure import Derivation
+from eqsolve.passes.rewrite.indices import for_reading
 from eqsolve.solvers.contract import Solver, Wanted
 from eqsolve.solvers.registry import choose_solver, find_solver, objection, solver_names
 
@@ -34,8 +35,6 @@ def explain(
     """
     assert isinstance(model, Model)
     if model.is_indexed:
-        from eqsolve.passes.rewrite.indices import for_reading
-
         if (read := for_reading(model)) is not model:
             own = explain_equations(model)
             return replace(
@@ -67,6 +66,7 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
         return _by_case(model, kernels, step, solver)
     try:
         check(model)
+        model = for_reading(model)
         refuse_continuous(model, solved_model(model, {})[0], step)
         plan = compile(model, steps=step is not None)
         discrete = step is not None or getattr(plan.model, "step", None) is not None

@@ -463,5 +463,7 @@ def why_written_out(model: Model) -> str:
 
 def for_reading(model: Model) -> Model:
     """Return a model with indices as it is solved at its defaults; where members are written out, with few of them."""
+    if not model.is_indexed:
+        return model
     made = sized(model, {})
     return representative(made).model if why_written_out(made) else made
