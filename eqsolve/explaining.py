@@ -34,12 +34,10 @@ def explain(
         As ``solve`` takes them.
     """
     assert isinstance(model, Model)
-    if model.is_indexed:
-        if (read := for_reading(model)) is not model:
-            own = explain_equations(model)
-            return replace(
-                explain(read, kernels=kernels, step=step, solver=solver), equations=own.equations, signature=own.signature
-            )
+    if (read := for_reading(model)) is not model:
+        own = explain_equations(model)
+        made = explain(read, kernels=kernels, step=step, solver=solver)
+        return replace(made, equations=own.equations, signature=own.signature)
     chosen = foresee(model, kernels, step, solver)
     mean_field = None
     derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) and chosen.name else None
