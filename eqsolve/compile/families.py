@@ -363,7 +363,8 @@ def over_points(value: Any, shape: tuple[int, ...], points: tuple[int, ...]) -> 
     array = np.asarray(value, dtype=float)
     if array.ndim == len(shape) and shape:
         array = array.reshape(array.shape + (1,) * len(points))
-    return np.broadcast_to(array, (*shape, *points))
+    whole = (*shape, *points)
+    return array if array.shape == whole else np.broadcast_to(array, whole)
 
 
 @dataclass(frozen=True)

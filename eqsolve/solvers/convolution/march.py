@@ -75,12 +75,11 @@ class Samples:
     def __init__(self, past: "PanelFunctions", points: Array, newest: Array, width: float, side: Array | float = 0.0) -> None:
         self.past, self.shape = past, points.shape
         inside = newest + 1e-9 * side > 0 if past.panels else np.ones(points.shape, dtype=bool)
-        self.rows, self.slopes = None, None
+        self.rows, self.width = None, width
         rule = past.rule
         if inside.any():
             self.rows = np.zeros((*points.shape, len(rule.with_start)))
             self.rows[inside] = lagrange(rule.with_start, newest[inside])
-            self.slopes = self.rows @ rule.slopes / width
         outside = ~inside
         self.places = np.flatnonzero(outside)
         if len(self.places):
@@ -104,12 +103,20 @@ class Samples:
 
     def entering(self, rate: bool) -> Array | None:
         """Return how the newest panel's values enter."""
-        return self.slopes if rate else self.rows
+        return self._rates if rate else self.rows
+
+    @functools.cached_property
+    def _rates(self) -> Array | None:
+        return None if self.rows is None else self.rows @ self.past.rule.slopes / self.width
 
     def values(self, members: slice, rate: bool, table: Array) -> Array:
         """Return functions at the points, given the values on the newest panel."""
         rows, known = self.entering(rate), self.known(members, rate)
-        return known if rows is None else known + np.tensordot(table[members], rows, axes=(1, -1))
+        if rows is None:
+            return known
+        if len(known) == 1:
+            return known + rows @ table[members.start]
+        return known + np.tensordot(table[members], rows, axes=(1, -1))
 
 
 class PanelFunctions:
@@ -131,6 +138,8 @@ class PanelFunctions:
 
     def combined(self, members: slice, panel: Array, weights: Array) -> Array:
         """Return combinations of some functions' values on panels, (members, points)."""
+        if members.stop - members.start == 1:
+            return np.einsum("pn,pn->p", self.tables[panel, members.start], weights)[None]
         if members.stop - members.start <= _FEW:
             return np.einsum("pfn,pn->fp", self.tables[panel, members], weights)
         made = np.empty((members.stop - members.start, len(panel)))
@@ -185,6 +194,10 @@ class MemoryPanel:
         self.members = member_slices(program)
         self.unknowns = self.members[-1].stop if self.members else 0
         self._identity = np.eye(self.places)
+        # how an unknown's own values enter its equation: rows of nodes, by its kind
+        first = np.append(1.0, -self.rule.back) * (np.arange(self.places) == 0)[:, None]
+        start = np.vstack([self._identity[:1], self.rule.slopes[1:]])
+        self._own = {"differential": start, "defined": self._identity, "constraint": first}
         self._delayed = [self._at_delay(delay) for delay in delays]
         self._groups: list[tuple[Array, Array, Samples, Samples]] | None = None
         self._old: dict[int, Array] = {}
@@ -307,7 +320,8 @@ class MemoryPanel:
         if not slopes:
             return values, found
         for row, argument, rows, columns, change in terms.slopes(arguments, 1):
-            change = np.broadcast_to(change, (len(rows), self.places))
+            if change.shape[1] != self.places or len(change) != len(rows):
+                change = np.broadcast_to(change, (len(rows), self.places))
             if argument <= len(terms.readings):
                 item = terms.readings[argument - 1]
                 at = self.members[item.unknown].start
@@ -346,7 +360,6 @@ class MemoryPanel:
         residual = np.zeros((self.unknowns, self.places))
         for number, (equation, value) in enumerate(zip(equations, values, strict=True)):
             members = self.members[number]
-            value = np.broadcast_to(value, (members.stop - members.start, self.places))
             finite = np.isfinite(value).all(axis=0)
             finite[0] |= equation.kind != "defined"
             if not finite.all():
@@ -394,12 +407,7 @@ class MemoryPanel:
             for number, equation in enumerate(self.program.equations):
                 if number not in self._left_out:
                     at = place[self.members[number]]
-                    own = {"differential": self.rule.slopes, "defined": self._identity}.get(equation.kind)
-                    matrix[at, :, at, :] += np.zeros((nodes, nodes)) if own is None else own
-                    if equation.kind == "differential":
-                        matrix[at, 0, at, :] = self._identity[0]
-                    elif equation.kind == "constraint":
-                        matrix[at, 0, at, 0], matrix[at[:, None], 0, at[:, None], np.arange(1, nodes)] = 1.0, -self.rule.back
+                    matrix[at, :, at, :] = self._own[equation.kind]
             for row, rows, columns, change in changes:
                 kind, members = self.program.equations[row].kind, rows + self.members[row].start
                 if row in self._left_out:
@@ -446,7 +454,9 @@ _KEPT = 0.1  # a matrix is kept while steps shrink by this: a factorisation cost
 
 def _add_blocks(matrix: Array, rows: Array, columns: Array, blocks: Array) -> None:
     """Add (entries, nodes, nodes) to a matrix of such blocks; entries may repeat."""
-    if len(np.unique(rows * matrix.shape[0] + columns)) == len(rows):
+    if len(rows) == 1:
+        matrix[rows[0], :, columns[0], :] += blocks[0]
+    elif len(np.unique(rows * matrix.shape[0] + columns)) == len(rows):
         matrix[rows, :, columns, :] += blocks
     else:
         for row, column, block in zip(rows, columns, blocks, strict=True):
@@ -455,6 +465,8 @@ def _add_blocks(matrix: Array, rows: Array, columns: Array, blocks: Array) -> No
 
 def _joined(left: Array, right: Array) -> tuple[Array, Array]:
     """Return all pairs of places at which two lists of numbers agree."""
+    if len(left) == len(right) == 1:
+        return left * 0, right * 0
     order = np.argsort(right, kind="stable")
     first, last = (np.searchsorted(right[order], left, side=side) for side in ("left", "right"))
     counts = last - first
