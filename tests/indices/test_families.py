@@ -62,6 +62,22 @@ def test_the_glass_stays_at_its_plateau() -> None:
     assert np.all(np.abs(dynamics["phi"][:, -1].values - plateau["f"].values) <= 3 * error + 1e-10)
 
 
+def test_a_tagged_particle_diffuses() -> None:
+    """Its displacement grows as Einstein's relation says, D = 1/(1 + ∫ friction); the liquid does not feel it."""
+    settings = {"eta": 0.4, "wave_numbers": 20, "t_max": 1e3, "rtol": 1e-4}
+    found = eqsolve.solve("mct_tagged_particle", **settings)
+    moments, friction = found["t"].values, found["friction"].values
+    t, s = eqsolve.times("t s")
+    whole = found.observe(eqsolve.Int(eqsolve.function("friction")(s), (s, 0, t)))[-1].item()
+    late = found.at([500.0, 1000.0])["msd"].values
+    assert (late[1] - late[0]) / 3000 == pytest.approx(1 / (1 + whole), rel=1e-8)
+    assert friction[-1] < 1e-8 * friction[0]
+    alone = eqsolve.solve("mct_hard_spheres", **settings)
+    room = found.error["phi"][:, -1].values.max() + alone.error["phi"].values.max()
+    there = alone.at(moments[moments > 0])["phi"].values
+    assert np.abs(found["phi"].values[:, moments > 0] - there).max() <= 3 * room
+
+
 def test_populations_are_those_of_two() -> None:
     """Two populations written by hand, `rnn_ei`."""
     spread, mean = np.array([[1, 1.5], [1, 1]]), np.array([[1, -1.5], [1.2, -1]])
