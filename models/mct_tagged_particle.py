@@ -1,7 +1,8 @@
-"""A tagged particle in a liquid of hard spheres by mode coupling: its correlators and mean-squared displacement.
+"""A tagged particle in a liquid of hard spheres by mode coupling: correlators and mean-squared displacement.
 
 Beside the collective correlators of `mct_hard_spheres`: those of one particle, φ^s_k, and the mean-squared displacement δ(t),
-with the kernel of vanishing wave number. At late times δ = 6 D t, with D = 1/(1 + ∫ friction) in units of the short-time diffusion.
+with the kernel of vanishing wave number, ``friction``. At late times δ = 6 D t with D = 1/(1 + ∫ friction), in units of the
+short-time diffusion.
 """
 
 import numpy as np
