@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import eqsolve
+from eqsolve import GP, E, Eq, System
+from eqsolve.laws import Normal
 from eqsolve.passes.rewrite.indices import expand, sized, table_arrays
 
 # Percus–Yevick hard spheres on this grid (Franosch et al. 1997; solved to 1e-12 by an independent iteration)
@@ -102,6 +104,47 @@ def test_populations_are_those_of_two() -> None:
     other = eqsolve.solve("rnn_ei", t_max=2, rtol=1e-5)
     for place, name in enumerate(("q_e", "q_i")):
         np.testing.assert_allclose(found["q"][place], other[name], rtol=1e-10)
+
+
+def test_noises_joint_over_an_index() -> None:
+    """u_k = a_k ξ (1 + t) with one ξ for both: z' = −z + u gives z_k = a_k ξ t, and E z_0 z_1 = a_0 a_1 t²."""
+    t, tp = eqsolve.times("t t'")
+    k, l = eqsolve.index("k l", 2)  # noqa: E741
+    a, w = eqsolve.table("a", k), eqsolve.random("w", Normal(0, 1))
+    x, u, z = eqsolve.process("x u z", k)
+    C, Z = eqsolve.correlation("C Z", k, l)
+    model = System(
+        "joint",
+        eqs=[
+            Eq(x[k](t).diff(t), a[k] * w),
+            Eq(C[k, l](t, tp), E(x[k](t) * x[l](tp))),
+            Eq(z[k](t).diff(t), -z[k](t) + u[k](t)),
+            Eq(Z[k, l](t, tp), E(z[k](t) * z[l](tp))),
+        ],
+        laws={u[k]: GP(C[k, l](t, tp))},
+        init={x[k]: a[k] * w, z[k]: 0},
+        tables={a: [1.0, -0.5]},
+        observables={"across": Z[0, 1](t, t), "own": Z[1, 1](t, t)},
+    )
+    found = eqsolve.solve(model, t_max=2, rtol=1e-6)
+    assert float(found["across"][-1]) == pytest.approx(-2.0, rel=1e-5)
+    assert float(found["own"][-1]) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_process_that_is_a_formula() -> None:
+    """u = ξ (1 + t), whose covariance comes from a process without a differential equation: E z² = t²."""
+    t, tp = eqsolve.times("t t'")
+    w = eqsolve.random("w", Normal(0, 1))
+    x, u, z = eqsolve.process("x u z")
+    C = eqsolve.correlation("C")
+    model = System(
+        "formula",
+        eqs=[Eq(x(t), w * (1 + t)), Eq(C(t, tp), E(x(t) * x(tp))), Eq(z(t).diff(t), -z(t) + u(t))],
+        laws={u: GP(C(t, tp))},
+        init={z: 0},
+        observables={"square": E(z(t) ** 2)},
+    )
+    assert float(eqsolve.solve(model, t_max=2, rtol=1e-6)["square"][-1]) == pytest.approx(4.0, rel=1e-5)
 
 
 def test_the_scaling_law_of_data() -> None:

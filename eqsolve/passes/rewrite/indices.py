@@ -24,7 +24,7 @@ from eqsolve.language.indices import Index, Sum, at_indices, free_indices, membe
 from eqsolve.language.model import Model, Table, leaves
 from eqsolve.language.nodes import GP, E
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Head, Named, Parameter, Unknown, Value
+from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Unknown, Value
 from eqsolve.language.system import System
 from eqsolve.numerics.arrays import member_name, member_names
 
@@ -56,6 +56,11 @@ def index_problems(model: Model) -> list[str]:
     """Return what is wrong with the indices of a model, in words."""
     found: list[str] = []
     for equation in model.equations:
+        if isinstance(equation.head, Correlation) and len(equation.head.indices) == 2 and equation.is_differential:
+            found.append(
+                f"{equation.label}: a correlation with two indices is not symmetric in its times between different members, "
+                "and has no differential equation so far; define it by its mean, E(x[k](t)*x[l](tp))"
+            )
         label = equation.label
         left, right = free_indices(equation.lhs), free_indices(equation.rhs)
         lone = sorted(right - left, key=str) if model.kind == "System" or left else []
@@ -200,6 +205,12 @@ class _MemberWriter:
         self.model = model
         self.axes: dict[str, tuple[Index, ...]] = {}
         self.tables: set[str] = set()
+        # correlations with two indices, by name, and their definitions
+        self.crossed = {
+            eq.head.base: eq
+            for eq in model.equations
+            if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and not eq.is_differential
+        }
         taken = {item.name for item in model.names.values() if not item.indices}
         for leaf in leaves(model._key()):
             for item in members_in(leaf):
@@ -225,7 +236,20 @@ class _MemberWriter:
         """Return an expression at values of its indices, its sums written out."""
         if not isinstance(expr, Basic):
             return expr
-        return self._scalars(self._summed(at_indices(expr, place)), label)
+        return self._scalars(self._crossed(self._summed(at_indices(expr, place))), label)
+
+    def _crossed(self, expr: Any) -> Any:
+        """Put in the definition of correlations of two different members: these are not symmetric in their times."""
+        for value in expr.atoms(Value):
+            definition = self.crossed.get(value.head.base)
+            if definition is not None and value.head.indices[0] != value.head.indices[1]:
+                target = definition.target
+                assert target is not None
+                here = dict(zip(target.head.indices, value.head.indices, strict=True))
+                right = self._summed(at_indices(definition.rhs, here))
+                moved = right.xreplace(dict(zip(target.moments, value.moments, strict=True)))
+                expr = expr.xreplace({value: self._crossed(moved)})
+        return expr
 
     def _summed(self, expr: Any) -> Any:
         if isinstance(expr, Sum):
@@ -276,6 +300,8 @@ class _MemberWriter:
         made: dict[str, Equation] = {}
         for equation in equations:
             for place in places(sorted(free_indices(equation.lhs) | free_indices(equation.rhs), key=str)):
+                if equation.head is not None and equation.head.base in self.crossed and len(set(place.values())) > 1:
+                    continue
                 one = self._equation(equation, place)
                 if one.key in made and self.model.kind == "System":
                     raise ModelError(f"two equations for `{one.key}`: {made[one.key].location} and {one.location}; keep one")
@@ -434,7 +460,7 @@ def families_in(names: Container[str], model: Model, settings: Mapping[str, Any]
         return {}
     axes = family_axes(sized(model, settings))
     families = {name: {str(axis): axis.count for axis in own} for name, own in axes.items()}
-    return {name: own for name, own in families.items() if member_names(name, tuple(own.values()))[0] in names}
+    return {name: own for name, own in families.items() if all(item in names for item in member_names(name, (*own.values(),)))}
 
 
 # --- How a model with indices is solved.
