@@ -20,14 +20,13 @@ from eqsolve.numerics.domains import Domain
 
 @dataclass(frozen=True, eq=False)
 class FamilyProgram:
-    """Equations on arrays: left and right sides, slopes of their difference, each unknown by its equation, outputs."""
+    """Equations on arrays: left and right sides and their slopes, each unknown by its equation, outputs."""
 
     label: str
     unknowns: tuple[tuple[str, tuple[int, ...], Domain], ...]
     shapes: tuple[tuple[int, ...], ...]  # of the equations
     sides: Functions
-    slopes: Slopes
-    side_slopes: tuple[Slopes, Slopes]  # of the left sides, and of the right sides
+    slopes: tuple[Slopes, Slopes]  # of the left sides, and of the right sides
     owner: tuple[int, ...]  # of each argument of the slopes its unknown
     explicit: tuple[tuple[int, Functions], ...] | None  # unknown, and its value by its equation
     observables: tuple[tuple[str, tuple[int, ...]], ...]
@@ -75,7 +74,6 @@ def compile_families(model: FixedPoint) -> FamilyProgram:
         tuple((base, tuple(axis.count for axis in item.axes), domain_of(item)) for base, item in heads.items()),
         tuple(tuple(axis.count for axis in free) for _, _, free in pairs),
         lower_families(both, arguments, known),
-        lower_slopes([(right - left, free) for left, right, free in pairs], arguments, by, known),
         (
             lower_slopes([(left, free) for left, _, free in pairs], arguments, by, known),
             lower_slopes([(right, free) for _, right, free in pairs], arguments, by, known),

@@ -63,14 +63,10 @@ class FamilyProblem:
             np.add.at(made, (starts[row] + rows, at + columns), np.broadcast_to(change, rows.shape))
         return made
 
-    def jacobian(self, values: Array) -> Array:
-        return self._matrix(self.program.slopes, self.rows, self.count, values)
-
-    def logarithmic(self, values: Array, log: Array, left: Array, right: Array) -> Array:
-        """Return the derivatives of the residuals, those of log(right/left) where asked for."""
-        below, above = (self._matrix(item, self.rows, self.count, values) for item in self.program.side_slopes)
-        weights = [np.where(log, 1 / np.where(log, side, 1.0), 1.0)[:, None] for side in (left, right)]
-        return above * weights[1] - below * weights[0]
+    def slopes(self, values: Array) -> tuple[Array, Array]:
+        """Return the derivatives of the left sides, and of the right sides."""
+        left, right = (self._matrix(item, self.rows, self.count, values) for item in self.program.slopes)
+        return left, right
 
     def scales(self, values: Array) -> Array:
         """Return d unknown / d search variable."""
@@ -89,9 +85,8 @@ class FamilyProblem:
 
     def stability(self, values: Array) -> float:
         """Return 1 − the largest gain of putting values in: positive where that converges, zero at a fold, like its root."""
-        below, above = (self._matrix(item, self.rows, self.count, values) for item in self.program.side_slopes)
         try:
-            return 1.0 - float(np.max(np.linalg.eigvals(np.linalg.solve(below, above)).real, initial=0.0))
+            return 1.0 - float(np.max(np.linalg.eigvals(np.linalg.solve(*self.slopes(values))).real, initial=0.0))
         except np.linalg.LinAlgError:
             return float("nan")
 
@@ -132,7 +127,9 @@ def _newton(problem: FamilyProblem, values: Array, most: int = 60) -> Array | No
         left, right = problem.sides(values)
         log = (left > 0) & (right > 0)
         residual = np.where(log, np.log(np.where(log, right / left, 1.0)), right - left)
-        change = problem.logarithmic(values, log, left, right)
+        below, above = problem.slopes(values)
+        weights = [np.where(log, 1 / np.where(log, side, 1.0), 1.0)[:, None] for side in (left, right)]
+        change = above * weights[1] - below * weights[0]
         scale = problem.scales(values)
         try:
             step = -np.linalg.solve(change * scale, residual)
@@ -193,7 +190,8 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
         values = found[0]
         left, right = problem.sides(values)
         rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left)
-        errors = np.abs(np.linalg.inv(problem.jacobian(values))) @ rounding + EPSILON * np.abs(values)
+        below, above = problem.slopes(values)
+        errors = np.abs(np.linalg.inv(above - below)) @ rounding + EPSILON * np.abs(values)
         outputs = [
             over_points(value, shape, ()).ravel()
             for value, (_, shape) in zip(program.outputs(problem.arguments(values)), program.observables, strict=True)
