@@ -360,7 +360,7 @@ class MemoryPanel:
         residual = np.zeros((self.unknowns, self.places))
         for number, (equation, value) in enumerate(zip(equations, values, strict=True)):
             members = self.members[number]
-            finite = np.isfinite(value).all(axis=0)
+            finite: Array = np.all(np.isfinite(value), axis=0)
             finite[0] |= equation.kind != "defined"
             if not finite.all():
                 raise NotFiniteError(equation, float(self.nodes[int(np.argmin(finite))]))
