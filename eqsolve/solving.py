@@ -231,22 +231,21 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
     from eqsolve.numerics.arrays import member_names
     from eqsolve.passes.rewrite.indices import expand, families_in, family_axes, sized, table_arrays, why_written_out
+    from eqsolve.results.derivatives import with_differences
 
     model = sized(model, settings)
     arrays, rest = table_arrays(model, settings)
     axes = family_axes(model)
-    if not why_written_out(model):
-        if options.derivatives or options.precision is not None:
-            raise UsageError(
-                f"model `{model.name}` has indices and is solved on arrays: derivatives= and precision= are not there for it "
-                "yet; difference two solves"
-            )
+    on_arrays = not why_written_out(model)
+    if on_arrays and options.precision is not None:
+        raise UsageError(f"model `{model.name}` has indices and is solved on arrays, in floats; leave precision= out")
+    making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
+    differenced = tuple(name for name in options.derivatives if on_arrays or name in making)
+    options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))
+    if on_arrays:
         result = solve(model, rest, options, tables=arrays)
     else:
         made = expand(model)
-        for name in options.derivatives:
-            if name not in made.model.settable:
-                raise UsageError(f"model `{model.name}`: the derivative along `{name}`, which makes tables, is not known")
         wanted = options.observables
         if wanted is not None:
             shapes = {name: tuple(axis.count for axis in axes.get(name, ())) for name in wanted}
@@ -258,7 +257,18 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         params = {name: value for name, value in result.params.items() if name in model.settable}
         params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
         result = replace(result, params=params)
-    return replace(result, families=families_in(result.names, model, settings))
+    result = replace(result, families=families_in(result.names, model, settings))
+    plain = replace(options, derivatives=(), checkpoint=None)
+    for name in differenced:
+        if not isinstance(middle := result.params.get(name), float | int):
+            raise UsageError(f"model `{model.name}` has no parameter `{name}` to differentiate along")
+        step = _DIFFERENCE * (abs(middle) or 1.0)
+        beside = [_solve_indexed(model, {**settings, name: middle + part * step}, plain, solve) for part in (-1, -0.5, 0.5, 1)]
+        result = with_differences(result, name, step, beside)
+    return result
+
+
+_DIFFERENCE = 1e-3  # of a parameter: two central differences and Richardson's step err by its fourth power
 
 
 def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:

@@ -184,3 +184,22 @@ def test_memory_with_a_family() -> None:
         truth = (weights @ np.exp(np.outer(roots, found["x"]["t"].values))).real
         error = found.error["x"][place].values
         assert np.all(np.abs(found["x"][place].values - truth) <= 3 * error + 1e-13)
+
+
+def test_derivatives_pass_through_tables() -> None:
+    """x_k = e^{−a (k + 1) t}, the rates by a function of a: dx_k/da = −(k + 1) t x_k; and a fixed point."""
+    a = param("a", positive=True)
+    rate = table("rate", k)
+    made = {rate: lambda a: a * np.arange(1, 4)}
+    model = System("rates", eqs=[Eq(x[k](t).diff(t), -rate[k] * x[k](t))], init={x[k]: 1}, tables=made, defaults={a: 0.7})
+    found = eqsolve.solve(model, t_max=2, rtol=1e-6, derivatives=["a"])
+    moments = found["t"].values
+    for place in range(3):
+        slope = found.derivative(f"x_{place}", "a")
+        truth = -(place + 1) * moments * np.exp(-0.7 * (place + 1) * moments)
+        assert np.all(np.abs(slope.values - truth) <= 3 * slope["error"].values + 1e-9)
+    f = unknown("f", k, domain=(0, 10))
+    still = FixedPoint("still", eqs=[Eq(f[k] ** 2, rate[k] ** 2)], tables=made, defaults={a: 0.7})
+    slopes = eqsolve.solve(still, derivatives=["a"])
+    for place in range(3):
+        assert abs(float(slopes.derivative(f"f_{place}", "a")) - (place + 1)) < 1e-9
