@@ -282,12 +282,13 @@ def _adaptive(start):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "parameter", "settings", "names"),
     [
         ("rnn", "gain", {"gain": 1.5}, ("q", "phi2")),
-        pytest.param(_adaptive(Normal(0, 1)), "beta", {"g": 2.5, "beta": 0.8}, ("q", "v"), marks=pytest.mark.slow),
-        pytest.param(_adaptive(1), "g", {"g": 2.5, "beta": 0.8}, ("q", "v"), marks=pytest.mark.slow),
+        (_adaptive(Normal(0, 1)), "beta", {"g": 2.5, "beta": 0.8}, ("q", "v")),
+        (_adaptive(1), "g", {"g": 2.5, "beta": 0.8}, ("q", "v")),
     ],
 )
 def test_gaussian_networks_against_differences(model, parameter, settings, names):

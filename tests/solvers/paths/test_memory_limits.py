@@ -76,7 +76,7 @@ def test_the_memory_of_a_sample_in_steps_is_not_underestimated(monkeypatch: pyte
 
     monkeypatch.setattr(steps, "draw_sample", watched)
     monkeypatch.setattr(steps, "demand_memory", lambda needed, what: stated.append(needed))
-    eqsolve.solve("dln_sgd", batch=0.5, step=0.1, t_max=5, rtol=0.2, threads=1)
+    eqsolve.solve("dln_sgd", batch=0.5, step=0.1, t_max=2, rtol=0.2, threads=1)
     stays, peak = seen[-2]  # the last keeps some of its paths
     assert peak < stated[-1] < 3 * peak
     assert stays < 0.1 * peak
