@@ -51,6 +51,7 @@ def imported() -> dict[str, set[str]]:
     return {name: set(imports_of(tree)) for name, tree in trees().items()}
 
 
+@functools.cache
 def circles() -> list[list[str]]:
     """Return the groups of modules that import each other (Tarjan's strongly connected components)."""
     index: dict[str, int] = {}

@@ -93,6 +93,7 @@ def test_the_lazy_system_in_delta():
         assert (np.abs(found - truth) <= 3 * error + 1e-11).all()
 
 
+@pytest.mark.slow
 def test_kernels_of_the_spin_glass_in_temperature():
     pairs = [(0.5, 0.15), (0.4, 0.25)]
 

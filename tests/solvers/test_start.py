@@ -13,7 +13,9 @@ NAMES = {"dln": ["E_test", "E_train"], "rnn": None, "lotka_volterra": None, "tea
 MOVES = [
     ("dln", {"alpha": 0.3}, {"alpha": 0.4}, 3),
     pytest.param("dln", {"delta": 0.5}, {"delta": 0.8}, 5, marks=pytest.mark.slow),
-    ("rnn", {"gain": 0.8, "solver": "stochastic"}, {"gain": 0.9, "solver": "stochastic"}, 2),
+    pytest.param(
+        "rnn", {"gain": 0.8, "solver": "stochastic"}, {"gain": 0.9, "solver": "stochastic"}, 2, marks=pytest.mark.slow
+    ),
     pytest.param("lotka_volterra", {"sigma": 0.4}, {"sigma": 0.5}, 3, marks=pytest.mark.slow),
 ]
 

@@ -144,6 +144,7 @@ def SMALL(_: float, y: np.ndarray) -> float:
 SMALL.terminal = True  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_network_of_two_populations_loses_stability_where_an_eigenvalue_is_one() -> None:
     x, weights = np.polynomial.hermite_e.hermegauss(120)
     weights = weights / weights.sum()
