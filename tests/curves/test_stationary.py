@@ -30,7 +30,7 @@ def _energy(variance, gain):
     return variance**2 / 2 - gain**2 * (_W @ potential**2 - (_W @ potential) ** 2)
 
 
-@pytest.mark.parametrize("gain", [2.0, 3.0])
+@pytest.mark.parametrize("gain", [2.0, pytest.param(3.0, marks=pytest.mark.slow)])
 def test_variance_of_the_chaotic_network(gain):
     truth = brentq(_energy, 0.5, 50, args=(gain,), xtol=1e-14)
     res = eqsolve.stationary("rnn", gain=gain, rtol=1e-8)

@@ -19,6 +19,7 @@ BOWL = System(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_best_initialization_of_the_fixed_point():
     found = eqsolve.optimise("dln_fixed_point_min_norm", "E_test", over={"alpha": (1e-3, 10)}, delta=0.5, sigma2=0.05)
     assert found.parameters["alpha"] == pytest.approx(0.345, abs=1e-3)

@@ -78,7 +78,7 @@ def test_weight_decay_gives_the_soft_threshold(network, lam, delta, sigma2):
 def test_closed_two_time_equations():
     """Ridge regression, by its own closed form at a late time."""
     derived = eqsolve.solve(eqsolve.load("linear_regression").long_time())
-    late = eqsolve.solve("linear_regression", t_max=40, rtol=1e-4)
+    late = eqsolve.solve("linear_regression", t_max=40, rtol=1e-3)
     for name in ("E_train", "E_test"):
         error = float(late.error[name][-1]) + 1e-4 * abs(float(derived[name]))
         assert abs(late[name][-1].item() - float(derived[name])) <= error
@@ -168,6 +168,7 @@ def test_logistic_regression_ends_in_its_declared_fixed_point(point):
     assert float(derived["chi_w"]) == pytest.approx(float(declared["V"]), rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [{}, {"delta": 1.5, "lam": 0.3, "kappa": 0.4}])
 def test_the_perceptron_ends_in_its_declared_fixed_point(point):
     """Means over two Gaussians with a kink across: known to about 1e-4, and within that."""

@@ -60,6 +60,7 @@ def test_steps_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         eqsolve.solve("dln_sgd", batch=0.5, step=0.2, t_max=2)
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_sample_in_steps_is_not_underestimated(monkeypatch: pytest.MonkeyPatch) -> None:
     import tracemalloc
 
