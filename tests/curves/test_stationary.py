@@ -180,6 +180,7 @@ def test_soft_spins_at_equilibrium():
     assert np.abs(res["C"].values[0] - res["C"].values - fallen).max() < allowed
 
 
+@pytest.mark.slow
 def test_sampled_paths_in_steps():
     """Without couplings a spin is a Markov chain, x + h(−x − x³) + √(2Th) ξ: its law and C by powers of a matrix."""
     step, temperature = 0.1, 0.5

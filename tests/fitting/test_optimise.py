@@ -66,6 +66,7 @@ def test_constraints():
     assert max(found.errors.values()) < 1e-3
 
 
+@pytest.mark.slow
 def test_a_constraint_that_is_a_function_and_one_that_cannot_hold(caplog):
     beyond = [lambda res: res["slope"].values[-1] - 0.3]
     found = eqsolve.optimise(VALLEY, "height", over={"a": (-1, 1)}, b=0.1, at=1.0, constraints=beyond, rtol=1e-6)

@@ -44,6 +44,7 @@ def near() -> eqsolve.Result:
     return eqsolve.solve("dln", t_max=1, rtol=1e-2, observables=["E_test"])
 
 
+@pytest.mark.slow
 def test_other_times_tolerances_and_steps(near) -> None:
     """A start may be longer than what is asked for, rougher, or in discrete time."""
     asked = {"observables": ["E_test"], "rtol": 1e-2}

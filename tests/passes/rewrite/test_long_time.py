@@ -154,11 +154,13 @@ def test_a_field_is_what_its_teacher_leaves_of_it(cauchy):
     assert float(cauchy.defaults[cauchy.names["sigma2"]]) == 0.1
 
 
+@pytest.mark.slow
 def test_a_search_among_many_unknowns_ends(cauchy):
     with pytest.raises(eqsolve.SolverError, match=r"5 coupled unknowns .C_l, .* did not end within the budget"):
         eqsolve.solve(cauchy, budget=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [{}, {"delta": 3, "lam": 0.4, "flip": 0.02}])
 def test_logistic_regression_ends_in_its_declared_fixed_point(point):
     derived = eqsolve.solve(eqsolve.load("logistic_regression").long_time(), params=point)

@@ -186,6 +186,7 @@ def test_expectations_over_the_law_and_their_derivatives() -> None:
     assert law.expect(lambda w: np.sqrt(w**2 + 1e-4) / (edge + np.sqrt(w**2 + 1e-4))) == pytest.approx(value, rel=1e-13)
 
 
+@pytest.mark.slow
 def test_any_number_of_digits() -> None:
     """18 and 26 digits agree where both have them, and with the double result where it has them."""
     few, many = (eqsolve.solve("dln_fixed_point_l1", precision=digits) for digits in (18, 26))

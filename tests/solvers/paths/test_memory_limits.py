@@ -149,6 +149,7 @@ def test_large_ensembles_take_what_is_free(monkeypatch: pytest.MonkeyPatch) -> N
         assert (gap <= found[f"{name}_error"].values + truth[f"{name}_error"].values).all(), name
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_path_is_not_underestimated() -> None:
     """What a large set takes at most, by the allocator's own count."""
     import tracemalloc
