@@ -199,8 +199,8 @@ def test_a_linear_drive_in_closed_form(rtol: float) -> None:
 def test_ridge_regression_with_responses() -> None:
     """The mean-field equations of a flow, with memory through responses, against the closed system without processes."""
     moments = np.array([0.3, 1.0, 3.0])
-    closed = eqsolve.solve("linear_regression", t_max=3, rtol=1e-9).at(moments)
-    result = eqsolve.solve("linear_flow", t_max=3, rtol=1e-6)
+    closed = eqsolve.solve("linear_regression", t_max=3, rtol=1e-11).at(moments)
+    result = eqsolve.solve("linear_flow", t_max=3, rtol=1e-8)
     assert result.stats["solver"] == "gaussian"
     demand_honest(result, moments, {name: closed[name].values for name in ("E_train", "E_test")})
 
@@ -213,7 +213,7 @@ def test_atoms_and_densities_are_conditioned_on() -> None:
         "mixed", eqs=[Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), -rate * x(t) + eta(t))],
         laws={eta: GP(exp(t - tp) * 0 + 1)}, init={x: 2 * side - 1}, observables={"q": C(t, t), "fourth": E(x(t) ** 4)},
     )  # fmt: skip
-    result = eqsolve.solve(model, t_max=2, rtol=1e-4)
+    result = eqsolve.solve(model, t_max=2, rtol=1e-6)
     assert result.stats["solver"] == "gaussian"
     moments = np.linspace(0.2, 2, 10)
     nodes, weights = np.polynomial.legendre.leggauss(40)
