@@ -204,9 +204,9 @@ def simulate(
 def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, Any]) -> tuple[int | None, int, dict[str, Any]]:
     """Return n (None if it follows from the ratio), d, and the settings, the ratio of a given matrix among them."""
     if features.shape is None:
-        if d is None or int(d) != d or d < 2:
-            raise UsageError(f"d= takes a whole number of coordinates of at least 2, got {d}")
-        return None, int(d), settings
+        if d is None:
+            raise UsageError("d= takes a whole number of coordinates of at least 2, got None")
+        return None, d, settings
     rows, columns = features.shape
     if d is not None and d != columns:
         raise UsageError(f"data: the matrix has {columns} columns, but d = {d}; leave d out, or give a matrix that fits")

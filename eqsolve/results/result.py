@@ -209,15 +209,12 @@ class _Evaluation:
                 raise UsageError(f"the paths of the result of `{self.result.model}` do not tell `{node.name}`")
             return ObservedPart(data[node.name].values[lift], np.zeros(()))
         if isinstance(node, Value) and isinstance(node.head, Process):
-            times = self.times(node.moments[0])
-            table = data[node.head.name]
-            error = data[node.head.name + _ERROR].values if node.head.name + _ERROR in data else np.full(table.shape, np.nan)
+            times, whole = self.times(node.moments[0]), self._named(node.head.name, ("path", "t"))
+            pair = whole.value, whole.error
             if times.size > 1:
-                shape = (table.shape[0], *times.shape)
-                return ObservedPart(table.values.reshape(shape), error.reshape(shape))
-            moment = self.result._inside(times.reshape(1))
-            grid = self.result._grid()
-            return ObservedPart(*(grid.interpolate(entry, moment)[:, 0][lift] for entry in (table.values, error)))
+                return ObservedPart(*(entry.reshape(len(entry), *times.shape) for entry in pair))
+            moment, grid = self.result._inside(times.reshape(1)), self.result._grid()
+            return ObservedPart(*(grid.interpolate(entry, moment)[:, 0][lift] for entry in pair))
         inner = self.node(node)
         return ObservedPart(*(np.asarray(entry)[None] for entry in (inner.value, inner.error)))
 

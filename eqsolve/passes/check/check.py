@@ -180,8 +180,7 @@ def _closed_forms(model: Model) -> Iterator[str]:
 
 
 # --- What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns,
-# randomness
-# under E.
+# randomness under E.
 def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
     from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 

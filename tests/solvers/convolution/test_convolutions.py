@@ -140,7 +140,7 @@ def test_a_linear_constraint_is_met() -> None:
 def test_a_blow_up_says_where() -> None:
     model = System("pole", eqs=[Eq(y(t).diff(t), y(t) ** 2 + Int(y(t - s), (s, 0, t)))], init={y: 1})
     with pytest.raises(eqsolve.SolverError, match="cannot be continued past t = 0") as caught:
-        eqsolve.solve(model, t_max=5, rtol=1e-6)
+        eqsolve.solve(model, t_max=5, rtol=1e-3)
     partial = caught.value.partial
     assert partial.status.startswith("stopped at t = 0")
     assert partial["y"].values[-1] > 100
