@@ -110,6 +110,76 @@ def mode_coupling(quick):
             before = (found, seconds, size)
 
 
+def doubling_of_spheres(frequencies, vertices, size, first, last):
+    """Return times and φ_q of hard spheres by the doubling scheme with ``size`` steps a block; all wave numbers as one array."""
+    count = len(frequencies)
+    flat = vertices.reshape(count * count, count)
+
+    def kernel(values):
+        return (flat @ values).reshape(count, count) @ values
+
+    phi, mean = np.ones((size + 1, count)), np.ones((size + 1, count))
+    m, m_mean = np.zeros((size + 1, count)), np.zeros((size + 1, count))
+    h, begin, kept = first, 1, []
+    m[0] = kernel(phi[0])
+    while True:
+        for i in range(begin, size + 1):
+            half = i // 2
+            known = -m[i - half] * phi[half] if half > 0 else np.zeros(count)
+            if i - half > 1:
+                known += np.einsum("kq,kq->q", np.diff(m[1 : i - half + 1], axis=0), mean[half + 1 : i][::-1])
+            if half > 1:
+                known += np.einsum("kq,kq->q", np.diff(phi[1 : half + 1], axis=0), m_mean[i - half + 1 : i][::-1])
+            step = h * frequencies
+            guess = 1.0 - step + 0.5 * (1.0 + m[0]) * step**2 if i == 1 else phi[i - 1]
+            slopes = m[0] + 0.5 * (m[1] - m[0])
+            for _ in range(200 if i > 1 else 0):
+                memory = kernel(guess)
+                rest = known + 0.5 * (m[1] - m[0]) * phi[i - 1] + (phi[1] - phi[0]) * 0.5 * (memory + m[i - 1])
+                new = ((2.0 * phi[i - 1] - 0.5 * phi[i - 2]) / step - rest) / (1.5 / step + 1.0 + slopes)
+                change = np.abs(new - guess).max()
+                guess = new
+                if change < 1e-10:
+                    break
+            phi[i], m[i] = guess, kernel(guess)
+            mean[i], m_mean[i] = 0.5 * (phi[i] + phi[i - 1]), 0.5 * (m[i] + m[i - 1])
+            kept.append((i * h, phi[i].copy()))
+            if i * h >= last:
+                return np.array([moment for moment, _ in kept]), np.array([row for _, row in kept])
+        pairs = slice(1, size // 2 + 1)
+        for table in (mean, m_mean):
+            table[pairs] = 0.5 * (table[2 : size + 1 : 2] + table[1:size:2])
+        for table in (phi, m):
+            table[pairs] = table[2 : size + 1 : 2].copy()
+        h, begin = 2 * h, size // 2 + 1
+
+
+def hard_spheres(quick):
+    """A hundred wave numbers near the glass transition: all correlators, against the doubling scheme."""
+    number, last = (30, 1e4) if quick else (100, 1e10)
+    settings = {"eta": 0.515, "wave_numbers": number}
+    moments = np.geomspace(1e-2, last / 2, 25)
+    print(f"\nhard spheres, {number} wave numbers, packing 0.515, to t = {last:g}: CPU s, largest error, stated error")
+    seconds, result = cpu(lambda: eqsolve.solve("mct_hard_spheres", **settings, t_max=last, rtol=1e-8), 1)
+    truth = result.at(moments)["phi"].values
+    print(f"eqsolve rtol=1e-08 (the truth): {seconds:.1f} s, stated {result.error['phi'].values.max():.1e}")
+    for rtol in (1e-2, 1e-4):
+        seconds, result = cpu(lambda: eqsolve.solve("mct_hard_spheres", **settings, t_max=last, rtol=rtol), 1)
+        found = result.at(moments)
+        wrong = np.abs(found["phi"].values - truth)
+        ratio = (wrong / (found["phi_error"].values + 1e-13)).max()
+        print(
+            f"eqsolve rtol={rtol:g}: {seconds:.1f} s  {wrong.max():.1e}  {found['phi_error'].values.max():.1e}  ratio {ratio:.2g}"
+        )
+    (source,) = eqsolve.load("mct_hard_spheres").tables.values()
+    tables = source.arrays(settings)
+    for size in (64, 128) if quick else (64, 128, 256):
+        run = lambda: doubling_of_spheres(tables["Omega"], tables["V"], size, 1e-6 * 64 / size, last)  # noqa: E731
+        seconds, (at, values) = cpu(run, 1)
+        found = np.array([np.interp(np.log(moments), np.log(at), row) for row in values.T])
+        print(f"doubling, {size} steps a block: {seconds:.1f} s  {np.abs(found - truth).max():.1e}")
+
+
 def delays(quick):
     moments = np.array([25.0, 50.0, 75.0, 100.0])
     model = eqsolve.load("mackey_glass")
@@ -173,5 +243,6 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     mode_coupling(options.quick)
+    hard_spheres(options.quick)
     delays(options.quick)
     aging(options.quick)

@@ -48,7 +48,7 @@ html_theme_options = {
 CONTENTS = {
     "Start": "installation tutorials/first_solve which_model gallery explorer",
     "Tutorials": "tutorial_volterra declare tutorials/results tutorials/sweeps tutorials/long_runs tutorials/notebooks",
-    "Models": "microscopic training fixed_points long_run rates long_times spectra equations",
+    "Models": "microscopic training fixed_points long_run rates long_times indices spectra equations",
     "Tools": "derivatives figures gpu extending",
     "Look things up": "command_line errors glossary api numerics numerics_stochastic benchmarks comparison decisions",
 }  # of the front page, which is plain Markdown for those who read it unbuilt

@@ -16,7 +16,7 @@ TOPICS = {
     "How fast it gets there": ("convergence_gaussian", "rates_alpha", "tradeoff"),
     "Training as it is done": ("early_stopping", "momentum_speed", "sgd_bias", "label_noise_bias", "batch_phase"),
     "Phases": ("phase_lotka_volterra", "phase_noisy_rnn", "phase_rnn_ei", "phase_logistic"),
-    "Glasses, and the solver itself": ("aging_pspin", "two_step_relaxation", "two_time_order"),
+    "Glasses, and the solver itself": ("aging_pspin", "hard_spheres", "two_step_relaxation", "two_time_order"),
 }
 CHOSEN = tuple(name for names in TOPICS.values() for name in names)
 

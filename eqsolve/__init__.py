@@ -7,8 +7,9 @@ from eqsolve._version import __version__
 
 _HOMES = {
     "eqsolve.language.declare": (
-        "correlation field function gradient normal param process random response state symbol times unknown"
+        "correlation field function gradient index normal param process random response state symbol table times unknown"
     ),
+    "eqsolve.language.indices": "Sum",
     "eqsolve.language.nodes": "E GP Int Inverse Resp White proximal",
     "eqsolve.language.laws": "Resampled Telegraph",
     "eqsolve.language.equations": "Eq Equation",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         field,
         function,
         gradient,
+        index,
         normal,
         param,
         process,
@@ -66,12 +68,14 @@ if TYPE_CHECKING:
         response,
         state,
         symbol,
+        table,
         times,
         unknown,
     )
     from eqsolve.language.equations import Eq, Equation
     from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
     from eqsolve.language.flow import Flow
+    from eqsolve.language.indices import Sum
     from eqsolve.language.laws import Resampled, Telegraph
     from eqsolve.language.loading import load
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, White, proximal

@@ -80,9 +80,9 @@ class MemoryLimitError(SolverError, MemoryError):
     """More memory would be needed than the machine has; known before any was asked for."""
 
 
-def quote(text: object, longest: int = 80) -> str:
+def quote(text: object) -> str:
     """Return what somebody typed in quotes, clipped where it is long, to be shown in a message."""
-    return clip(repr(text), longest)
+    return clip(repr(text))
 
 
 def clip(text: str, longest: int = 80) -> str:

@@ -15,8 +15,9 @@ from eqsolve.passes.check.check import check
 from eqsolve.passes.explain.explain import ChosenSolver, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
 from eqsolve.passes.forms.structure import Derivation
+from eqsolve.passes.rewrite.indices import for_reading
 from eqsolve.solvers.contract import Solver, Wanted
-from eqsolve.solvers.registry import choose_solver, find_solver, solver_names
+from eqsolve.solvers.registry import choose_solver, find_solver, objection, solver_names
 
 
 @checked(model=read_model, kernels=flag, step=number, solver=text)
@@ -33,6 +34,10 @@ def explain(
         As ``solve`` takes them.
     """
     assert isinstance(model, Model)
+    if (read := for_reading(model)) is not model:
+        own = explain_equations(model)
+        made = explain(read, kernels=kernels, step=step, solver=solver)
+        return replace(made, equations=own.equations, signature=own.signature)
     chosen = foresee(model, kernels, step, solver)
     mean_field = None
     derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) and chosen.name else None
@@ -59,6 +64,7 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
         return _by_case(model, kernels, step, solver)
     try:
         check(model)
+        model = for_reading(model)
         refuse_continuous(model, solved_model(model, {})[0], step)
         plan = compile(model, steps=step is not None)
         discrete = step is not None or getattr(plan.model, "step", None) is not None
@@ -80,7 +86,7 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
         return "no: it has no discrete step"
     if not discrete and solver.only_discrete:
         return "no: it follows discrete time, step= (--step)"
-    if unfit := solver.why_not(plan):
+    if unfit := objection(solver, plan):
         return f"no: {unfit}"
     return f"possible too, by solver={solver.name!r} (--solver {solver.name})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
@@ -110,6 +111,7 @@ def solve_as_asked(
     resume: bool = False,
     neighbour: Any = None,
     paths: bool = True,
+    tables: Mapping[str, Any] | None = None,
 ) -> Result:
     """Solve as ``solve`` does, its options read.
 
@@ -127,6 +129,11 @@ def solve_as_asked(
 
     started = time.perf_counter()
     check(model)
+    if model.is_indexed and tables is None:
+        again = functools.partial(
+            solve_as_asked, start=start, checkpoint=checkpoint, resume=resume, neighbour=neighbour, paths=paths
+        )
+        return _solve_indexed(model, settings, options, again)
     refuse_words("solve", model, [word for word in settings if not model.knows(word)], settable(model))
     options = options.begun()
     derivatives = options.derivatives
@@ -137,6 +144,8 @@ def solve_as_asked(
         model, settings, called = name_law_numbers(model, settings, derivatives)
     along = {called.get(name, name): name for name in derivatives}
     task = make_task(model, settings, options.observables, along, step=options.step)
+    if tables:
+        task = replace(task, values=replace(task.values, tables=tables))
     plan = task.plan
     if derivatives and plan.facts.kind != "System":
         _refuse_laws((task.declared, *models_behind(task.declared)), along)
@@ -216,6 +225,50 @@ def solve_as_asked(
         if isinstance(plan.model, System) and (terms := "; ".join(singular_terms(plan.model))):
             error.args = (f"{error}; {terms}",)
         raise
+
+
+def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
+    """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
+    from eqsolve.numerics.arrays import member_names
+    from eqsolve.passes.rewrite.indices import expand, families_in, family_axes, sized, table_arrays, why_written_out
+    from eqsolve.results.derivatives import with_differences
+
+    model = sized(model, settings)
+    arrays, rest = table_arrays(model, settings)
+    axes = family_axes(model)
+    on_arrays = not why_written_out(model)
+    if on_arrays and options.precision is not None:
+        raise UsageError(f"model `{model.name}` has indices and is solved on arrays, in floats; leave precision= out")
+    making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
+    differenced = tuple(name for name in options.derivatives if on_arrays or name in making)
+    options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))
+    if on_arrays:
+        result = solve(model, rest, options, tables=arrays)
+    else:
+        made = expand(model)
+        wanted = options.observables
+        if wanted is not None:
+            shapes = {name: tuple(axis.count for axis in axes.get(name, ())) for name in wanted}
+            wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
+        known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
+        result = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
+        given = {item.name: model.given(item) for item in model.parameters}
+        shown = {**given, **rest}
+        params = {name: value for name, value in result.params.items() if name in model.settable}
+        params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
+        result = replace(result, params=params)
+    result = replace(result, families=families_in(result.names, model, settings))
+    plain = replace(options, derivatives=(), checkpoint=None)
+    for name in differenced:
+        if not isinstance(middle := result.params.get(name), float | int):
+            raise UsageError(f"model `{model.name}` has no parameter `{name}` to differentiate along")
+        step = _DIFFERENCE * (abs(middle) or 1.0)
+        beside = [_solve_indexed(model, {**settings, name: middle + part * step}, plain, solve) for part in (-1, -0.5, 0.5, 1)]
+        result = with_differences(result, name, step, beside)
+    return result
+
+
+_DIFFERENCE = 1e-3  # of a parameter: two central differences and Richardson's step err by its fourth power
 
 
 def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["EQSOLVE_CACHE"] = ""  # every test compiles its own plans
+os.environ.setdefault("SYMPY_CACHE_SIZE", "100000")  # entries: by default 1000, too few for many models in one process
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EQSOLVE_THREADS"):
     os.environ.setdefault(_name, "1")
 

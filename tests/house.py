@@ -35,8 +35,8 @@ def trees() -> dict[str, ast.Module]:
 def imports_of(node: ast.AST) -> Iterator[str]:
     """Yield the modules that a piece of code imports, at once or later, but not those for type checkers only."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-            continue
+        if isinstance(child, ast.expr) or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
+            continue  # an expression imports nothing
         if isinstance(child, ast.Import):
             yield from (item.name for item in child.names)
         elif isinstance(child, ast.ImportFrom):
@@ -51,6 +51,7 @@ def imported() -> dict[str, set[str]]:
     return {name: set(imports_of(tree)) for name, tree in trees().items()}
 
 
+@functools.cache
 def circles() -> list[list[str]]:
     """Return the groups of modules that import each other (Tarjan's strongly connected components)."""
     index: dict[str, int] = {}

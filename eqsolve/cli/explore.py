@@ -70,7 +70,9 @@ def _serve(options: Namespace, settings: dict[str, str], asked: dict[str, Any]) 
 
     from eqsolve.explorer.server import Explorer
 
-    port = _read_port(options.port)
+    port = 0 if options.port is None else int(options.port) if options.port.isdecimal() else -1
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port takes a whole number from 0 (any free one) to 65535, got {options.port!r}")
     with Explorer(options.model, {"settings": settings, **asked}, port=port) as server:
         say(f"exploring `{options.model}` at {server.address} (Ctrl-C ends it)")
         if not options.no_browser and not webbrowser.open(server.address):
@@ -80,13 +82,6 @@ def _serve(options: Namespace, settings: dict[str, str], asked: dict[str, Any]) 
         except KeyboardInterrupt:
             say("the explorer has ended")
     return 0
-
-
-def _read_port(text: str | None) -> int:
-    port = 0 if text is None else int(text) if text.isdecimal() else -1
-    if not 0 <= port <= 65535:
-        raise UsageError(f"--port takes a whole number from 0 (any free one) to 65535, got {text!r}")
-    return port
 
 
 _OPTIONS = {

@@ -121,20 +121,15 @@ def _check(name: str) -> dict[str, Any]:
 def _facts(model: Model) -> list[str]:
     """Return how many there are of everything, in words."""
     counts = [
-        ("equation", len(model.equations) + len(getattr(model, "drift", ()))),
-        ("constraint", len(getattr(model, "constraints", ()))),
-        ("unknown", len(getattr(model, "unknowns", ()))),
-        ("parameter", len(model.parameters)),
-        ("random constant", len(model.randoms)),
-        ("observable", len(model.observables)),
-        ("change of variable", len(getattr(model, "substitute", ()))),
+        ("equation{}", len(model.equations) + len(getattr(model, "drift", ()))),
+        ("constraint{}", len(getattr(model, "constraints", ()))),
+        ("unknown{}", len(getattr(model, "unknowns", ()))),
+        ("parameter{}", len(model.parameters)),
+        ("random constant{}", len(model.randoms)),
+        ("observable{}", len(model.observables)),
+        ("change{} of variable", len(getattr(model, "substitute", ()))),
     ]
-    return [f"{count} {_plural(word, count)}" for word, count in counts if count]
-
-
-def _plural(word: str, count: int) -> str:
-    first, *rest = word.split(" of ")
-    return word if count == 1 else " of ".join([f"{first}s", *rest])
+    return [f"{count} {words.format('s' * (count > 1))}" for words, count in counts if count]
 
 
 def _list_arguments(parser: ArgumentParser) -> None:

@@ -121,7 +121,7 @@ def report(
 
 def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     """Return a head line, then values ± errors, the observables first."""
-    made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"))
+    made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"), nested=False)
     made["values"] = dict(sorted(made["values"].items(), key=lambda item: item[0] not in model.observables))
     seconds = result.stats.get("seconds")
     took = f" in {seconds:.{2 if seconds < 99 else 4}g} s" if isinstance(seconds, float) else ""
@@ -137,7 +137,9 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
         blocks += tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
     else:
         errors = made["errors"]
-        rows = [(n, "=", number_with_error(v, errors.get(n, math.nan))) for n, v in made["values"].items()]
+        rows = [
+            (n, "=", number_with_error(v, errors.get(n, math.nan))) for n, v in made["values"].items() if n in result.shown
+        ]
         blocks.append(lay_out(rows) if rows else "(no values)")
     if "two_time" in made:
         pairs = made["two_time"]["at"]

@@ -1,54 +1,58 @@
-"""A system of one-time functions with memory as array functions, with the slopes that Newton's method needs."""
+"""A system of one-time functions with memory as array functions, with the slopes that Newton's method needs.
+
+Unknowns with indices are families: one equation for all members, whose axes lead those of the points.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy import Basic, Dummy, Expr
+from sympy import Basic, Expr
 
+from eqsolve.compile.families import Constant, Functions, Slopes, lower_families, lower_slopes, tables_in
 from eqsolve.compile.laws import Moment
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.two_time import take_moments
 from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
-from eqsolve.language.symbols import Parameter
+from eqsolve.language.indices import Index, Slot, free_indices
+from eqsolve.language.model import leaves
+from eqsolve.language.symbols import Head, Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionForm
 from eqsolve.passes.forms.convolution_form import Reading as Reading
-from eqsolve.passes.forms.expressions import slope
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryEquation:
-    """One unknown: its name, how messages call its equation, its kind, and its past as a function of time."""
+    """One unknown or family: its name, how messages call its equation, its kind, its shape, its past as a function of time."""
 
     key: str
     label: str
     doubtful: str
     kind: str
-    past: Lowered | None
+    shape: tuple[int, ...]
+    past: Functions | None
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Several expressions of time, readings and integrals, in this order of arguments.
-
-    ``partials`` names (expression, argument) of each of the ``slopes``; arguments count from 0 behind the time.
-    """
+    """Several expressions of time, readings, integrals and constants, in this order of arguments."""
 
     readings: tuple[Reading, ...]
     integrals: tuple[int, ...]
-    function: Lowered
-    partials: tuple[tuple[int, int], ...]
-    slopes: Lowered
+    shapes: tuple[tuple[int, ...], ...]
+    function: Functions
+    slopes: Slopes
 
 
 @dataclass(frozen=True, eq=False)
 class Integrand:
-    """H(s, u, readings) of an integral over s from 0 to t, u = t − s, with its slope by every reading."""
+    """H(s, u, readings, constants) of an integral over s from 0 to t, u = t − s, with its slopes by the readings."""
 
     readings: tuple[Reading, ...]
-    function: Lowered
-    slopes: Lowered
+    shape: tuple[int, ...]
+    function: Functions
+    slopes: Slopes
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,48 +64,70 @@ class ConvolutionProgram:
     # the unknowns, in order; ``bodies`` are their derivatives, values or residuals, by their kind
     equations: tuple[MemoryEquation, ...]
     bodies: Terms
-    # names and expressions of what is reported beside the unknowns
-    observables: tuple[str, ...]
+    # names and shapes of what is reported beside the unknowns, and its expressions
+    observables: tuple[tuple[str, tuple[int, ...]], ...]
     outputs: Terms
     integrals: tuple[Integrand, ...]
     # lengths of the delays; functions of time that panels must resolve
     delays: Lowered
-    gauges: Lowered
+    gauges: Functions
+    gauge_shapes: tuple[tuple[int, ...], ...]
+    constants: tuple[Constant, ...]
+
+
+def counts(axes: Sequence[Index]) -> tuple[int, ...]:
+    """Return the shape of a family."""
+    return tuple(axis.count for axis in axes)
 
 
 def compile_convolution(system: System, parameters: Sequence[Parameter]) -> ConvolutionProgram:
     """Return the array functions of a system; parameters, and means of random constants, are arguments."""
     system, moments, known = take_moments(system, parameters)
     form = ConvolutionForm(system)
+    found = (*(item[-1] for item in form.equations), *(item[3] for item in form.equations if item[3] is not None))
+    rest = (*form.observables.values(), *(body for _, body, _ in form.integrals.values()), *form.gauges)
+    constants = tables_in(*leaves((*found, *rest)))
 
-    def terms(expressions: Sequence[Expr]) -> Terms:
-        used = set().union(*(expr.free_symbols for expr in expressions))
-        places = {place: dummy for place, dummy in form.places.items() if dummy in used}
+    def terms(expressions: Sequence[tuple[Expr, tuple[Index, ...]]]) -> Terms:
+        used = set().union(*(expr.free_symbols for expr, _ in expressions))
+        slots = [slot for slot in form.places.values() if slot in used]
+        readings = [place for (place, _), slot in form.places.items() if slot in used]
         integrals = {place: item[0] for place, item in enumerate(form.integrals.values()) if item[0] in used}
-        arguments: list[Dummy] = [*places.values(), *integrals.values()]
-        pairs = [(row, k) for row, expr in enumerate(expressions) for k, x in enumerate(arguments) if x in expr.free_symbols]
-        slopes = [slope(expressions[row], arguments[column]) for row, column in pairs]
-        inputs: list[Basic] = [NOW, *arguments]
-        made = (lower(list(items), inputs, known) for items in (expressions, slopes))
-        return Terms(tuple(places), tuple(integrals), next(made), tuple(pairs), next(made))
+        inputs: list[Basic] = [NOW, *slots, *integrals.values(), *constants]
+        by: list[Slot] = [*slots, *integrals.values()]
+        return Terms(
+            tuple(readings), tuple(integrals), tuple(counts(free) for _, free in expressions),
+            lower_families(expressions, inputs, known), lower_slopes(expressions, inputs, by, known),
+        )  # fmt: skip
 
-    def integrand(body: Expr, places: dict[Reading, Dummy]) -> Integrand:
-        inputs = [EARLY, LAG, *places.values()]
-        slopes = [slope(body, dummy) for dummy in places.values()]
-        return Integrand(tuple(places), lower([body], inputs, known), lower(slopes, inputs, known))
+    def integrand(slot: Slot, body: Expr, places: dict[tuple[Reading, tuple[Expr, ...]], Slot]) -> Integrand:
+        inputs: list[Basic] = [EARLY, LAG, *places.values(), *constants]
+        given = [(body, slot.indices)]
+        by = list(places.values())
+        readings = tuple(place for place, _ in places)
+        return Integrand(readings, slot.shape, lower_families(given, inputs, known), lower_slopes(given, inputs, by, known))
 
-    def equation(name: str, source: Equation, label: str, start: Expr | None, kind: str, _: Expr) -> MemoryEquation:
-        past = None if start is None else lower([start], [NOW], known)
-        return MemoryEquation(name, label, not_everywhere(source.rhs), kind, past)
+    def at_times(expr: Expr, free: tuple[Index, ...]) -> Functions:
+        return lower_families([(expr, free)], [NOW, *constants], known)
 
+    def equation(head: Head, source: Equation, label: str, start: Expr | None, kind: str, _: Expr) -> MemoryEquation:
+        past = None if start is None else at_times(start, head.indices)
+        return MemoryEquation(head.base, label, not_everywhere(source.rhs), kind, counts(head.axes), past)
+
+    def own(expr: Expr) -> tuple[Index, ...]:
+        return tuple(sorted(free_indices(expr), key=str))
+
+    seen = [(name, counts(own(expr))) for name, expr in form.observables.items()]
     return ConvolutionProgram(
         begin=lower([system.start], [], known),
         moments=moments,
         equations=tuple(equation(*item) for item in form.equations),
-        bodies=terms([item[-1] for item in form.equations]),
-        observables=tuple(form.observables),
-        outputs=terms(list(form.observables.values())),
-        integrals=tuple(integrand(body, places) for _, body, places in form.integrals.values()),
+        bodies=terms([(item[-1], item[0].indices) for item in form.equations]),
+        observables=tuple(seen),
+        outputs=terms([(expr, own(expr)) for expr in form.observables.values()]),
+        integrals=tuple(integrand(*item) for item in form.integrals.values()),
         delays=lower(list(form.delays), [], known),
-        gauges=lower(list(form.gauges), [NOW], known),
+        gauges=lower_families([(expr, own(expr)) for expr in form.gauges], [NOW, *constants], known),
+        gauge_shapes=tuple(counts(own(expr)) for expr in form.gauges),
+        constants=tuple(Constant.of(item) for item in constants),
     )

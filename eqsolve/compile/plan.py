@@ -44,6 +44,7 @@ class Facts:
     whites: tuple[str, ...] = ()  # those of the driving processes that are white noise
     shifted: bool = False  # whether functions stand at shifted times, t − s or t − τ
     fresh: tuple[str, ...] = ()  # those that are drawn in every step, wholly or in part
+    indexed: bool = False  # whether unknowns are families, on arrays
 
     @property
     def driven(self) -> bool:
@@ -112,7 +113,8 @@ class Plan:
 def find_facts(model: Model) -> Facts:
     """Return what a model is made of."""
     if not isinstance(model, System):
-        return Facts(model.kind, functions=tuple(item.name for item in getattr(model, "unknowns", ())))
+        names = tuple(item.name for item in getattr(model, "unknowns", ()))
+        return Facts(model.kind, functions=names, indexed=model.is_indexed)
     from eqsolve.passes.forms.convolution_form import has_shifts
 
     equations = model.equations
@@ -128,6 +130,7 @@ def find_facts(model: Model) -> Facts:
         tuple(item.name for item in model.whites),
         has_shifts(model),
         _fresh(model),
+        model.is_indexed,
     )
 
 

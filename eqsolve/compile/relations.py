@@ -44,9 +44,9 @@ class Relations:
         """Return a pointwise factor, None for one."""
         return None if expr == 1 else self.pointwise(expr)
 
-    def sum(self, expr: Expr) -> numeric.Sum:
+    def sum(self, expr: Expr) -> numeric.PointwiseSum:
         """Return a function of one time by its terms."""
-        return numeric.Sum(tuple(self.pointwise(term) for term in Add.make_args(expr)))
+        return numeric.PointwiseSum(tuple(self.pointwise(term) for term in Add.make_args(expr)))
 
     def _leaf(self, node: Basic) -> numeric.Leaf | numeric.Integral:
         if node in _LETTERS:
@@ -195,7 +195,7 @@ class OperatorsProgram:
     """Definitions of all unknowns, the observables, and the first time."""
 
     definitions: tuple[numeric.Definition, ...]
-    observables: tuple[tuple[str, numeric.Sum], ...]
+    observables: tuple[tuple[str, numeric.PointwiseSum], ...]
     begin: Lowered
 
 

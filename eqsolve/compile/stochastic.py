@@ -18,7 +18,7 @@ from eqsolve.compile.relations import Relations, in_order
 from eqsolve.language.laws import Resampled
 from eqsolve.language.nodes import GP, E, FollowedGP
 from eqsolve.language.symbols import Function, Parameter, Process, Value
-from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
+from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, PointwiseSum
 from eqsolve.passes.forms import path_form as form
 from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import KINKS, jumps, switches
@@ -150,7 +150,7 @@ class StochasticPlan:
     covariances: tuple[Covariance, ...]
     whites: tuple[tuple[str, Pointwise], ...]
     definitions: tuple[Definition, ...]
-    observables: tuple[tuple[str, Sum], ...]
+    observables: tuple[tuple[str, PointwiseSum], ...]
     kinked: frozenset[str]
     laws: tuple[tuple[str, LawPlan], ...]
     start: Lowered

@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sympy import Basic, Expr
@@ -80,6 +80,7 @@ class Values:
     exact: Callable[[], Binding]
     given: frozenset[str] = frozenset()
     behind: tuple[Plan, Values] | None = None
+    tables: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Binder:

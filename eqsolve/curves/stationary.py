@@ -21,6 +21,7 @@ from eqsolve.language.system import System
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.options import documented
 from eqsolve.passes.check.check import check
+from eqsolve.passes.rewrite.indices import written_out
 from eqsolve.passes.routing import models_behind
 from eqsolve.progress import watching
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
@@ -74,11 +75,12 @@ def stationary(
     assert isinstance(model, Model)
     started = time.perf_counter()
     check(model)
+    model, parameters = written_out(model, {**(params or {}), **parameters})
     if not isinstance(model, System | Flow):
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time, so no stationary state either; solve it")
     with watching(progress) as report:
         options = Options.make(rtol=1e-6, atol=atol, budget=budget, observables=observables, progress=report, t_max=1e300)
-        task = make_task(model, {**(params or {}), **parameters}, options.observables, step=step)
+        task = make_task(model, parameters, options.observables, step=step)
         options = options.in_steps_of(step if step is not None else task.step).begun()
         if why := why_not_stationary(task):
             raise UsageError(f"model `{model.name}`: stationary() takes systems of paths in Gaussian noise, and {why}")

@@ -1,14 +1,21 @@
 """Declare symbols by their names, as sympy does: one name gives one object, several names a tuple."""
 
+import functools
 from typing import Any
 
 from eqsolve.errors import ModelError
 from eqsolve.language import symbols
+from eqsolve.language.indices import Family, Index
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.source import here
 
 
-def _declare(cls: Any, names: str, latex: str | None, about: str | None = None, **kwargs: Any) -> Any:
+def _declare(
+    cls: Any, names: str, latex: str | None, about: str | None = None, axes: tuple[Any, ...] = (), **kwargs: Any
+) -> Any:
+    for axis in axes:
+        if not isinstance(axis, Index):
+            raise ModelError(f"{here()}`{names}` carries indices made by index('k', 10); got {axis!r}")
     if not isinstance(names, str):
         raise ModelError(f"{here()}a {cls.kind_name} is declared by its name, a text such as 'x'; got {names!r}")
     parts = names.replace(",", " ").split()
@@ -18,12 +25,38 @@ def _declare(cls: Any, names: str, latex: str | None, about: str | None = None, 
         raise ModelError(f"{here()}latex= takes a text such as r'\\lambda', got {latex!r}")
     if latex is not None and len(parts) > 1:
         raise ModelError(f"{here()}latex= goes with one name, got {len(parts)}: {names!r}")
+    if axes:
+        makers = [functools.partial(_member, cls, part, latex, kwargs) for part in parts]
+        families = tuple(Family(make, cls.kind_name, part, axes) for make, part in zip(makers, parts, strict=True))
+        return families[0] if len(families) == 1 else families
     made = tuple(cls(part, latex, **kwargs) for part in parts)
     if about is not None and not isinstance(about, str):
         raise ModelError(f"{here()}about= takes a text such as 'samples per dimension', got {about!r}")
     if about:
         symbols.tell_meanings(dict.fromkeys(made, about))
     return made[0] if len(made) == 1 else made
+
+
+def _member(cls: Any, name: str, latex: str | None, kwargs: dict[str, Any], place: tuple[Any, Any]) -> Any:
+    return cls(name, latex, member=place, **kwargs)
+
+
+def index(names: str, size: Any) -> Any:
+    """Declare indices that run over 0 … size − 1: ``k, p = index("k p", 100)``.
+
+    ``size`` is a whole number, or a parameter declared with ``integer=True``.
+    """
+    count = symbols.as_expression(size, f"the size of `{names}`")
+    if not (count.is_Integer and count > 0) and not (isinstance(count, symbols.Parameter) and count.is_integer):
+        raise ModelError(f"{here()}the size of the index `{names}` is a whole number above zero or a parameter, got {size!r}")
+    return _declare(Index, names, None, extra=(count,), integer=True, nonnegative=True)
+
+
+def table(names: str, *axes: Any, latex: str | None = None) -> Any:
+    """Declare tables of numbers over indices: ``V = table("V", k, p)``; their values stand in ``tables=``."""
+    if not axes:
+        raise ModelError(f"{here()}a table carries an index, table({names!r}, k); a single number is param({names!r})")
+    return _declare(symbols.Parameter, names, latex, None, axes)
 
 
 def _ends(names: str, domain: Any) -> tuple[Any, Any]:
@@ -66,10 +99,10 @@ def param(
     bounds = (*_ends(names, (None, None) if domain is None else domain), default)
     extra = tuple(None if value is None else symbols.as_expression(value, f"the domain of `{names}`") for value in bounds)
     given = extra if any(value is not None for value in extra) else ()
-    return _declare(symbols.Parameter, names, latex, about, extra=given, **assumptions)
+    return _declare(symbols.Parameter, names, latex, about, (), extra=given, **assumptions)
 
 
-def random(names: str, law: Any = None, *, latex: str | None = None, about: str | None = None) -> Any:
+def random(names: str, law: Any = None, *axes: Any, latex: str | None = None, about: str | None = None) -> Any:
     """Declare random constants: ``w_star = random("w_star", Bernoulli(0.1))``; ``about`` says in words what they are.
 
     Several names with a joint law (``Product``, or an ``Empirical`` sample with several columns) are drawn together;
@@ -88,19 +121,19 @@ def random(names: str, law: Any = None, *, latex: str | None = None, about: str 
         if len(parts) != law.dimension:
             raise ModelError(f"{here()}the joint law {law} has {law.dimension} components, got {len(parts)} names: {names!r}")
         return tuple(symbols.Random(part, None, (law.component(index, tuple(parts)),)) for index, part in enumerate(parts))
-    return _declare(symbols.Random, names, latex, about, extra=() if law is None else (law,))
+    return _declare(symbols.Random, names, latex, about, axes, extra=() if law is None else (law,))
 
 
-def normal(names: str, *, variance: Any = 1, mean: Any = 0, latex: str | None = None) -> Any:
+def normal(names: str, *axes: Any, variance: Any = 1, mean: Any = 0, latex: str | None = None) -> Any:
     """Declare Gaussian variables whose variance may contain unknowns: ``z = normal("z", variance=delta*C_f)``."""
-    return random(names, Normal(mean, variance), latex=latex)
+    return random(names, Normal(mean, variance), *axes, latex=latex)
 
 
 def _declarer(cls: Any, doc: str) -> Any:
     """Return the function that declares symbols of a kind by their names."""
 
-    def declare(names: str, *, latex: str | None = None) -> Any:
-        return _declare(cls, names, latex)
+    def declare(names: str, *axes: Any, latex: str | None = None) -> Any:
+        return _declare(cls, names, latex, None, axes)
 
     declare.__doc__ = doc
     declare.__name__ = declare.__qualname__ = cls.__name__.lower()
@@ -116,21 +149,21 @@ field = _declarer(symbols.Field, """Declare a flow's fields f = X w(θ).""")
 gradient = _declarer(symbols.Gradient, """Declare a flow's gradients g = Xᵀℓ/δ.""")
 
 
-def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assumptions: bool) -> Any:
+def unknown(names: str, *axes: Any, latex: str | None = None, domain: Any = None, **assumptions: bool) -> Any:
     """Declare the scalar unknowns of a fixed point or of a transform equation.
 
     ``domain`` is a closed interval ``(lowest, highest)`` of two numbers in which a solution is looked for, ends included.
     """
     if domain is None:
-        return _declare(symbols.Unknown, names, latex, None, **assumptions)
+        return _declare(symbols.Unknown, names, latex, None, axes, **assumptions)
     ends = tuple(symbols.as_expression(end, f"the domain of `{names}`") for end in _ends(names, domain))
     if not all(end.is_Number and end.is_finite for end in ends) or not ends[0] < ends[1]:
         raise ModelError(f"{here()}domain= of `{names}` takes two increasing numbers, got {domain!r}")
     if ends[0] >= 0:
         assumptions.setdefault("positive" if ends[0] > 0 else "nonnegative", True)
-    return _declare(symbols.Unknown, names, latex, None, extra=ends, **assumptions)
+    return _declare(symbols.Unknown, names, latex, None, axes, extra=ends, **assumptions)
 
 
 def symbol(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:
     """Declare bound variables, such as the ``y`` of ``Inverse(f(y), y)``."""
-    return _declare(symbols.Plain, names, latex, None, **assumptions)
+    return _declare(symbols.Plain, names, latex, None, (), **assumptions)

@@ -112,12 +112,15 @@ class FixedPoint(Model):
         Random quantities of interest, by name, whose law ``res.law(name)`` reports.
     exact
         Closed forms known for unknowns.
+    tables
+        Numbers of the tables, as in ``System``.
     minimises
         A ``Minimiser``: the estimator at finite size whose limit this is, so that it can be validated.
     """
 
     variables: Table
     exact: Table
+    tables: Table
     flow: str | None
     minimises: Minimiser | None
 
@@ -130,6 +133,7 @@ class FixedPoint(Model):
         observables: Mapping[str, Any] | None = None,
         variables: Mapping[str, Any] | None = None,
         exact: Mapping[Any, Any] | None = None,
+        tables: Mapping[Any, Any] | None = None,
         conditions: Iterable[Any] = (),
         flow: str | None = None,
         minimises: Minimiser | None = None,

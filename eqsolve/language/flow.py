@@ -57,6 +57,7 @@ class Flow(Model):
     ratio: Parameter
     variables: Table
     substitute: Table
+    tables: Table
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class Flow(Model):
         variables: Mapping[str, Any] | None = None,
         conditions: Iterable[Any] = (),
         substitute: Mapping[Any, Any] | None = None,
+        tables: Mapping[Any, Any] | None = None,
         cite: str | None = None,
     ) -> None:
         self._declare(name, (), locals())

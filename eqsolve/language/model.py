@@ -10,6 +10,7 @@ from sympy.core.relational import Relational
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
+from eqsolve.language.indices import read_tables
 from eqsolve.language.laws import exact_start, exact_value
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time
@@ -225,7 +226,12 @@ class Model(Mapping[str, Equation]):
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters in order of their names."""
-        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Parameter))
+        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Parameter) and not item.indices)
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether something in it carries an index."""
+        return any(item.indices for item in self._named.values())  # type: ignore[attr-defined]
 
     def given(self, item: Parameter | Random) -> Any:
         """Return the default of a parameter, or the law of a random constant; None where the model has none."""
@@ -320,6 +326,8 @@ class Model(Mapping[str, Equation]):
                         said = f"defaults= maps parameters to values, got the key `{key}`; use the symbol itself"
                         raise ModelError(f"{where}: {said}")
                 return Table({key: exact_start(entry) for key, entry in (value or {}).items()})
+            case "tables":
+                return Table(read_tables(value))
             case "conditions":
                 for item in (made := tuple(value)):
                     if not isinstance(item, Relational):
@@ -380,6 +388,7 @@ _TABLES = {
     "variables": "names to expressions, {'w': w}",
     "constraints": "functions to equations, {mu: Eq(C(t, t), 1)}",
     "substitute": "unknowns to expressions, {w: sinh(theta(t))}",
+    "tables": "tables to arrays or to a function of the parameters, {(Omega, V): hard_spheres}",
     "exact": "unknowns to closed forms, {y(t): exp(-t)}",
     "state": "states to their values at the start, {u: 1}",
     "drift": "states to expressions, {u: -g}",

@@ -69,6 +69,7 @@ def _names(model: Model) -> dict[str, str]:
     observables = {name: model.observable_latex.get(name) or default_latex(name) for name in model.observables}
     variables = {name: default_latex(name) for name in getattr(model, "variables", ())}
     symbols = {name: item.latex_name for name, item in model.names.items()}
+    symbols |= {item.base: item.own_latex or default_latex(item.base) for item in model.names.values() if item.indices}
     running = _running_time(model)
     return {**symbols, **variables, **observables, **({} if running is None else {"t": running})}
 

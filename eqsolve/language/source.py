@@ -31,16 +31,20 @@ class Location:
 
     def entry(self, part: str, name: str) -> "Location":
         """Return where ``x`` stands in ``init={x: 0}`` of the call here; else this place."""
-        try:
-            tree = ast.parse("".join(linecache.getlines(self.file)))
-        except (SyntaxError, ValueError):
-            return self
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == self.line]
+        calls = [call for call in _calls("".join(linecache.getlines(self.file))) if call.lineno == self.line]
         for word in (word for call in calls for word in call.keywords if word.arg == part):
             keys = filter(None, getattr(word.value, "keys", ()))
             lines = [key.lineno for key in keys if ast.unparse(key) in (name, repr(name))]
             return Location(self.file, (lines or [word.value.lineno])[0])
         return self
+
+
+@functools.lru_cache(maxsize=8)
+def _calls(text: str) -> list[ast.Call]:
+    try:
+        return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError):
+        return []
 
 
 def user_frame() -> FrameType | None:

@@ -13,6 +13,7 @@ from sympy import Atom, Basic, Expr, Symbol, SympifyError, sympify
 from sympy.core.assumptions import _assume_defined
 from sympy.core.facts import InconsistentAssumptions
 from sympy.core.function import Derivative
+from sympy.printing.latex import latex as latex_text
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.source import here, user_location
@@ -48,6 +49,20 @@ def default_latex(name: str) -> str:
     return text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "") + primes
 
 
+def with_subscript(latex: str, subscript: str) -> str:
+    """Return the LaTeX of a member of a family: its indices join a subscript that is there."""
+    found = re.fullmatch(r"(.*)_\{(.*?)\}(\^.*|'*)", latex)
+    head, inside, rest = found.groups() if found else (latex, "", "")
+    return f"{head}_{{{inside + ',' if inside else ''}{subscript}}}{rest}"
+
+
+def _member_name(name: str, latex: str, indices: tuple[Any, ...]) -> tuple[str, str]:
+    """Return name and LaTeX of a member: ``phi[k]``, φ_{k}."""
+    if not indices:
+        return name, latex
+    return f"{name}[{', '.join(map(str, indices))}]", with_subscript(latex, ",".join(map(latex_text, indices)))
+
+
 def check_name(name: str, kind: str) -> None:
     """Raise unless ``name`` is a letter or underscore followed by letters, digits, underscores, then primes."""
     if not _NAME.match(name):
@@ -74,20 +89,33 @@ def as_scalar(value: Any, what: str) -> Expr:
     return expr
 
 
+def _refuse_index(item: Any) -> None:
+    """Raise where something is differentiated by a member at an index: Σ_j f[j] by f[k] would be found to be zero."""
+    if any(not entry.is_number for entry in item.indices):
+        raise ModelError(f"{here()}the derivative by `{item}`, a member of a family, is not worked out; write the derivative")
+
+
 class Named(Symbol):
     """A real sympy symbol that knows its kind and its LaTeX form."""
 
-    __slots__ = ("extra", "latex_name")
+    __slots__ = ("axes", "base", "extra", "indices", "latex_name", "own_latex")
     kind_name: ClassVar[str] = "symbol"
     extra: tuple[Any, ...]
     latex_name: str
+    # of a member of a family: the name of that, the indices it was declared with, those it stands with
+    base: str
+    axes: tuple[Any, ...]
+    indices: tuple[Any, ...]
 
     def __init_subclass__(cls, kind: str = "") -> None:
         """Name a kind of symbol in messages: by its class unless given."""
         super().__init_subclass__()
         cls.kind_name = kind or cls.__name__.lower()
 
-    def __new__(cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (), **assumptions: bool) -> Named:
+    def __new__(
+        cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (),
+        member: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ()), **assumptions: bool,
+    ) -> Named:  # fmt: skip
         check_name(name, cls.kind_name)
         for word in assumptions:
             if not isinstance(assumptions[word], bool | None):
@@ -96,20 +124,30 @@ class Named(Symbol):
                 raise ModelError(f"{here()}`{name}`: there is no assumption `{word}`{did_you_mean(word, _ASSUMPTIONS)}")
         assumptions.setdefault("real", True)
         cls._sanitize(assumptions, cls)
+        shown, written = _member_name(name, latex or default_latex(name), member[1])
         try:
-            obj: Named = Symbol.__xnew__(cls, name, **assumptions)
+            obj: Named = Symbol.__xnew__(cls, shown, **assumptions)
         except InconsistentAssumptions:
             words = ", ".join(assumptions)
             raise ModelError(f"{here()}`{name}`: the assumptions {words} contradict each other") from None
-        obj.latex_name = latex or default_latex(name)
-        obj.extra = extra
+        obj.base, obj.own_latex, obj.latex_name, obj.extra = name, latex, written, extra
+        obj.axes, obj.indices = member
         return obj
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, bool]]:
-        return ((self.name, self.latex_name, self.extra), self._assumptions_orig)
+        return ((self.base, self.own_latex, self.extra, (self.axes, self.indices)), self._assumptions_orig)
 
     def _hashable_content(self) -> tuple[Any, ...]:
-        return (*super()._hashable_content(), self.latex_name, self.extra)
+        return (*super()._hashable_content(), self.latex_name, self.extra, self.axes)
+
+    @property
+    def _diff_wrt(self) -> bool:
+        _refuse_index(self)
+        return True
+
+    def member(self, indices: tuple[Any, ...]) -> Named:
+        """Return another member of its family."""
+        return type(self)(self.base, self.own_latex, self.extra, (self.axes, indices), **self._assumptions_orig)
 
     def _latex(self, printer: Any) -> str:
         return self.latex_name
@@ -167,7 +205,8 @@ class Random(Named, kind="random variable"):
 
     def with_law(self, law: Basic) -> Random:
         """Return the same constant with another law."""
-        return Random(self.name, self.latex_name, (law, *self.extra[1:]), **self._assumptions_orig)
+        extra = (law, *self.extra[1:])
+        return Random(self.base, self.own_latex, extra, (self.axes, self.indices), **self._assumptions_orig)
 
 
 class Unknown(Bounded):
@@ -204,23 +243,32 @@ class Head(Atom):
     kind_name: ClassVar[str] = "function"
     name: str
     latex_name: str
+    # as of a symbol
+    base: str
+    axes: tuple[Any, ...]
+    indices: tuple[Any, ...]
 
     def __init_subclass__(cls, kind: str = "") -> None:
         super().__init_subclass__()
         cls.kind_name = kind or cls.__name__.lower()
 
-    def __new__(cls, name: str, latex: str | None = None) -> Head:
+    def __new__(cls, name: str, latex: str | None = None, member: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())) -> Head:
         check_name(name, cls.kind_name)
         obj: Head = Basic.__new__(cls)
-        obj.name = name
-        obj.latex_name = latex or default_latex(name)
+        obj.base, obj.own_latex = name, latex
+        obj.axes, obj.indices = member
+        obj.name, obj.latex_name = _member_name(name, latex or default_latex(name), obj.indices)
         return obj
 
-    def __getnewargs__(self) -> tuple[str, str]:
-        return (self.name, self.latex_name)
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self.base, self.own_latex, (self.axes, self.indices))
 
     def _hashable_content(self) -> tuple[Any, ...]:
-        return (self.name, self.latex_name)
+        return (self.name, self.latex_name, self.axes)
+
+    def member(self, indices: tuple[Any, ...]) -> Head:
+        """Return another member of its family."""
+        return type(self)(self.base, self.own_latex, (self.axes, indices))
 
     def __call__(self, *moments: Any) -> Value:
         if len(moments) != self.arity:
@@ -305,7 +353,11 @@ class Value(Written):
     """An unknown function at given times, ``head(t, ...)``."""
 
     is_finite = True
-    _diff_wrt = True
+
+    @property
+    def _diff_wrt(self) -> bool:
+        _refuse_index(self.head)
+        return True
 
     def __new__(cls, head: Head, *moments: Expr) -> Value:
         return Expr.__new__(cls, head, *moments)

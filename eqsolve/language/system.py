@@ -51,6 +51,8 @@ class System(Model):
         Exact changes of variable, ``{w: alpha**2*sinh(theta(t))}``; proved before use.
     exact
         Closed forms known for unknowns or observables, held against the solver by tests.
+    tables
+        Numbers of the tables: arrays, or a function of parameters, ``{(Omega, V): hard_spheres}``.
     conditions
         Inequalities the parameters must satisfy.
     start
@@ -68,6 +70,7 @@ class System(Model):
     constraints: Table
     substitute: Table
     exact: Table
+    tables: Table
     start: Expr
     step: Expr | None
     flow: str | None
@@ -84,6 +87,7 @@ class System(Model):
         constraints: Mapping[Any, Any] | None = None,
         substitute: Mapping[Any, Any] | None = None,
         exact: Mapping[Any, Any] | None = None,
+        tables: Mapping[Any, Any] | None = None,
         conditions: Iterable[Any] = (),
         start: Any = 0,
         step: Any = None,

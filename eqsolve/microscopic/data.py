@@ -90,8 +90,8 @@ class Placement:
 class _Matrix:
     """A Gaussian matrix X, n × d with variance 1/d, as far as it is known.
 
-    ``ahead`` are orthonormal directions of the coordinates with X on them, ``back`` of the samples with Xᵀ on them. What is
-    n × d lives on the backend.
+    ``along`` are orthonormal directions, of the coordinates and of the samples; ``images`` are X on the first and Xᵀ on the
+    second. What is n × d lives on the backend.
     """
 
     def __init__(self, on_samples: Placement, on_coordinates: Placement, backend: Backend = CPU) -> None:
@@ -99,36 +99,27 @@ class _Matrix:
         n, d = on_samples.size, on_coordinates.size
         self.scale = d**-0.5
         self.most = min(_MOST, n // _MOST, d // _MOST)
-        self.ahead, self.images = np.empty((d, 0)), np.empty((n, 0))
-        self.back, self.transposed = np.empty((n, 0)), np.empty((d, 0))
+        self.along, self.images = [np.empty((d, 0)), np.empty((n, 0))], [np.empty((n, 0)), np.empty((d, 0))]
 
-    def learn(self, weight: Array) -> None:
-        """Make X known on a vector of the coordinates."""
-        direction = _outside(weight, self.ahead, self.most)
+    def learn(self, vector: Array, side: int = 0) -> None:
+        """Make X known on a vector of the coordinates; with ``side=1``, Xᵀ on a vector of the samples."""
+        direction = _outside(vector, self.along[side], self.most)
         if direction is not None:
-            fresh = self.scale * self.sides[0].normal(self.back)
-            self.ahead = np.column_stack([self.ahead, direction])
-            self.images = np.column_stack([self.images, self.back @ (direction @ self.transposed) + fresh])
-
-    def learn_back(self, loss: Array) -> None:
-        """Make Xᵀ known on a vector of the samples."""
-        direction = _outside(loss, self.back, self.most)
-        if direction is not None:
-            fresh = self.scale * self.sides[1].normal(self.ahead)
-            self.back = np.column_stack([self.back, direction])
-            self.transposed = np.column_stack([self.transposed, self.ahead @ (direction @ self.images) + fresh])
+            other, images = self.along[1 - side], self.images[1 - side]
+            image = other @ (direction @ images) + self.scale * self.sides[side].normal(other)
+            self.along[side] = np.column_stack([self.along[side], direction])
+            self.images[side] = np.column_stack([self.images[side], image])
 
     def known(self) -> Any:
         """Return X where it is known, 0 elsewhere."""
-        put = self.backend.put
-        rest = self.images - self.back @ (self.back.T @ self.images)
-        return put(self.back) @ put(self.transposed.T) + put(rest) @ put(self.ahead.T)
+        put, (ahead, back), (images, transposed) = self.backend.put, self.along, self.images
+        return put(back) @ put(transposed.T) + put(images - back @ (back.T @ images)) @ put(ahead.T)
 
     def complete(self, rng: np.random.Generator, threads: int = 1) -> Any:
         """Return a draw of X."""
-        d = len(self.ahead)
-        back, ahead = self.backend.put(self.back), self.backend.put(self.ahead)
-        drawn = draw_rows(lambda stream, n: stream.standard_normal((n, d)), rng, len(self.back), d, self.backend, threads)
+        ahead, back = map(self.backend.put, self.along)
+        n, d = len(back), len(ahead)
+        drawn = draw_rows(lambda stream, rows: stream.standard_normal((rows, d)), rng, n, d, self.backend, threads)
         drawn *= self.scale
         drawn -= back @ (back.T @ drawn)
         drawn -= (drawn @ ahead) @ ahead.T
@@ -198,7 +189,7 @@ def balance_regression(
     matrix.learn(target)
     loss = matrix.known() @ target + noise
     for _ in range(matrix.most):
-        matrix.learn_back(loss)
+        matrix.learn(loss, 1)
         weight = matrix.known().T @ loss
         matrix.learn(weight)
         loss = matrix.known() @ weight
@@ -214,7 +205,7 @@ def _visit(matrix: _Matrix, sample: FlowSample, time: float, state: Array) -> No
         matrix.learn(get(weight))
     known = matrix.known()
     for loss in sample.losses(time, [known @ weight for weight in weights]):
-        matrix.learn_back(get(loss))
+        matrix.learn(get(loss), 1)
 
 
 logger = logging.getLogger("eqsolve")

@@ -14,6 +14,7 @@ from eqsolve.language.binding import Binding
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law, Resampled, Telegraph
 from eqsolve.language.nodes import GP, E, White
+from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
@@ -24,11 +25,9 @@ from eqsolve.numerics.integrators import integrator
 # goes on.
 #
 # In discrete time with steps of length h, white noise of strength S is held during a step with the
-# variance S/h, so that it
-# moves a coordinate by a normal of variance S h; what is resampled is drawn at every step;
-# telegraph signals and Gaussian
-# processes have their exact laws at the times of the steps. A run can be begun again, with the same
-# noise.
+# variance S/h, so that it moves a coordinate by a normal of variance S h; what is resampled is
+# drawn at every step; telegraph signals and Gaussian processes have their exact laws at the times
+# of the steps. A run can be begun again, with the same noise.
 _LONGEST = 3000  # times at which a Gaussian process is drawn, at most: the factor of its covariance is held
 
 
@@ -213,6 +212,7 @@ def _randoms(expressions: Sequence[Expr]) -> set[Random]:
     return {item for expr in expressions for item in expr.free_symbols if isinstance(item, Random)}
 
 
+@kept_by_model
 def _expectations(flow: Flow) -> list[E]:
     found: set[E] = set().union(*(expr.atoms(E) for expr in flow.observables.values()))
     return sorted(found, key=str)
@@ -266,7 +266,7 @@ def lower_flow(binding: Binding) -> LoweredFlow:
 
 def _apply_outside(expr: Expr, binding: Binding) -> Expr:
     """Put in the parameters outside expectations; the nodes themselves stay as declared, to be looked up."""
-    nodes = {node: Time(f"node{place}") for place, node in enumerate(sorted(expr.atoms(E), key=str))}
+    nodes = {node: Time(f"node{place}") for place, node in enumerate(expr.atoms(E))}
     back = {placeholder: node for node, placeholder in nodes.items()}
     return binding.apply(expr.xreplace(nodes)).xreplace(back)
 

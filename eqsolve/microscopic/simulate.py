@@ -134,10 +134,12 @@ def simulate(
 ) -> Simulation:  # fmt: skip
     """Run a flow at finite size; ``Flow.simulate`` says what the parameters are."""
     from eqsolve.passes.check.check import check, refuse_words
+    from eqsolve.passes.rewrite.indices import written_out
     from eqsolve.passes.rewrite.substitution import change_states
 
     started = time.perf_counter()
     check(flow)
+    flow, parameters = written_out(flow, {**(params or {}), **parameters})  # type: ignore[assignment]
     if not isinstance(flow, Flow):
         raise UsageError(f"simulate takes a Flow, and model `{flow.name}` is a {flow.kind}")
     refuse_words("simulate", flow, parameters, flow.names)
@@ -146,8 +148,7 @@ def simulate(
         refuse_continuous(flow)
         flow = change_states(flow)
     features = read_data(data)
-    settings = {**(params or {}), **parameters}
-    n, d, settings = _sizes(flow, features, d, settings)
+    n, d, settings = _sizes(flow, features, d, parameters)
     binding = bind(flow, settings)
     if n is None:
         ideal = float(binding.values[flow.ratio]) * d
@@ -203,9 +204,9 @@ def simulate(
 def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, Any]) -> tuple[int | None, int, dict[str, Any]]:
     """Return n (None if it follows from the ratio), d, and the settings, the ratio of a given matrix among them."""
     if features.shape is None:
-        if d is None or int(d) != d or d < 2:
-            raise UsageError(f"d= takes a whole number of coordinates of at least 2, got {d}")
-        return None, int(d), settings
+        if d is None:
+            raise UsageError("d= takes a whole number of coordinates of at least 2, got None")
+        return None, d, settings
     rows, columns = features.shape
     if d is not None and d != columns:
         raise UsageError(f"data: the matrix has {columns} columns, but d = {d}; leave d out, or give a matrix that fits")

@@ -1,7 +1,7 @@
 """Arrays, their rounding, products of quadrature rules, Richardson extrapolation, many small linear systems."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -88,3 +88,13 @@ def extrapolate(values: Sequence[Any], orders: int | None = None, ratio: int = 2
         before = table[-1]
         table = [(ratio**order * fine - coarse) / (ratio**order - 1) for coarse, fine in pairwise(table)]
     return table[-1], abs(table[-1] - before)
+
+
+def member_name(base: str, place: Iterable[Any]) -> str:
+    """Return the name of a member that is written out: ``phi_0``."""
+    return "_".join([base, *map(str, place)])
+
+
+def member_names(base: str, shape: tuple[int, ...]) -> list[str]:
+    """Return the names of all members of a family, or of the one that has no index."""
+    return [member_name(base, place) for place in np.ndindex(*shape)]

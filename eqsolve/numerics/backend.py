@@ -69,6 +69,7 @@ def demand_memory(needed: float, what: str) -> None:
 logger = logging.getLogger("eqsolve")
 
 DEVICES = ("cpu", "gpu", "auto")
+read_device = one_of(*DEVICES)
 
 # floating-point operations above which `auto` opens the card: loading its libraries takes 0.5 to 1
 # s, in which one core does 2e9 to 1e10 of them; and where it is open, moving arrays a tenth of a
@@ -140,11 +141,6 @@ class _Card(Backend):
 
 
 CPU = Backend("cpu", "the CPU", np)
-
-
-def read_device(value: Any, what: str = "device") -> str:
-    """Return ``"cpu"``, ``"gpu"`` or ``"auto"``."""
-    return str(one_of(*DEVICES)(value, what))
 
 
 def choose_backend(device: str, work: float = 0.0, held: float = 0.0) -> Backend:

@@ -100,7 +100,7 @@ class Definition:
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class PointwiseSum:
     """Terms that are added up to a function of one time; their sizes tell what cancels."""
 
     terms: tuple[Pointwise, ...]
@@ -125,13 +125,13 @@ class Kernels:
         return {}
 
     # --- values
-    def vector(self, item: Pointwise | Sum) -> Array:
+    def vector(self, item: Pointwise | PointwiseSum) -> Array:
         """Return a function of the row's time on the nodes."""
-        if isinstance(item, Sum):
+        if isinstance(item, PointwiseSum):
             return np.asarray(sum((self.vector(term) for term in item.terms), np.zeros(self.grid.size)))
         return filled(self.pointwise(item), (self.grid.size, 1))[:, 0]
 
-    def observed(self, item: Sum) -> Array:
+    def observed(self, item: PointwiseSum) -> Array:
         """Return an observable on the nodes; one that has no value at the start, 0/0, has its limit there."""
         return self.grid.begun(self.vector(item))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, demand_known
+from eqsolve.numerics.arrays import member_names
 from eqsolve.plotting.curves import set_scales, time_axis
 from eqsolve.plotting.labels import differences, written
 from eqsolve.plotting.style import COLOURS, DIVERGING, SEQUENTIAL, Ways, edges_between, new_axes, plain
@@ -58,6 +59,25 @@ def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     return axes
 
 
+def plot_over_index(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
+    """Draw families of numbers over their index, with error bars."""
+    demand_known(names, result.families, "`{}` carries no index", "over an index there are")
+    axes = new_axes(ways.ax)
+    before = len(axes.lines)
+    for place, name in enumerate(names):
+        (index, *others) = result.families[name]
+        if others:
+            raise UsageError(f"`{name}` carries the indices {index}, {', '.join(others)}; a drawing is over one index")
+        values, errors = result[name].values, result.error[name].values
+        label = ways.label or written(name, result.latex)
+        style = {"color": COLOURS[(before + place) % len(COLOURS)], "fmt": ".-", "label": label, **ways.style}
+        axes.errorbar(np.arange(len(values)), values, yerr=errors, **style)
+    axes.set(xlabel=f"${index}$", ylabel=written(names[0], result.latex) if len(names) == 1 else "")
+    set_scales(axes, log_x=ways.logx, log_y=ways.logy)
+    plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
+    return axes
+
+
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
 _WORDS = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process", (): "a number"}
 
@@ -67,6 +87,12 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     ways = read_ways(**given)
     if len(names) == 1 and names[0] not in result.names and hasattr(result.source, "law"):
         return _law(result, names[0], ways)
+    families = [name for name in names if name in result.families]
+    if families and result.kind == "fixed point":
+        return plot_over_index(result, names, ways)
+    for name in families:
+        members = [item for item in result.shown if item in set(member_names(name, tuple(result.families[name].values())))]
+        names = tuple(item for other in names for item in (members if other == name else (other,)))
     demand_known(names, result.names, "`{}` is not in the result", "to draw there are")
     if result.kind in ("sweep", "diagram"):
         from eqsolve.plotting.sweeps import plot_diagram, plot_sweep

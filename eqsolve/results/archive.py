@@ -55,7 +55,7 @@ def save(
     record = {name: getattr(result, name) for name in _FIELDS}
     grid = None if result.grid is None else {"edges": result.grid.edges.tolist(), "order": result.grid.order}
     kernels = [name for name in result.names if result.dataset[name].dims == ("row", "column")]
-    record |= {"kernels": kernels, "grid": grid, "latex": result.latex, **(more or {})}
+    record |= {"kernels": kernels, "grid": grid, "latex": result.latex, "families": result.families, **(more or {})}
     if result.rows is not None:
         dataset[_ROWS] = (_ROWS + "bytes", np.frombuffer(b"".join(_STORE.pack(result.rows)), np.uint8))
     write_dataset(dataset if beside is None else dataset.merge(beside), record, path)
@@ -151,7 +151,9 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     rows = _STORE.unpack(dataset[_ROWS].values.tobytes()) if kernels and panels is not None else None
     fields = {name: record[name] for name in _FIELDS}
     made = {"stationary": Stationary, "diagram": PhaseDiagram}.get(record["kind"], Result)
-    return made(dataset.drop_vars(_ROWS, errors="ignore"), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)
+    found = dataset.drop_vars(_ROWS, errors="ignore")
+    families = record.get("families") or {}
+    return made(found, grid=panels, rows=rows, latex=record.get("latex") or {}, families=families, **fields)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:

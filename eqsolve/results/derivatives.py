@@ -67,6 +67,27 @@ def with_scalar_derivatives(result: Result, table: Mapping[str, Mapping[str, tup
     return replace(result, table=data)
 
 
+def with_differences(result: Result, parameter: str, step: float, beside: Sequence[Result]) -> Result:
+    """Return a result with derivatives along a parameter from four others, at −step, −step/2, step/2 and step.
+
+    Two central differences are extrapolated; the error is what that changes, and what errors of the values make of it.
+    """
+    data = result.dataset.copy(deep=False)
+    nodes = None if result.grid is None else result.grid.nodes
+    tables = [item.dataset if nodes is None else item.at(np.minimum(nodes, item.grid.nodes[-1])) for item in beside]  # type: ignore[union-attr]
+    for name in result.names:
+        if data[name].dims not in ((), ("t",)) or not all(name in table for table in tables):
+            continue
+        values = [table[name].values for table in tables]
+        wide, narrow = (values[3] - values[0]) / (2 * step), (values[2] - values[1]) / step
+        made = (4 * narrow - wide) / 3
+        errors = [table[name + _ERROR].values for table in tables]
+        size = np.abs(made - narrow) + (4 * (errors[1] + errors[2]) / step + (errors[0] + errors[3]) / (2 * step)) / 3
+        key = f"{name}_d_{parameter}"
+        data[key], data[key + _ERROR] = (data[name].dims, made, {OF: name, ALONG: parameter}), (data[name].dims, size)
+    return replace(result, table=data)
+
+
 def derivative_keys(data: Mapping[Any, Any]) -> dict[tuple[str, str], str]:
     """Return the names of the derivatives among variables, by (value, parameter)."""
     found = {str(key): entry.attrs for key, entry in data.items() if ALONG in entry.attrs}

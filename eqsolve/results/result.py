@@ -21,7 +21,7 @@ from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, member_names
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
 # it inherits.
 _ON_GRIDS = ("sweep", "diagram")
+_SHOWN = 8  # members of a family that are printed and drawn by themselves
 BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
 
@@ -208,15 +209,12 @@ class _Evaluation:
                 raise UsageError(f"the paths of the result of `{self.result.model}` do not tell `{node.name}`")
             return ObservedPart(data[node.name].values[lift], np.zeros(()))
         if isinstance(node, Value) and isinstance(node.head, Process):
-            times = self.times(node.moments[0])
-            table = data[node.head.name]
-            error = data[node.head.name + _ERROR].values if node.head.name + _ERROR in data else np.full(table.shape, np.nan)
+            times, whole = self.times(node.moments[0]), self._named(node.head.name, ("path", "t"))
+            pair = whole.value, whole.error
             if times.size > 1:
-                shape = (table.shape[0], *times.shape)
-                return ObservedPart(table.values.reshape(shape), error.reshape(shape))
-            moment = self.result._inside(times.reshape(1))
-            grid = self.result._grid()
-            return ObservedPart(*(grid.interpolate(entry, moment)[:, 0][lift] for entry in (table.values, error)))
+                return ObservedPart(*(entry.reshape(len(entry), *times.shape) for entry in pair))
+            moment, grid = self.result._inside(times.reshape(1)), self.result._grid()
+            return ObservedPart(*(grid.interpolate(entry, moment)[:, 0][lift] for entry in pair))
         inner = self.node(node)
         return ObservedPart(*(np.asarray(entry)[None] for entry in (inner.value, inner.error)))
 
@@ -295,10 +293,12 @@ _ROWS = "_rows_"
 class Errors(Mapping[str, "xr.DataArray"]):
     """The error estimates of a result, by the names of its values."""
 
-    def __init__(self, dataset: xr.Dataset) -> None:
-        self._dataset = dataset
+    def __init__(self, dataset: xr.Dataset, families: Mapping[str, Any] | None = None) -> None:
+        self._dataset, self._families = dataset, families or {}
 
     def __getitem__(self, name: str) -> xr.DataArray:
+        if name in self._families:
+            return _with_times(stack_family(self._dataset, name, self._families[name], _ERROR))
         if name not in self:
             has = ", ".join(self)
             raise KeyError(f"the result has no error of `{name}`{did_you_mean(name, self)} (it has those of: {has})")
@@ -345,6 +345,8 @@ class Result:
     rows: RowStore | AgingRows | None = None
     latex: dict[str, str] = field(default_factory=dict)
     source: Any = None  # what the solver keeps for further questions and for neighbours; not saved
+    # of what carries indices: names and sizes of its axes; its members are values by themselves, phi_0, phi_1, ...
+    families: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def stopped(self, status: str, message: str) -> Result:
         """Return the same result, marked as ending early."""
@@ -383,14 +385,26 @@ class Result:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """What is printed and drawn by itself: of a flow, only the observables that it declares."""
-        return tuple(name for name in self.names if name not in self.provenance.get("derived", ()))
+        """What is printed and drawn by itself: of a flow, only the observables that it declares; of a family, some members."""
+        hidden = {*self.provenance.get("derived", ())}
+        for name, axes in self.families.items():
+            members = member_names(name, tuple(axes.values()))
+            hidden |= {*members} - {
+                members[k] for k in np.linspace(0, len(members) - 1, min(len(members), _SHOWN)).astype(int)
+            }
+        return tuple(name for name in self.names if name not in hidden)
+
+    def family(self, name: str) -> xr.DataArray:
+        """Return what carries indices, an axis for each in front."""
+        return stack_family(self.dataset, name, self.families[name])
 
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
             raise KeyError(f"values of a result are named by texts, got {name!r} (it has: {', '.join(self.names)})")
         if name in self.names:
             return _with_times(self.dataset[name])
+        if name in self.families:
+            return _with_times(self.family(name))
         if name in self._coordinates:
             return self.dataset[name]
         has = (*self.names, *self._coordinates)
@@ -402,10 +416,10 @@ class Result:
 
     @property
     def error(self) -> Errors:
-        return Errors(self.dataset)
+        return Errors(self.dataset, self.families)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names or name in self._coordinates
+        return name in self.names or name in self.families or name in self._coordinates
 
     def _of_dims(self, *dims: str) -> list[str]:
         return [name for name in self.names if self.variables[name].dims == dims]
@@ -484,7 +498,11 @@ class Result:
         sampled = self._at(times, ("t",), ("path", "t"))
         data = {name: (item.dims, item.values, item.attrs) for name, item in sampled.items() if name != "t"}
         coordinates = {key: value for key, value in self.dataset.coords.items() if value.dims == ("path",)}
-        return xr.Dataset(data, coords={"t": sampled["t"].values, **coordinates})
+        found = xr.Dataset(data, coords={"t": sampled["t"].values, **coordinates})
+        for name, axes in self.families.items():
+            if member_names(name, tuple(axes.values()))[0] in found:
+                found = found.assign({name + end: stack_family(found, name, axes, end) for end in ("", _ERROR)})
+        return found
 
     def _at(self, times: float | Iterable[float], *axes: tuple[str, ...]) -> dict[str, LabelledArray]:
         """Return what has some axes at other times, with errors and derivatives; and the times."""
@@ -554,9 +572,9 @@ class Result:
     # --- output
     @checked(at=numbers, at2=read_pairs)
     def json_object(
-        self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None
+        self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None, *, nested: bool = True
     ) -> dict[str, Any]:
-        """Return the result as plain numbers and texts, at given times or at the panel ends."""
+        """Return the result as plain numbers and texts, at given times or at the panel ends; families are ``nested`` lists."""
         made: dict[str, Any] = {"model": self.model, "kind": self.kind, "status": self.status}
         if self.message:
             made["message"] = self.message
@@ -574,6 +592,12 @@ class Result:
                 made["two_time"] = {"at": [list(pair) for pair in pairs], **found}
         else:
             made |= values_and_errors(self.variables, self._of_dims()) | self._derivative_object(self.variables)
+        for part in ("values", "errors") if nested else ():
+            for name, axes in self.families.items():
+                shape = tuple(axes.values())
+                rows = [made[part].pop(item) for item in member_names(name, shape) if item in made[part]]
+                if rows:
+                    made[part][name] = np.array(rows).reshape(*shape, *np.shape(rows[0])).tolist()
         made["stats"] = self.stats
         made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
         return made
@@ -708,6 +732,17 @@ class PhaseDiagram(Result):
         made["points"]["class"] = self.classes.values.tolist()
         made["boundaries"] = {str(key): it.values.tolist() for key, it in self.boundaries.items()}
         return made
+
+
+def stack_family(data: xr.Dataset, name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
+    """Return the members of a family as one array, an axis for each index in front."""
+    import xarray as xr
+
+    members = [data[item + end] for item in member_names(name, tuple(axes.values()))]
+    values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
+    own = {key: (item.dims, item.values) for key, item in members[0].coords.items()}
+    indices = {axis: np.arange(size) for axis, size in axes.items()}
+    return xr.DataArray(values, dims=(*axes, *members[0].dims), coords={**own, **indices}, name=name)
 
 
 def _with_times(array: xr.DataArray) -> xr.DataArray:

@@ -83,9 +83,9 @@ class Stationary(Result):
             made, dims=("omega",), coords={"omega": at, "error": ("omega", error)}, name=name, attrs={"static": values[-1]}
         )
 
-    def json_object(self, at: Any = None, at2: Any = None, lyapunov: Any = None) -> dict[str, Any]:
+    def json_object(self, at: Any = None, at2: Any = None, *, nested: bool = True, lyapunov: Any = None) -> dict[str, Any]:
         """Return the result as plain numbers and texts, over given lags or the panel ends, with what ``lyapunov()`` gave."""
-        made = super().json_object(at=at)
+        made = super().json_object(at=at, nested=nested)
         if lyapunov is not None:
             made["lyapunov"], made["lyapunov_error"] = lyapunov
         if "t" in made:

@@ -79,6 +79,9 @@ class Solver(ABC):
     on_card: ClassVar[bool] = False
     """Whether it can have its arrays on a graphics card: ``choose_backend(options.device, work)`` says where they are."""
 
+    families: ClassVar[bool] = False
+    """Whether it takes unknowns with indices as arrays; for others every member is written out as an unknown of its own."""
+
     def starts(self, plan: Plan) -> bool:
         """Return whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's
         ``source`` is then what the next solve finds in ``options.neighbour``."""

@@ -91,7 +91,7 @@ class Options:
             last, relative, absolute, times, pairs, True if pairs and kernels is None else kernels,
             None if order is None else whole(1, 12)(order, "order"), whole(0)(seed, "seed"), progress,
             precision=None if precision is None else whole(16, 1000)(precision, "precision"), region=read_region(region),
-            device=read_device(device), threads=None if threads is None else whole(1)(threads, "threads"),
+            device=read_device(device, "device"), threads=None if threads is None else whole(1)(threads, "threads"),
             budget=None if budget is None else read_seconds(budget, "budget"), solver=solver,
             observables=None if observables is None else tuple(observables),
             derivatives=tuple(dict.fromkeys(derivatives or ())),

@@ -156,7 +156,7 @@ def choose_solver(
         chosen, reason = own, own.why(plan)
     else:
         chosen = find_solver(solver) if isinstance(solver, str) else solver
-        if unfit := chosen.why_not(plan):
+        if unfit := objection(chosen, plan):
             hint = f"; its own solver is `{own.name}`" if own is not None else ""
             raise UsageError(f"solver `{chosen.name}` cannot solve model `{plan.name}`: {unfit}{hint}")
     if chosen.only_discrete and not wanted.discrete:
@@ -174,6 +174,13 @@ def _best(plan: Plan, wanted: Wanted, without: tuple[str, ...]) -> Solver | None
     fits = {name: entry.fit(plan.facts, wanted) for name, entry in _known().items() if name not in without}
     for name in sorted((name for name in fits if fits[name] > 0), key=lambda name: -fits[name]):
         solver = find_solver(name)
-        if not solver.why_not(plan):
+        if not objection(solver, plan):
             return solver
     return None
+
+
+def objection(solver: Solver, plan: Plan) -> str:
+    """Return why a solver cannot solve a plan; nothing when it can."""
+    if plan.facts.indexed and not solver.families:
+        return "it takes no families: members with an equation each"
+    return solver.why_not(plan)

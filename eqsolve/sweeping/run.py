@@ -402,6 +402,7 @@ def package(
     """Lay the points out over the axes."""
     import xarray as xr
 
+    from eqsolve.passes.rewrite.indices import families_in
     from eqsolve.results.provenance import derived_names, describe
 
     dims = tuple(axis.name for axis in run.axes)
@@ -434,7 +435,7 @@ def package(
     return made(
         xr.Dataset(data, coords=coordinates), model=run.model.name, kind=kind, status=status, message=message,
         params=settled, stats=stats, provenance=provenance,
-        latex=latex_names((run.model, *models_behind(run.model))),
+        latex=latex_names((run.model, *models_behind(run.model))), families=families_in(data, run.model, settled),
     )  # fmt: skip
 
 

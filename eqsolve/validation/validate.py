@@ -23,6 +23,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import read_device
 from eqsolve.numerics.constants import HOW
 from eqsolve.options import refuse_idle
+from eqsolve.passes.rewrite.indices import written_out
 from eqsolve.passes.routing import bind_routed, check_routed, settable
 from eqsolve.progress import part_of, watching
 from eqsolve.results.distribution import Distribution
@@ -93,6 +94,8 @@ def validate(
     started = time.perf_counter()
     assert isinstance(model, Model)
     settings = {**(params or {}), **parameters}
+    if isinstance(model, Flow) or getattr(model, "flow", None) is not None:
+        model, settings = written_out(model, settings)
     if isinstance(model, Cases):
         from eqsolve.passes.forms.structure import select_case
 

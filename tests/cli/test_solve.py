@@ -299,6 +299,7 @@ def test_the_log_speaks_plainly(folder, capsys):
         assert [line for line in texts if word in line] == []
 
 
+@pytest.mark.slow
 def test_of_a_flow_its_own_observables_are_shown(folder, capsys):
     (folder / "models" / "bounded.py").write_text(
         "from eqsolve import E, Flow, field, gradient, param, random, state\n"

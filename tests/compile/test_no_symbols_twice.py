@@ -51,10 +51,7 @@ def solve(model: Model, settings: Mapping[str, Any], solver: Solver) -> Result:
 
 
 CASES: list[tuple[str, Solver, dict[str, Any], dict[str, Any], str]] = [
-    ("lasso", FixedPointSolver(), {"delta": 0.7}, {"delta": 0.8, "lam": 0.3}, "C_w"),
     ("dln_fixed_point_min_norm", FixedPointSolver(), {"delta": 0.5}, {"delta": 0.6, "alpha": 0.7}, "C_w"),
-    ("dln_fixed_point", FixedPointSolver(), {"delta": 0.5, "lam": 0}, {"delta": 0.6, "lam": 0}, "C_w"),
-    ("dln_rate", SingularitySolver(), {"delta": 0.5}, {"delta": 0.6, "alpha": 0.7}, "gamma"),
     ("dln_rate", SingularitySolver(), {"delta": 1.5}, {"delta": 1.6, "sigma2": 0.2}, "gamma"),
 ]
 
@@ -75,6 +72,7 @@ def test_a_second_solve_makes_no_call_into_sympy(
 def test_calls_are_seen() -> None:
     """The count is not blind: the same through exact text."""
     model = eqsolve.load("lasso")
+    solve(model, {"delta": 0.7}, FixedPointSolver())
     _, calls = calls_into_sympy(lambda: solve(model, {"delta": "7/10"}, FixedPointSolver()))
     assert calls.total() > 100
 

@@ -31,7 +31,7 @@ def _energy(variance, gain):
     return variance**2 / 2 - gain**2 * (_W @ potential**2 - (_W @ potential) ** 2)
 
 
-@pytest.mark.parametrize("gain", [2.0, 3.0])
+@pytest.mark.parametrize("gain", [2.0, pytest.param(3.0, marks=pytest.mark.slow)])
 def test_variance_of_the_chaotic_network(gain):
     truth = brentq(_energy, 0.5, 50, args=(gain,), xtol=1e-14)
     res = eqsolve.stationary("rnn", gain=gain, rtol=1e-8)
@@ -207,10 +207,10 @@ def test_it_is_kept_and_read_back(tmp_path):
         res.spectrum("q")
 
 
-@pytest.mark.parametrize("coupling", [0.0, pytest.param(0.5, marks=pytest.mark.slow)])
-def test_soft_spins_at_equilibrium(coupling):
+@pytest.mark.slow
+def test_soft_spins_at_equilibrium():
     """With symmetric couplings the law of a spin is known, and the fluctuation–dissipation theorem T R = −C' holds."""
-    temperature = 1.0
+    temperature, coupling = 1.0, 0.5
     x = np.linspace(-8, 8, 4001)
 
     def spread(q):
@@ -228,6 +228,7 @@ def test_soft_spins_at_equilibrium(coupling):
     assert np.abs(res["C"].values[0] - res["C"].values - fallen).max() < allowed
 
 
+@pytest.mark.slow
 def test_sampled_paths_in_steps():
     """Without couplings a spin is a Markov chain, x + h(−x − x³) + √(2Th) ξ: its law and C by powers of a matrix."""
     step, temperature = 0.1, 0.5

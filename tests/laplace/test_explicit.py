@@ -142,7 +142,7 @@ KINDS = ["rational", "partial fractions", "delay", "cancelled", "pole and branch
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", [0, 8, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 110))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 104))])
 def test_random_transforms_with_known_singularities(kind, seed) -> None:
     transform, exact, expected = random_transform(kind, np.random.default_rng(seed))
     found = find(transform)

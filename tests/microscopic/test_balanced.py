@@ -38,7 +38,7 @@ def test_a_matrix_known_in_part_is_completed_as_a_gaussian_one(rng: np.random.Ge
     weight, loss = rng.standard_normal(d), rng.standard_normal(n)
     matrix.learn(weight)
     field = matrix.known() @ weight
-    matrix.learn_back(loss)
+    matrix.learn(loss, 1)
     gradient = matrix.known().T @ loss
     X = matrix.complete(rng)
     # what was learnt stays: a later step must not change an earlier one
@@ -96,7 +96,7 @@ def test_features_that_are_not_gaussian_are_not_balanced() -> None:
         eqsolve.load("linear_flow").simulate(100, at=[1.0], data="binary", constants="balanced")
 
 
-@pytest.mark.parametrize("d", [2, 5, 17])
+@pytest.mark.parametrize("d", [2, 17])
 def test_small_sizes_are_drawn_without_placing(d: int) -> None:
     run = eqsolve.load("dln_flow").simulate(d, 0.5, at=[0.0, 1.0], seeds=2, constants="balanced")
     assert np.isfinite(run.values["E_train"]).all()

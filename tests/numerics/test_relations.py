@@ -14,9 +14,9 @@ from eqsolve.numerics.relations import (
     Leaf,
     OperatorSum,
     Pointwise,
+    PointwiseSum,
     ScaledPart,
     SmoothKernel,
-    Sum,
     evaluate,
 )
 
@@ -91,7 +91,7 @@ def test_leaves_at_all_patterns_of_times(grid):
     }.items():  # fmt: skip
         np.testing.assert_array_equal(state.pointwise(Pointwise(lambda x: [x], (Leaf("table", "C", times),))), expected)
     mean = Pointwise(lambda x: [x], (Leaf("mean", "E0", ""),))
-    np.testing.assert_array_equal(state.vector(Sum((mean, mean))), 2 * grid.nodes)
+    np.testing.assert_array_equal(state.vector(PointwiseSum((mean, mean))), 2 * grid.nodes)
 
 
 def test_what_was_known_of_a_kernel_is_forgotten_when_it_is_defined_again(grid):

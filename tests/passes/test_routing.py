@@ -51,6 +51,7 @@ def test_settings_of_the_cases_are_settings_and_axes() -> None:
     assert axis["C_w"].values == pytest.approx([0.3, 0.3], rel=1e-10)
 
 
+@pytest.mark.slow
 def test_validate_solves_the_theory_with_the_settings_of_its_law() -> None:
     made = eqsolve.validate("dln_rate", d=20, seeds=2, alpha=0.3, **SETTINGS)
     assert made.observables["gamma"].theory[0] == pytest.approx(exact_rate(0.2), rel=1e-11)

@@ -11,7 +11,7 @@ eqsolve.solve(System("decay", [Eq(y(t).diff(t), -y(t))], init={y: 1}), t_max=1)
 eqsolve.solve(System("memory", [Eq(y(t).diff(t), -Int(y(s), (s, 0, t)))], init={y: 1}), t_max=1)
 scipy = {"scipy.optimize", "scipy.integrate", "scipy.special"}
 print(*({"networkx", "dask", "matplotlib", "pandas", "xarray", *scipy} & {*sys.modules}))
-eqsolve.load("dln_flow").simulate(d=20, t_max=1)
+eqsolve.load("linear_flow").simulate(d=20, t_max=1)
 print(*({"cupy"} & {*sys.modules}))
 """
 

@@ -52,6 +52,7 @@ def test_two_processes():
         eqsolve.check(System("two", eqs, laws=laws, init={x: 0}, observables={"q": E(x(t) ** 2)}))
 
 
+@pytest.mark.slow
 def test_unknown_ones_are_tested_by_the_solution():
     """A kernel with an equation of its own that makes the variance negative."""
     model = _driven(GP(C(t, tp)), eqs=[Eq(C(t, tp), exp(-((t - tp) ** 2)) - a * t * tp)], defaults={a: 2})

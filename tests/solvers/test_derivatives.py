@@ -93,6 +93,7 @@ def test_the_lazy_system_in_delta():
         assert (np.abs(found - truth) <= 3 * error + 1e-11).all()
 
 
+@pytest.mark.slow
 def test_kernels_of_the_spin_glass_in_temperature():
     pairs = [(0.5, 0.15), (0.4, 0.25)]
 
@@ -282,12 +283,13 @@ def _adaptive(start):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "parameter", "settings", "names"),
     [
         ("rnn", "gain", {"gain": 1.5}, ("q", "phi2")),
-        pytest.param(_adaptive(Normal(0, 1)), "beta", {"g": 2.5, "beta": 0.8}, ("q", "v"), marks=pytest.mark.slow),
-        pytest.param(_adaptive(1), "g", {"g": 2.5, "beta": 0.8}, ("q", "v"), marks=pytest.mark.slow),
+        (_adaptive(Normal(0, 1)), "beta", {"g": 2.5, "beta": 0.8}, ("q", "v")),
+        (_adaptive(1), "g", {"g": 2.5, "beta": 0.8}, ("q", "v")),
     ],
 )
 def test_gaussian_networks_against_differences(model, parameter, settings, names):

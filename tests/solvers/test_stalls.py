@@ -44,8 +44,7 @@ ENDS = {
     ("kind", "solver"),
     [
         *((kind, "ode") for kind in ENDS),
-        *((kind, "two_time") for kind in list(ENDS)[1:]),
-        pytest.param("a jump that attracts", "two_time", marks=pytest.mark.slow),
+        *(pytest.param(kind, "two_time", marks=pytest.mark.slow) for kind in ENDS),
     ],
 )
 def test_a_march_that_gets_nowhere_ends(kind, solver):

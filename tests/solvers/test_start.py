@@ -13,8 +13,10 @@ NAMES = {"dln": ["E_test", "E_train"], "rnn": None, "lotka_volterra": None, "tea
 MOVES = [
     ("dln", {"alpha": 0.3}, {"alpha": 0.4}, 3),
     pytest.param("dln", {"delta": 0.5}, {"delta": 0.8}, 5, marks=pytest.mark.slow),
-    ("rnn", {"gain": 0.8, "solver": "stochastic"}, {"gain": 0.9, "solver": "stochastic"}, 2),
-    ("lotka_volterra", {"sigma": 0.4}, {"sigma": 0.5}, 3),
+    pytest.param(
+        "rnn", {"gain": 0.8, "solver": "stochastic"}, {"gain": 0.9, "solver": "stochastic"}, 2, marks=pytest.mark.slow
+    ),
+    pytest.param("lotka_volterra", {"sigma": 0.4}, {"sigma": 0.5}, 3, marks=pytest.mark.slow),
 ]
 
 
@@ -37,10 +39,15 @@ def test_a_start_leads_to_the_same_solution(model: str, there: dict, here: dict,
         assert (np.abs(first[name] - second[name]).values <= 3 * both).all(), name
 
 
-def test_other_times_tolerances_and_steps() -> None:
+@pytest.fixture(scope="module")
+def near() -> eqsolve.Result:
+    return eqsolve.solve("dln", t_max=1, rtol=1e-2, observables=["E_test"])
+
+
+@pytest.mark.slow
+def test_other_times_tolerances_and_steps(near) -> None:
     """A start may be longer than what is asked for, rougher, or in discrete time."""
     asked = {"observables": ["E_test"], "rtol": 1e-2}
-    near = eqsolve.solve("dln", t_max=1, **asked)
     for more in ({"t_max": 0.6}, {"t_max": 1, "rtol": 1e-3}, {"t_max": 1, "order": 4}):
         warm, cold = (eqsolve.solve("dln", alpha=0.35, **{**asked, **more}, **start) for start in ({"start": near}, {}))
         assert warm.status == "ok"
@@ -54,11 +61,10 @@ def test_other_times_tolerances_and_steps() -> None:
     assert (np.abs(warm["E_test"] - cold["E_test"]) <= 3 * (warm.error["E_test"] + cold.error["E_test"])).all()
 
 
-def test_a_start_that_cannot_help_is_not_used(caplog) -> None:
+def test_a_start_that_cannot_help_is_not_used(near, caplog) -> None:
     """The reason stands in the log, and the numbers are those of a solve from nothing."""
     caplog.set_level(logging.INFO, "eqsolve")
     asked = {"t_max": 1, "rtol": 1e-2}
-    near = eqsolve.solve("dln", observables=["E_test"], **asked)
     cases = [
         ({"observables": ["E_train"], **asked}, "solved for other observables"),
         ({"observables": ["E_test"], **asked, "t_max": 1.5}, "it reaches from 0 to 1"),
@@ -95,16 +101,15 @@ def test_a_fixed_point_follows_its_branch() -> None:
     assert abs(float(here["x"]) - truth) <= float(here.error["x"]) + 1e-14
 
 
-def test_refusals_say_what_was_expected(tmp_path) -> None:
-    dln = eqsolve.solve("dln", t_max=1, rtol=1e-2, observables=["E_test"])
+def test_refusals_say_what_was_expected(near, tmp_path) -> None:
     ridge = eqsolve.solve("ridge")
     with pytest.raises(eqsolve.UsageError, match=r"expected the Result of one solve of model `dln` \(System\).*of `ridge`"):
         eqsolve.solve("dln", t_max=1, start=ridge)
     with pytest.raises(eqsolve.UsageError, match=r"expected the Result of one solve of model `ridge` \(FixedPoint\).*`dln`"):
-        eqsolve.solve("ridge", start=dln)
+        eqsolve.solve("ridge", start=near)
     other = eqsolve.load("dln").replace("dln", observables={"l1": None})
     with pytest.raises(eqsolve.UsageError, match="with other equations"):
-        eqsolve.solve(other, t_max=1, start=dln)
+        eqsolve.solve(other, t_max=1, start=near)
     swept = eqsolve.sweep("ridge", {"delta": [1.5, 2]})
     with pytest.raises(eqsolve.UsageError, match="got a sweep of `ridge`"):
         eqsolve.solve("ridge", start=swept)
@@ -112,7 +117,7 @@ def test_refusals_say_what_was_expected(tmp_path) -> None:
         eqsolve.solve("dln", t_max=1, start=3)
     with pytest.raises(eqsolve.UsageError, match="values by name are for fixed points and rates"):
         eqsolve.solve("dln", t_max=1, start={"w": 3})
-    dln.save(tmp_path / "dln.nc")
+    near.save(tmp_path / "dln.nc")
     with pytest.raises(eqsolve.UsageError, match="it was read from a file"):
         eqsolve.solve("dln", t_max=1, start=eqsolve.open(tmp_path / "dln.nc"))
     ridge.save(tmp_path / "ridge.nc")  # values of unknowns are in the file

@@ -97,7 +97,7 @@ def check_laplace(delta: float, t: float, exact: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize("t", TIMES[::3])  # others below
+@pytest.mark.parametrize("t", [pytest.param(t, marks=[pytest.mark.slow] * (t != 5)) for t in TIMES[::3]])  # others below
 def test_laplace(delta: float, t: float, exact: SimpleNamespace) -> None:
     check_laplace(delta, t, exact)
 

@@ -97,10 +97,11 @@ def test_chaos_of_a_network_is_told_where_asked_for() -> None:
     assert float(line["lyapunov"][0]) == pytest.approx(-0.5, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_noise_suppresses_chaos_where_a_ground_state_says() -> None:
     """The exponent is zero where −∂² − g²⟨φ'φ'⟩(τ) has the ground state −1; C'' = C − g²⟨φφ⟩ is solved here by itself."""
     gain = 1.6
-    line = eqsolve.phase_diagram("noisy_rnn", D=[0.1, 0.5], gain=gain, lyapunov=True, tolerance=1e-4, progress=False)
+    line = eqsolve.phase_diagram("noisy_rnn", D=[0.18, 0.22], gain=gain, lyapunov=True, tolerance=1e-3, progress=False)
     assert line.classes.values.tolist() == ["chaotic", "fluctuating"]
     (place, error) = of_kind(line, "lyapunov", "D")
     x, weights = np.polynomial.hermite_e.hermegauss(80)
@@ -129,7 +130,7 @@ def test_noise_suppresses_chaos_where_a_ground_state_says() -> None:
         )
         return -1 + float(np.sqrt(-ground[0][0]))
 
-    assert brentq(exponent, 0.1, 0.5, xtol=1e-5) == pytest.approx(place[0], abs=1e-3)
+    assert brentq(exponent, 0.18, 0.22, xtol=1e-5) == pytest.approx(place[0], abs=1e-3)
     assert error[0] < 1e-3
 
 
@@ -144,6 +145,7 @@ def SMALL(_: float, y: np.ndarray) -> float:
 SMALL.terminal = True  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_network_of_two_populations_loses_stability_where_an_eigenvalue_is_one() -> None:
     x, weights = np.polynomial.hermite_e.hermegauss(120)
     weights = weights / weights.sum()
@@ -269,7 +271,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_killed_diagram_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "d.nc"
-    given = f"sigma='0.5:2:12', mu=[1, 4], out={str(out)!r}, progress=False"
+    given = f"sigma='0.5:2:12', mu=4, out={str(out)!r}, progress=False"
     code = f"import eqsolve; eqsolve.phase_diagram('lotka_volterra', {given})"
     child = subprocess.Popen([sys.executable, "-c", code], cwd=Path(eqsolve.__file__).parents[1])
     journal = tmp_path / "d.nc.journal"
@@ -289,7 +291,7 @@ def test_a_killed_diagram_goes_on(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LongRun, "at_point", counted)
-        found = eqsolve.phase_diagram("lotka_volterra", sigma="0.5:2:12", mu=[1, 4], out=out, progress=False)
-    assert len(worked) == 24 - kept
+        found = eqsolve.phase_diagram("lotka_volterra", sigma="0.5:2:12", mu=4, out=out, progress=False)
+    assert len(worked) == 12 - kept
     assert not list(tmp_path.glob("*.journal"))
-    assert of_kind(found, "stability", "sigma")[0] == pytest.approx([2**0.5] * 2, abs=1e-6)
+    assert of_kind(found, "stability", "sigma")[0] == pytest.approx([2**0.5], abs=1e-6)

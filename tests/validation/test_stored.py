@@ -20,7 +20,7 @@ def at_rest() -> eqsolve.Validation:
     return eqsolve.validate("dln_fixed_point_min_norm", d=60, seeds=3)
 
 
-@pytest.mark.parametrize("which", ["over_time", "at_rest"])
+@pytest.mark.parametrize("which", ["over_time", pytest.param("at_rest", marks=pytest.mark.slow)])
 def test_a_file_holds_all(which: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     found = request.getfixturevalue(which)
     found.save(tmp_path / "v.nc")

@@ -51,9 +51,9 @@ def test_few_draws_of_a_small_system_do_not_tell() -> None:
 
 
 def test_settings_reach_both_sides() -> None:
-    found = eqsolve.validate("linear_regression", d=300, seeds=6, at=[1.0], delta=2, lam=0.5, sigma2=0.3, params={"rho2": 0.7})
+    found = eqsolve.validate("linear_regression", d=150, seeds=6, at=[1.0], delta=2, lam=0.5, sigma2=0.3, params={"rho2": 0.7})
     assert found.verdict == "agrees"
-    assert found.n == 600
+    assert found.n == 300
     with pytest.raises(eqsolve.ParameterError, match="did you mean `delta`"):
         eqsolve.validate("linear_regression", d=30, at=[1.0], delt=2)
 

@@ -52,6 +52,11 @@ def check(model: Model) -> None:
 @functools.lru_cache(maxsize=256)
 def _accept(model: Model) -> None:
     """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""
+    if model.is_indexed:
+        from eqsolve.passes.rewrite.indices import index_problems, representative
+
+        _demand(model, tuple(index_problems(model)))
+        return _accept(representative(model).model)
     if isinstance(model, System):
         from eqsolve.passes.check.system import system_problems
 
@@ -65,14 +70,18 @@ def _accept(model: Model) -> None:
     else:
         found = [*(_cases(model) if isinstance(model, Cases) else _singularity(model))]  # type: ignore[arg-type]
     shared = (*_laws(model), *_names(model), *_defaults(model), *_conditions(model), *_closed_forms(model))
-    problems = tuple(dict.fromkeys((*found, *shared)))
+    _demand(model, tuple(dict.fromkeys((*found, *shared))))
+    for name in _unused(model):
+        logger.warning("model `%s` (%s): nothing uses the parameter `%s`", model.name, model.location, name)
+
+
+def _demand(model: Model, problems: tuple[str, ...]) -> None:
+    """Raise one error that lists all problems, if there are any."""
     if len(problems) == 1:
         raise ModelError(f"model `{model.name}`: {problems[0]}", problems)
     if problems:
         lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
         raise ModelError(f"model `{model.name}` has {len(problems)} problems:\n{lines}", problems)
-    for name in _unused(model):
-        logger.warning("model `%s` (%s): nothing uses the parameter `%s`", model.name, model.location, name)
 
 
 def _unused(model: Model) -> list[str]:
@@ -82,7 +91,9 @@ def _unused(model: Model) -> list[str]:
     parts = tuple(getattr(model, part) for part in model.content if part != "defaults")
     used = {item for leaf in leaves(parts) for item in symbols_in(leaf)}
     laws = {item for law in model.defaults.values() if isinstance(law, Law) for item in symbols_in(law)}
-    return sorted(item.name for item in model.defaults if isinstance(item, Parameter) and item not in used | laws)
+    made = {name for sources in getattr(model, "tables", {}).values() for name in sources.arguments}
+    idle = [item for item in model.defaults if isinstance(item, Parameter) and item not in used | laws]
+    return sorted(item.name for item in idle if item.name not in made)
 
 
 def _laws(model: Model) -> Iterator[str]:
@@ -169,8 +180,7 @@ def _closed_forms(model: Model) -> Iterator[str]:
 
 
 # --- What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns,
-# randomness
-# under E.
+# randomness under E.
 def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
     from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 

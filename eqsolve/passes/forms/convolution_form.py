@@ -12,6 +12,7 @@ from sympy import Basic, Derivative, Dummy, Expr, S, expand
 
 from eqsolve.errors import ModelError, quoted
 from eqsolve.language.equations import Equation
+from eqsolve.language.indices import Slot, at_indices, free_indices
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Function, Head, Parameter, Time, Value
 from eqsolve.language.system import System
@@ -81,32 +82,41 @@ class ConvolutionForm:
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self.order = {item.name: place for place, item in enumerate(system.unknowns)}
-        self.places: dict[Reading, Dummy] = {}  # values outside integrals
+        self.order = {item.base: place for place, item in enumerate(system.unknowns)}
+        for item in system.unknowns:
+            if any(not entry.is_Symbol for entry in item.indices) or len(self.order) < len(system.unknowns):
+                raise ModelError(f"`{item}` has an equation of its own, apart from its family `{item.base}`")
+        self.places: dict[tuple[Reading, tuple[Expr, ...]], Slot] = {}  # values outside integrals, at their indices
         # what stands for ∫_0^t H ds in right-hand sides, H, and what stands for the values in H
-        self.integrals: dict[Int, tuple[Dummy, Expr, dict[Reading, Dummy]]] = {}
+        self.integrals: dict[Int, tuple[Slot, Expr, dict[tuple[Reading, tuple[Expr, ...]], Slot]]] = {}
         self.delays: dict[Expr, int] = {}
         self.gauges: dict[Expr, None] = {}  # in ``NOW``
-        # of each unknown its name, its equation, how messages name that, its past in ``NOW``, and a body: its derivative
+        # of each unknown its head, its equation, how messages name that, its past in ``NOW``, and a body: its derivative
         # ("differential"), its value ("defined"), or what must vanish ("constraint")
-        self.equations: list[tuple[str, Equation, str, Expr | None, str, Expr]] = []
+        self.equations: list[tuple[Head, Equation, str, Expr | None, str, Expr]] = []
         for equation in system.equations:
             assert isinstance(equation.time, Time)
             body = self.rewrite(equation.rhs, equation.time, equation.label)
             kind = "differential" if equation.is_differential else "defined"
-            self.equations.append((equation.key, equation, equation.label, self.start(equation.head), kind, body))
+            assert equation.head is not None
+            self.equations.append((equation.head, equation, equation.label, self.start(equation.head), kind, body))
         for head, constraint in system.constraints.items():
             label = f"constraint on `{head.name}` ({constraint.location})"
             body = self.rewrite(constraint.lhs - constraint.rhs, None, f"the {label}")
-            self.equations.append((head.name, constraint, label, self.start(head), "constraint", body))
+            self.equations.append((head, constraint, label, self.start(head), "constraint", body))
         self.observables = {
             name: self.rewrite(expr, None, f"observable `{name}`") for name, expr in system.observables.items()
         }
 
     def start(self, head: Head | None) -> Expr | None:
         """Return the past of an unknown as an expression in ``NOW``."""
-        given = self.system.init.get(head)
-        return None if given is None else given.xreplace({item: NOW + self.system.start for item in given.atoms(Time)})
+        keys = [key for key in self.system.init if head is not None and getattr(key, "base", "") == head.base]
+        if not keys:
+            return None
+        if len(keys) > 1 or any(not entry.is_Symbol for entry in keys[0].indices):
+            raise ModelError(f"members of `{keys[0].base}` start from values of their own")
+        given = at_indices(self.system.init[keys[0]], dict(zip(keys[0].indices, head.indices, strict=True)))  # type: ignore[union-attr]
+        return given.xreplace({item: NOW + self.system.start for item in given.atoms(Time)})
 
     def rewrite(self, expr: Expr, now: Time | None, label: str) -> Expr:
         """Return a right-hand side in ``NOW``, dummies for values and for integrals; without ``now`` its one time is."""
@@ -129,7 +139,8 @@ class ConvolutionForm:
 
     def _read(self, value: Value, now: Time, label: str) -> Expr:
         moment = value.moments[0]
-        place = Reading(self.order[value.head.name], False, "now")
+        head = value.head
+        place = Reading(self.order[head.base], False, "now")
         if moment != now:
             delay = None if moment == self.system.start else delay_of(moment, now)
             if delay is None:
@@ -139,9 +150,9 @@ class ConvolutionForm:
                 raise ModelError(f"{label} reads `{value}`; expected `{value.head.name}({now})` or a constant delay")
             if delay != 0:
                 place = replace(place, where="delay", delay=self.delays.setdefault(delay, len(self.delays)))
-        return self.places.setdefault(place, Dummy(value.head.name, real=True))
+        return self.places.setdefault((place, head.indices), Slot.of(head.base, head.indices, head.axes))
 
-    def _integral(self, node: Int, now: Time, label: str) -> Dummy:
+    def _integral(self, node: Int, now: Time, label: str) -> Slot:
         if node.integrand.has(Int):
             raise ModelError(
                 f"{label} has an integral inside an integral, `{node}`; give the inner one a name by a further equation"
@@ -151,20 +162,21 @@ class ConvolutionForm:
         key = node.xreplace({now: NOW})
         if key in self.integrals:
             return self.integrals[key][0]
-        variable, places = node.variable, dict[Reading, Dummy]()
+        variable, places = node.variable, dict[tuple[Reading, tuple[Expr, ...]], Slot]()
 
         def walk(expr: Expr) -> Expr:
             if isinstance(expr, Value | Derivative):
-                sign, place = self._inside(expr, now, variable, label)
-                return sign * places.setdefault(place, Dummy(real=True))
+                sign, place, head = self._inside(expr, now, variable, label)
+                return sign * places.setdefault((place, head.indices), Slot.of(head.base, head.indices, head.axes))
             return rebuilt(expr, walk)
 
         integrand = walk(node.integrand).xreplace({now: EARLY + LAG + self.system.start, variable: EARLY + self.system.start})
         self.gauges.update(dict.fromkeys(_gauges(integrand, frozenset(places.values()))))
-        self.integrals[key] = (Dummy("integral", real=True), integrand, places)
+        over = tuple(sorted(free_indices(integrand), key=str))
+        self.integrals[key] = (Slot.of("integral", over, over), integrand, places)
         return self.integrals[key][0]
 
-    def _inside(self, expr: Expr, now: Time, variable: Time, label: str) -> tuple[int, Reading]:
+    def _inside(self, expr: Expr, now: Time, variable: Time, label: str) -> tuple[int, Reading, Head]:
         """Return where a value in an integrand stands, and the sign that a derivative gets."""
         value = expr.expr if isinstance(expr, Derivative) else expr
         assert isinstance(value, Value)
@@ -175,10 +187,10 @@ class ConvolutionForm:
         if not where or (rate and where == "now"):
             raise ModelError(f"{label} reads `{expr}` under an integral over `{variable}`; expected a value at `{variable}`")
         sign = -1 if isinstance(expr, Derivative) and where == "lag" and expr.variables[0] == variable else 1
-        return sign, Reading(self.order[value.head.name], rate, where)
+        return sign, Reading(self.order[value.head.base], rate, where), value.head
 
 
-def _gauges(expr: Expr, values: frozenset[Dummy]) -> list[Expr]:
+def _gauges(expr: Expr, values: frozenset[Slot]) -> list[Expr]:
     """Return the factors of one of the two times that contain no unknown, as expressions in ``NOW``."""
     if not expr.args:
         return []
@@ -194,7 +206,7 @@ def why_not_convolution(system: System) -> str:
     heads: list[Basic] = [head for head in system.unknowns if head.arity == 2]
     if heads:
         return f"it has the function of two times `{heads[0]}`"
-    if not any(equation.rhs.has(Int) for equation in system.equations) and not has_shifts(system):
+    if not any(equation.rhs.has(Int) for equation in system.equations) and not (has_shifts(system) or system.is_indexed):
         return "it has no memory"
     try:
         ConvolutionForm(system)

@@ -77,8 +77,10 @@ def _canonical(value: Any) -> str:
     if isinstance(value, Named):
         given = ",".join(f"{key}={value.assumptions0[key]}" for key in sorted(value._assumptions_orig))
         extra = ",".join(_canonical(entry) for entry in value.extra)
-        return f"{type(value).__name__}[{value.name};{given};{extra}]"
-    if isinstance(value, Head | Empirical):
+        return f"{type(value).__name__}[{value.name};{given};{extra}{_canonical(value.axes) if value.axes else ''}]"
+    if isinstance(value, Head):
+        return f"{type(value).__name__}{value._hashable_content()[:2]}{_canonical(value.axes) if value.axes else ''}"
+    if isinstance(value, Empirical):
         return f"{type(value).__name__}{value._hashable_content()}"
     if isinstance(value, Basic) and value.args:
         inner = [_canonical(arg) for arg in value.args]

@@ -102,10 +102,8 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
 # constant in another form.
 #
 # Of a law with density (or probabilities) ρ(x; p), d/dp E[f] = E[f ∂log ρ/∂p]: the score ∂log ρ/∂p
-# is one more factor under
-# the expectation, and the values x stay where they are. Where the support moves with p, the
-# constant is written as a
-# function of one whose law does not.
+# is one more factor under the expectation, and the values x stay where they are. Where the support
+# moves with p, the constant is written as a function of one whose law does not.
 def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every constant whose values move with a parameter written in one whose values do not."""
     mapping: dict[Basic, Basic] = {}

@@ -23,11 +23,12 @@ import numpy as np
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import over_panels
-from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values, why_not_closed
+from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values
 from eqsolve.solvers.aging.march import LEVELS, Long, go_on
 from eqsolve.solvers.marching import Compared, best_of, with_numbers
 from eqsolve.solvers.tolerance import find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
+from eqsolve.solvers.two_time.solve import TwoTimeSolver
 
 # Error estimates of a solution over many decades, from its difference to the one of the next
 # coarser resolution. Both go on from the same beginning, whose own error is added. Differences are
@@ -70,8 +71,7 @@ class AgingSolver(Solver):
     name = "aging"
 
     def why_not(self, plan: Plan) -> str:
-        shifted = "it reads functions at shifted times, such as `x(t - s)`" if plan.facts.shifted else ""
-        if unfit := why_not_closed(plan) or shifted:
+        if unfit := TwoTimeSolver().why_not(plan):
             return unfit
         if not plan.facts.kernels:
             return "it has no function of two times"

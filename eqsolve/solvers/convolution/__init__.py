@@ -7,5 +7,5 @@ SOLVER = "eqsolve.solvers.convolution.solve:ConvolutionSolver"
 
 
 def fit(facts: Facts, wanted: Wanted) -> float:
-    """Return how well it fits: functions at shifted times are convolutions or delays, which no other solver reads."""
-    return 40.0 if facts.shifted else 0.0
+    """Return how well it fits: it alone reads functions at shifted times, and families."""
+    return 40.0 if facts.shifted or facts.indexed else 0.0

@@ -9,17 +9,18 @@ nothing is lost by subtracting them from large ones.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Terms
+from eqsolve.compile.convolution import ConvolutionProgram, Integrand, MemoryEquation, Reading, Terms
+from eqsolve.compile.families import over_points
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
-from eqsolve.numerics.arrays import ROUNDING, Array, filled
+from eqsolve.numerics.arrays import ROUNDING, Array, member_names
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.solvers.marching import NotFiniteError, newton
 
@@ -64,25 +65,58 @@ def gauss(m: int) -> tuple[Array, Array, Array]:
     return (nodes + 1) / 2, weights / 2, table.T
 
 
-@dataclass(frozen=True, eq=False)
 class Samples:
     """All functions at many points: what is known of them, and how the newest panel's values enter.
 
-    ``known`` is (functions, *points), zero inside the newest panel; ``rows`` is (*points, nodes), zero
-    outside it, or None where no point lies in it. ``rates`` are the derivatives, where they are wanted.
+    ``rows`` is (*points, nodes), zero outside the newest panel, or None where no point lies in it; ``rates`` the same for
+    derivatives. ``before`` marks points before the start, where nothing is known here.
     """
 
-    known: Array
-    rows: Array | None
-    rates: "Samples | None" = None
+    def __init__(self, past: "PanelFunctions", points: Array, newest: Array, width: float, side: Array | float = 0.0) -> None:
+        self.past, self.shape = past, points.shape
+        inside = newest + 1e-9 * side > 0 if past.panels else np.ones(points.shape, dtype=bool)
+        self.rows, self.width = None, width
+        rule = past.rule
+        if inside.any():
+            self.rows = np.zeros((*points.shape, len(rule.with_start)))
+            self.rows[inside] = lagrange(rule.with_start, newest[inside])
+        outside = ~inside
+        self.places = np.flatnonzero(outside)
+        if len(self.places):
+            moments = points[outside]
+            shifted = np.clip(moments + np.broadcast_to(1e-9 * width * side, points.shape)[outside], 0, past.edges[-1])
+            self.panel = np.clip(np.searchsorted(past.edges, shifted, side="left") - 1, 0, past.panels - 1)
+            self.steps = past.edges[self.panel + 1] - past.edges[self.panel]
+            self.weights = lagrange(rule.with_start, (moments - past.edges[self.panel]) / self.steps)
+        self._known: dict[tuple[int, bool], Array] = {}
 
-    def of(self, rate: bool) -> "Samples":
-        """Return the derivatives, or the functions themselves."""
-        return self.rates if rate and self.rates is not None else self
+    def known(self, members: slice, rate: bool) -> Array:
+        """Return what is known of some functions, or of their derivatives, (members, *points); zero in the newest panel."""
+        key = (members.start, rate)
+        if key not in self._known:
+            made = np.zeros((members.stop - members.start, math.prod(self.shape)))
+            if len(self.places):
+                weights = self.weights @ self.past.rule.slopes / self.steps[:, None] if rate else self.weights
+                made[:, self.places] = self.past.combined(members, self.panel, weights)
+            self._known[key] = made.reshape(-1, *self.shape)
+        return self._known[key]
 
-    def values(self, function: int, panel: Array) -> Array:
-        """Return one function, given the values on the newest panel."""
-        return self.known[function] if self.rows is None else self.known[function] + self.rows @ panel[function]
+    def entering(self, rate: bool) -> Array | None:
+        """Return how the newest panel's values enter."""
+        return self._rates if rate else self.rows
+
+    @functools.cached_property
+    def _rates(self) -> Array | None:
+        return None if self.rows is None else self.rows @ self.past.rule.slopes / self.width
+
+    def values(self, members: slice, rate: bool, table: Array) -> Array:
+        """Return functions at the points, given the values on the newest panel."""
+        rows, known = self.entering(rate), self.known(members, rate)
+        if rows is None:
+            return known
+        if len(known) == 1:
+            return known + rows @ table[members.start]
+        return known + np.tensordot(table[members], rows, axes=(1, -1))
 
 
 class PanelFunctions:
@@ -102,31 +136,22 @@ class PanelFunctions:
         self.edges = np.append(self.edges, end)
         self.tables = np.concatenate([self.tables, table[None]])
 
-    def sample(self, points: Array, newest: Array, width: float, rates: bool, side: Array | float = 0.0) -> Samples:
-        """Return the functions at ``points`` ≥ 0; ``newest`` is the place of each point in the newest panel, from 0 to 1.
+    def combined(self, members: slice, panel: Array, weights: Array) -> Array:
+        """Return combinations of some functions' values on panels, (members, points)."""
+        if members.stop - members.start == 1:
+            return np.einsum("pn,pn->p", self.tables[panel, members.start], weights)[None]
+        if members.stop - members.start <= _FEW:
+            return np.einsum("pfn,pn->fp", self.tables[panel, members], weights)
+        made = np.empty((members.stop - members.start, len(panel)))
+        order = np.argsort(panel, kind="stable")
+        ends = np.searchsorted(panel[order], np.arange(self.panels + 1))
+        for place in np.unique(panel):
+            own = order[ends[place] : ends[place + 1]]
+            made[:, own] = self.tables[place, members] @ weights[own].T
+        return made
 
-        Points beyond the last edge lie in the newest panel, which has a ``width``. ``side`` (±1, or
-        0) says to which panel a point on an edge belongs.
-        """
-        inside = newest + 1e-9 * side > 0 if self.panels else np.ones(points.shape, dtype=bool)
-        rows, past = None, ~inside
-        if inside.any():
-            rows = np.zeros((*points.shape, len(self.rule.with_start)))
-            rows[inside] = lagrange(self.rule.with_start, newest[inside])
-        known = np.zeros((self.tables.shape[1], *points.shape))
-        slopes = np.zeros_like(known) if rates else known
-        if past.any():
-            moments = points[past]
-            shifted = np.clip(moments + np.broadcast_to(1e-9 * width * side, points.shape)[past], 0, self.edges[-1])
-            place = np.clip(np.searchsorted(self.edges, shifted, side="left") - 1, 0, self.panels - 1)
-            steps = self.edges[place + 1] - self.edges[place]
-            weights = lagrange(self.rule.with_start, (moments - self.edges[place]) / steps)
-            tables = self.tables[place]
-            known[:, past] = np.einsum("pfn,pn->fp", tables, weights)
-            if rates:
-                slopes[:, past] = np.einsum("pfn,pn->fp", tables, weights @ self.rule.slopes / steps[:, None])
-        made = Samples(slopes, None if rows is None else rows @ self.rule.slopes / width) if rates else None
-        return Samples(known, rows, made)
+
+_FEW = 8  # functions up to which one sum over all points is faster than a matrix product for each panel
 
 
 def folded_points(edges: Array, targets: Array, m: int) -> tuple[Array, Array]:
@@ -152,102 +177,163 @@ def folded_points(edges: Array, targets: Array, m: int) -> tuple[Array, Array]:
 # slopes.
 
 
+Entry = tuple[int, Array, Array, Array]  # family of the row; members; columns; derivatives by the panel's values
+
+
 class MemoryPanel:
     """A panel of a ``width`` behind the functions known so far, ``past``, and what its unknown values enter."""
 
-    def __init__(self, program: ConvolutionProgram, past: PanelFunctions, width: float, delays: Sequence[float]) -> None:
-        self.program, self.past, self.width = program, past, width
+    def __init__(
+        self, program: ConvolutionProgram, past: PanelFunctions, width: float, delays: Sequence[float], constants: list[Array]
+    ) -> None:
+        self.program, self.past, self.width, self.constants = program, past, width, constants
         self.begin = float(past.edges[-1])
         self.rule = past.rule
         self.nodes = self.begin + width * self.rule.with_start
         self.places = len(self.nodes)
-        self.unknowns = len(program.equations)
+        self.members = member_slices(program)
+        self.unknowns = self.members[-1].stop if self.members else 0
         self._identity = np.eye(self.places)
+        # how an unknown's own values enter its equation: rows of nodes, by its kind
+        first = np.append(1.0, -self.rule.back) * (np.arange(self.places) == 0)[:, None]
+        start = np.vstack([self._identity[:1], self.rule.slopes[1:]])
+        self._own = {"differential": start, "defined": self._identity, "constraint": first}
         self._delayed = [self._at_delay(delay) for delay in delays]
-        self._folded: tuple[Array, Array, Samples, Samples] | None = None
+        self._groups: list[tuple[Array, Array, Samples, Samples]] | None = None
+        self._old: dict[int, Array] = {}
 
     # --- readings
-    def _at_delay(self, delay: float) -> Samples:
-        """Return all functions a delay before the nodes, the given past before the start."""
+    def _shaped(self, unknown: int, values: Array) -> Array:
+        """Return values of members along the axes of their family."""
+        return values.reshape(*self.program.equations[unknown].shape, *values.shape[1:])
+
+    def _at_delay(self, delay: float) -> tuple[Samples, Array, Array]:
+        """Return all functions a delay before the nodes, which of these lie before the start, and the given past there."""
         moments = self.nodes - delay
         side = np.where(self.rule.with_start == 0.0, 1.0, -1.0)  # a panel reads its own side of a break point
         before = moments + 1e-9 * self.width * side < 0
         inside = np.where(before, 0.0, moments)
-        made = self.past.sample(inside, self.rule.with_start - delay / self.width, self.width, False, side)
-        for number, equation in enumerate(self.program.equations):
+        made = Samples(self.past, inside, self.rule.with_start - delay / self.width, self.width, side)
+        given = np.zeros((self.unknowns, self.places))
+        for members, equation in zip(self.members, self.program.equations, strict=True):
             if equation.past is not None and before.any():
-                made.known[number, before] = filled(equation.past(moments[before])[0], (int(before.sum()),))
+                found = equation.past([moments[before], *self.constants])[0]
+                count = int(before.sum())
+                given[members, before] = over_points(found, equation.shape, (count,)).reshape(-1, count)
         if made.rows is not None:
             made.rows[before] = 0.0
-        return made
+        return made, before, given
 
-    def _memory(self) -> tuple[Array, Array, Samples, Samples]:
-        """Return points v and weights of the folded integrals, and all functions there and at t − v."""
-        if self._folded is None:
-            readings = [item for integrand in self.program.integrals for item in integrand.readings]
-            rates = any(item.rate for item in readings)
+    def _read(self, item: Reading, table: Array) -> Array:
+        """Return a value outside integrals."""
+        members = self.members[item.unknown]
+        if item.where != "delay":
+            return self._shaped(item.unknown, table[members])
+        samples, before, given = self._delayed[item.delay]
+        values = np.where(before, given[members], samples.values(members, False, table))
+        return self._shaped(item.unknown, values)
+
+    def _memory(self) -> list[tuple[Array, Array, Samples, Samples]]:
+        """Return points v and weights of the folded integrals, and all functions there and at t − v.
+
+        Points at which the newest panel's values enter come first, apart from the others, where nothing changes.
+        """
+        if self._groups is None:
             points, weights = folded_points(np.append(self.past.edges, self.begin + self.width), self.nodes, self.places - 1)
-            late = self.nodes[:, None] - points
-            early = self.past.sample(points, (points - self.begin) / self.width, self.width, rates)
-            later = self.past.sample(late, self.rule.with_start[:, None] - points / self.width, self.width, rates)
-            self._folded = points, weights, early, later
-        return self._folded
+            early, late = points - self.begin, self.width * self.rule.with_start[:, None] - points
+            new = (np.maximum(early, late) > 0).any(axis=0) if self.past.panels else np.ones(points.shape[1], dtype=bool)
+            self._groups = []
+            for chosen in (new, ~new):
+                if chosen.any():
+                    v, mass, later = points[:, chosen], weights[:, chosen], self.nodes[:, None] - points[:, chosen]
+                    first = Samples(self.past, v, (v - self.begin) / self.width, self.width)
+                    last = Samples(self.past, later, late[:, chosen] / self.width, self.width)
+                    self._groups.append((v, mass, first, last))
+        return self._groups
 
-    def _integral(self, integrand: Integrand, table: Array, slopes: bool) -> tuple[Array, dict[int, Array]]:
-        """Return an integral at the nodes, and its derivatives by each unknown's values here."""
-        points, weights, early, late = self._memory()
+    def _integral(self, number: int, table: Array, slopes: bool) -> tuple[Array, list[tuple[int, Array, Array, Array]]]:
+        """Return an integral at the nodes, and (unknown, members of it, columns, derivatives by the values here)."""
+        integrand = self.program.integrals[number]
+        groups = self._memory()
+        still = not any(item.where == "now" for item in integrand.readings)
+        total: Any = 0.0
+        found: list[tuple[int, Array, Array, Array]] = []
+        for place, group in enumerate(groups):
+            if still and place == 1:
+                if number not in self._old:
+                    self._old[number] = self._summed(integrand, group, table, None)
+                total = total + self._old[number]
+            else:
+                total = total + self._summed(integrand, group, table, found if slopes else None)
+        return total, found
+
+    def _summed(
+        self, integrand: Integrand, group: tuple[Array, Array, Samples, Samples], table: Array,
+        found: list[tuple[int, Array, Array, Array]] | None,
+    ) -> Array:  # fmt: skip
+        """Return an integral over a group of points; its derivatives are added to those ``found``."""
+        points, weights, early, late = group
         later = self.nodes[:, None] - points
-        total = np.zeros(self.places)
-        found: dict[int, Array] = {}
+        total: Any = 0.0
         for first, lag, at_first, at_lag in ((points, later, early, late), (later, points, late, early)):
             places = {"early": at_first, "lag": at_lag}
             arguments: list[Any] = [first, lag]
-            for reading in integrand.readings:
-                if reading.where == "now":
-                    arguments.append(table[reading.unknown][:, None])
+            for item in integrand.readings:
+                members = self.members[item.unknown]
+                if item.where == "now":
+                    values = table[members][:, :, None]
                 else:
-                    arguments.append(places[reading.where].of(reading.rate).values(reading.unknown, table))
-            total += np.sum(weights * integrand.function(*arguments)[0], axis=1)
-            if not slopes:
+                    values = places[item.where].values(members, item.rate, table)
+                arguments.append(self._shaped(item.unknown, values))
+            arguments += self.constants
+            value = integrand.function(arguments)[0]
+            total = total + np.einsum("...tp,tp->...t", over_points(value, integrand.shape, points.shape), weights)
+            if found is None:
                 continue
-            for reading, change in zip(integrand.readings, integrand.slopes(*arguments), strict=True):
+            for _, argument, rows, columns, change in integrand.slopes(arguments, 2):
+                item = integrand.readings[argument - 2]
                 weighted = weights * change
-                if reading.where == "now":
-                    part = np.diag(weighted.sum(axis=1))
+                if item.where == "now":
+                    part = weighted.sum(axis=-1)[:, :, None] * self._identity
                 else:
-                    rows = places[reading.where].of(reading.rate).rows
-                    if rows is None:
+                    entering = places[item.where].entering(item.rate)
+                    if entering is None:
                         continue
-                    part = np.matmul(weighted[:, None, :], rows)[:, 0, :]
-                found[reading.unknown] = found.get(reading.unknown, 0.0) + part
-        return total, found
+                    part = np.matmul(weighted.transpose(1, 0, 2), entering).transpose(1, 0, 2)
+                found.append((item.unknown, rows, columns, part))
+        return total
 
     # --- expressions
     def evaluate(self, terms: Terms, table: Array) -> list[Array]:
-        """Return expressions at the nodes."""
+        """Return expressions at the nodes, (members, nodes) each."""
         return self._expressions(terms, table, False)[0]
 
-    def _expressions(self, terms: Terms, table: Array, slopes: bool) -> tuple[list[Array], list[tuple[int, int, Array]]]:
-        """Return expressions at the nodes, and (expression, unknown, matrix) of their derivatives."""
-        made = [self._integral(self.program.integrals[number], table, slopes) for number in terms.integrals]
-        arguments = [self.nodes]
-        for item in terms.readings:
-            late = item.where == "delay"
-            arguments.append(self._delayed[item.delay].values(item.unknown, table) if late else table[item.unknown])
+    def _expressions(self, terms: Terms, table: Array, slopes: bool) -> tuple[list[Array], list[Entry]]:
+        """Return expressions at the nodes, and their derivatives, (entries, nodes) where nodes do not mix."""
+        made = [self._integral(number, table, slopes) for number in terms.integrals]
+        arguments: list[Any] = [self.nodes, *(self._read(item, table) for item in terms.readings)]
         arguments += [value for value, _ in made]
-        values = [filled(value, (self.places,)).copy() for value in terms.function(*arguments)]
-        found: list[tuple[int, int, Array]] = []
-        if slopes:
-            for (row, column), change in zip(terms.partials, terms.slopes(*arguments), strict=True):
-                factor = filled(change, (self.places,))[:, None]
-                if column < len(terms.readings):
-                    reading = terms.readings[column]
-                    # how the panel's values enter a reading, (nodes, nodes)
-                    rows = self._delayed[reading.delay].rows if reading.where == "delay" else self._identity
-                    if rows is not None:
-                        found.append((row, reading.unknown, factor * rows))
-                else:
-                    found.extend((row, key, factor * part) for key, part in made[column - len(terms.readings)][1].items())
+        arguments += self.constants
+        made_values = zip(terms.function(arguments), terms.shapes, strict=True)
+        values = [np.array(over_points(value, shape, (self.places,))).reshape(-1, self.places) for value, shape in made_values]
+        found: list[Entry] = []
+        if not slopes:
+            return values, found
+        for row, argument, rows, columns, change in terms.slopes(arguments, 1):
+            if change.shape[1] != self.places or len(change) != len(rows):
+                change = np.broadcast_to(change, (len(rows), self.places))
+            if argument <= len(terms.readings):
+                item = terms.readings[argument - 1]
+                at = self.members[item.unknown].start
+                if item.where != "delay":
+                    found.append((row, rows, at + columns, change))
+                elif (entering := self._delayed[item.delay][0].rows) is not None:
+                    found.append((row, rows, at + columns, change[:, :, None] * entering))
+                continue
+            for unknown, inner, by, part in made[argument - 1 - len(terms.readings)][1]:
+                outer, entry = _joined(columns, inner)
+                at = self.members[unknown].start
+                found.append((row, rows[outer], at + by[entry], change[outer][:, :, None] * part[entry]))
         return values, found
 
     # --- Newton
@@ -259,52 +345,148 @@ class MemoryPanel:
         table = guess.copy()
 
         def add(move: Array) -> float:
-            change = move.reshape(table.shape)
+            change = self._all_moves(move)
             table[...] += change
             scale = np.maximum(sizes, np.abs(table).max(axis=1))
             return float(np.max(np.abs(change).max(axis=1) / np.where(scale > 0, scale, 1.0)))
 
-        return table, newton(lambda slopes: self._system(table, slopes), add, tolerance, 25)
+        kept = 0.0 if self.unknowns * self.places <= _SMALL else _KEPT
+        return table, newton(lambda slopes: self._system(table, slopes), add, tolerance, 25, kept)
 
     def _system(self, table: Array, slopes: bool) -> tuple[Array, Array | None]:
-        """Return residuals, unknown after unknown, and their Jacobian."""
+        """Return residuals, unknown after unknown, and their Jacobian; what is defined at every node by itself is left out."""
         values, changes = self._expressions(self.program.bodies, table, slopes)
-        count, places = self.unknowns, self.places
-        residual = np.zeros((count, places))
-        matrix = np.zeros((count, places, count, places))
-        for number, (equation, value) in enumerate(zip(self.program.equations, values, strict=True)):
-            own = matrix[number, :, number]
-            finite = np.isfinite(value)
+        equations = self.program.equations
+        residual = np.zeros((self.unknowns, self.places))
+        for number, (equation, value) in enumerate(zip(equations, values, strict=True)):
+            members = self.members[number]
+            finite: Array = np.all(np.isfinite(value), axis=0)
             finite[0] |= equation.kind != "defined"
             if not finite.all():
-                place = int(np.argmin(finite))
-                raise NotFiniteError(equation, float(self.nodes[place]))
+                raise NotFiniteError(equation, float(self.nodes[int(np.argmin(finite))]))
+            own = table[members]
             if equation.kind == "differential":
-                residual[number] = self.rule.slopes @ table[number] - self.width * value
-                own += self.rule.slopes
-                residual[number, 0], own[0] = table[number, 0] - self._left(number), self._identity[0]
+                residual[members] = own @ self.rule.slopes.T - self.width * value
+                residual[members, 0] = own[:, 0] - self._left(number)
             elif equation.kind == "defined":
-                residual[number] = table[number] - value
-                own += self._identity
+                residual[members] = own - value
             else:
-                residual[number] = value
-                residual[number, 0] = table[number, 0] - self.rule.back @ table[number, 1:]
-                own[0, 0], own[0, 1:] = 1.0, -self.rule.back
-        for row, column, part in changes:
-            kind = self.program.equations[row].kind
-            if kind == "defined":
-                matrix[row, :, column] -= part
-            else:
-                matrix[row, 1:, column] += part[1:] if kind == "constraint" else -self.width * part[1:]
-        return residual.ravel(), matrix.reshape(residual.size, -1) if slopes else None
+                residual[members] = value
+                residual[members, 0] = own[:, 0] - own[:, 1:] @ self.rule.back
+        if slopes:
+            self._left_out = self._pointwise(changes)
+        return self._reduced(residual, changes if slopes else None)
 
-    def _left(self, number: int) -> float:
-        """Return the value at the left end of an unknown that has a derivative."""
+    def _pointwise(self, changes: list[Entry]) -> list[int]:
+        """Return the families that are left out of large systems: each defined, node by node, by those that stay."""
+        if self.unknowns * self.places <= _SMALL:
+            return []
+        defined = [number for number, item in enumerate(self.program.equations) if item.kind == "defined"]
+        mixing = {row for row, _, _, change in changes if change.ndim == 3}
+        chosen = [number for number in defined if number not in mixing]
+        inside = np.zeros(self.unknowns, dtype=bool)
+        for number in chosen:
+            inside[self.members[number]] = True
+        return [number for number in chosen if not any(row == number and inside[by].any() for row, _, by, _ in changes)]
+
+    def _reduced(self, residual: Array, changes: list[Entry] | None) -> tuple[Array, Array | None]:
+        """Return residuals and Jacobian of the unknowns that stay."""
+        gone = np.zeros(self.unknowns, dtype=bool)
+        for number in self._left_out:
+            gone[self.members[number]] = True
+        self._kept, self._gone = np.flatnonzero(~gone), np.flatnonzero(gone)
+        place = np.empty(self.unknowns, dtype=int)
+        place[self._kept], place[self._gone] = np.arange(len(self._kept)), np.arange(len(self._gone))
+        self._rest = residual[self._gone]
+        count, nodes = len(self._kept), self.places
+        matrix: Array | None = None
+        if changes is not None:
+            matrix = np.zeros((count, nodes, count, nodes))
+            self._follow = np.zeros((len(self._gone), count, nodes))
+            self._through: list[tuple[Array, Array, Array]] = []
+            for number, equation in enumerate(self.program.equations):
+                if number not in self._left_out:
+                    at = place[self.members[number]]
+                    matrix[at, :, at, :] = self._own[equation.kind]
+            for row, rows, columns, change in changes:
+                kind, members = self.program.equations[row].kind, rows + self.members[row].start
+                if row in self._left_out:
+                    np.add.at(self._follow, (place[members], place[columns]), change)
+                    continue
+                full = change if change.ndim == 3 else change[:, :, None] * self._identity
+                full = full * {"defined": -1.0, "constraint": 1.0}.get(kind, -self.width)
+                if kind != "defined":
+                    full[:, 0] = 0.0
+                if gone[columns[0]]:
+                    self._through.append((place[members], place[columns], full))
+                else:
+                    _add_blocks(matrix, place[members], place[columns], full)
+            for rows, columns, full in self._through:  # by what is left out, which follows those that stay
+                made = np.einsum("fnm,fam->fnam", full, self._follow[columns])
+                if len(np.unique(rows)) == len(rows):
+                    matrix[rows] += made
+                else:
+                    np.add.at(matrix, rows, made)
+            matrix = matrix.reshape(count * nodes, -1)
+        kept = residual[self._kept]
+        for rows, columns, full in getattr(self, "_through", ()):
+            np.subtract.at(kept, rows, np.einsum("fnm,fm->fn", full, self._rest[columns]))
+        return kept.ravel(), matrix
+
+    def _all_moves(self, move: Array) -> Array:
+        """Return how all unknowns move when those that stay do."""
+        change = np.empty((self.unknowns, self.places))
+        change[self._kept] = own = move.reshape(-1, self.places)
+        if len(self._gone):
+            change[self._gone] = np.einsum("dan,an->dn", self._follow, own) - self._rest
+        return change
+
+    def _left(self, number: int) -> Array:
+        """Return the values at the left end of unknowns that have a derivative."""
         if self.past.panels:
-            return float(self.past.tables[-1, number, -1])
-        past = self.program.equations[number].past
-        assert past is not None
-        return float(np.ravel(past(np.zeros(1))[0])[0])
+            return self.past.tables[-1, self.members[number], -1]
+        return start_of(self.program.equations[number], self.constants)
+
+
+_SMALL = 200  # unknowns on the nodes of a panel up to which one matrix holds them all, made anew in every step
+_KEPT = 0.1  # a matrix is kept while steps shrink by this: a factorisation costs as much as several residuals
+
+
+def _add_blocks(matrix: Array, rows: Array, columns: Array, blocks: Array) -> None:
+    """Add (entries, nodes, nodes) to a matrix of such blocks; entries may repeat."""
+    if len(rows) == 1:
+        matrix[rows[0], :, columns[0], :] += blocks[0]
+    elif len(np.unique(rows * matrix.shape[0] + columns)) == len(rows):
+        matrix[rows, :, columns, :] += blocks
+    else:
+        for row, column, block in zip(rows, columns, blocks, strict=True):
+            matrix[row, :, column, :] += block
+
+
+def _joined(left: Array, right: Array) -> tuple[Array, Array]:
+    """Return all pairs of places at which two lists of numbers agree."""
+    if len(left) == len(right) == 1:
+        return left * 0, right * 0
+    order = np.argsort(right, kind="stable")
+    first, last = (np.searchsorted(right[order], left, side=side) for side in ("left", "right"))
+    counts = last - first
+    outer = np.repeat(np.arange(len(left)), counts)
+    inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return outer, order[np.repeat(first, counts) + inside]
+
+
+def member_slices(program: ConvolutionProgram) -> list[slice]:
+    """Return where the members of each family lie among all unknowns."""
+    ends = np.cumsum([0, *(math.prod(item.shape) for item in program.equations)]).tolist()
+    return [slice(*pair) for pair in itertools.pairwise(ends)]
+
+
+def start_of(equation: MemoryEquation, constants: list[Array]) -> Array:
+    """Return the values at the start."""
+    count = math.prod(equation.shape)
+    if equation.past is None:
+        return np.zeros(count)
+    return over_points(equation.past([np.zeros(1), *constants])[0], equation.shape, (1,)).reshape(count)
 
 
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
@@ -322,12 +504,15 @@ class MemoryMarch:
 
     def __init__(
         self, program: ConvolutionProgram, m: int, delays: Sequence[float], tolerance: float, end: float,
-        sizes: Array | None = None, checkpoint: Checkpoint | None = None,
+        sizes: Array | None = None, checkpoint: Checkpoint | None = None, constants: list[Array] | None = None,
     ) -> None:  # fmt: skip
         self.program, self.m, self.delays, self.tolerance, self.checkpoint = program, m, delays, tolerance, checkpoint
-        self.functions = PanelFunctions(len(program.equations), m)
+        self.constants = constants or []
+        self.members = member_slices(program)
+        count = self.members[-1].stop
+        self.functions = PanelFunctions(count, m)
         self.outputs: list[Array] = []
-        self.sizes = np.zeros(len(program.equations)) if sizes is None else sizes
+        self.sizes = np.zeros(count) if sizes is None else sizes
         self.steps = self.tries = 0
         self._weights = self._summed = np.zeros(1)
         self._begin(end)
@@ -343,56 +528,69 @@ class MemoryMarch:
     # --- the start
     def _begin(self, end: float) -> None:
         """Find the values at the start and, from the derivatives there, a width for the first panel."""
-        panel = MemoryPanel(self.program, self.functions, 1e-12 * end, self.delays)
+        panel = MemoryPanel(self.program, self.functions, 1e-12 * end, self.delays, self.constants)
         equations = self.program.equations
-        guess = np.array([0.0 if item.past is None else float(np.ravel(item.past(np.zeros(1))[0])[0]) for item in equations])
+        guess = np.concatenate([start_of(item, self.constants) for item in equations])
         for _ in equations:  # definitions may rest on definitions
             table = np.repeat(guess[:, None], panel.places, axis=1)
-            bodies = [float(body[0]) for body in panel.evaluate(self.program.bodies, table)]
-            for number, item in enumerate(equations):
-                if item.kind == "defined" and math.isfinite(bodies[number]):
-                    guess[number] = bodies[number]
+            bodies = self._first(panel.evaluate(self.program.bodies, table))
+            for members, item in zip(self.members, equations, strict=True):
+                if item.kind == "defined":
+                    guess[members] = np.where(np.isfinite(bodies[members]), bodies[members], guess[members])
         self._demand_constraints(bodies, guess)
-        times = [
-            max(abs(value), 1e-3) / abs(rate)
-            for value, rate, item in zip(guess, bodies, equations, strict=True)
-            if item.kind == "differential" and math.isfinite(rate) and rate != 0.0
-        ]
-        self.guess, self.width = guess, min([0.3 * time for time in times] + [0.1 * end])
+        moving = np.concatenate([np.full(part.stop - part.start, item.kind == "differential")
+                                 for part, item in zip(self.members, equations, strict=True)])  # fmt: skip
+        moving &= np.isfinite(bodies) & (bodies != 0.0)
+        times = np.maximum(np.abs(guess[moving]), 1e-3) / np.abs(bodies[moving])
+        self.guess, self.width = guess, min([0.3 * float(times.min(initial=math.inf)), 0.1 * end])
         # the given functions under integrals, summed over the first width on panels that shrink
         # towards the start
         pieces = self.width * 0.5 ** np.arange(1, 60)
         inside, masses, _ = gauss(self.m)
         points = pieces[:, None] * (1 + inside)
-        found = [np.broadcast_to(item, points.shape) for item in self.program.gauges(points)]
+        found = self._gauges(points)
         weights = pieces[:, None] * masses
-        self.gauge_sizes = np.array([np.nansum(np.abs(values) * weights) for values in found])
-        wide = MemoryPanel(self.program, self.functions, self.width, self.delays)
-        for number, body in enumerate(wide.evaluate(self.program.bodies, np.repeat(guess[:, None], wide.places, axis=1))):
-            if equations[number].kind == "defined":  # its first panel may hold a root or a power of the time
-                self.sizes[number] = np.max(np.abs(body[np.isfinite(body)]), initial=self.sizes[number])
+        self.gauge_sizes = np.nansum(np.abs(found) * weights, axis=(1, 2))
+        wide = MemoryPanel(self.program, self.functions, self.width, self.delays, self.constants)
+        bodies_there = wide.evaluate(self.program.bodies, np.repeat(guess[:, None], wide.places, axis=1))
+        for part, item, body in zip(self.members, equations, bodies_there, strict=True):
+            if item.kind == "defined":  # its first panel may hold a root or a power of the time
+                largest = np.max(np.where(np.isfinite(body), np.abs(body), 0.0), axis=1)
+                self.sizes[part] = np.maximum(self.sizes[part], largest)
 
-    def _demand_constraints(self, bodies: list[float], guess: Array) -> None:
+    def _first(self, values: list[Array]) -> Array:
+        """Return what bodies are at the first node, member after member."""
+        return np.concatenate([np.broadcast_to(value[:, 0], part.stop - part.start)
+                               for part, value in zip(self.members, values, strict=True)])  # fmt: skip
+
+    def _gauges(self, points: Array) -> Array:
+        """Return the given functions under integrals, (functions, *points)."""
+        found = zip(self.program.gauges([points, *self.constants]), self.program.gauge_shapes, strict=True)
+        rows = [over_points(value, shape, points.shape).reshape(-1, *points.shape) for value, shape in found]
+        return np.concatenate(rows) if rows else np.zeros((0, *points.shape))
+
+    def _demand_constraints(self, bodies: Array, guess: Array) -> None:
         """Raise when a constraint on unknowns that have a start does not hold there."""
         kinds = [item.kind for item in self.program.equations]
-        terms = self.program.bodies
+        terms, pairs = self.program.bodies, self.program.bodies.slopes
+        arguments = [*pairs.partials, *((row, item.argument) for row, item in pairs.indexed)]
         for number, item in enumerate(self.program.equations):
             if item.kind != "constraint":
                 continue
-            read = [column for row, column in terms.partials if row == number and column < len(terms.readings)]
-            if all(kinds[terms.readings[column].unknown] == "differential" for column in read):
-                scale = max([1e-300, *(abs(guess[terms.readings[column].unknown]) for column in read)])
-                if abs(bodies[number]) > 1e4 * ROUNDING * scale:
+            read = [terms.readings[k - 1].unknown for row, k in arguments if row == number and k <= len(terms.readings)]
+            if all(kinds[unknown] == "differential" for unknown in read):
+                scale = max([1e-300, *(float(np.abs(guess[self.members[unknown]]).max()) for unknown in read)])
+                if (off := float(np.abs(bodies[self.members[number]]).max())) > 1e4 * ROUNDING * scale:
                     raise ParameterError(
                         f"the {item.label} does not hold at the start with these parameters: it is off by "
-                        f"{bodies[number]:.6g}; change init= or them"
+                        f"{off:.6g}; change init= or them"
                     )
 
     # --- one panel
     def add_panel(self, width: float) -> float:
         """Solve one panel; return its tail relative to the sizes of what has one. Nothing is kept before ``accept``."""
         self.tries += 1
-        self.panel = panel = MemoryPanel(self.program, self.functions, width, self.delays)
+        self.panel = panel = MemoryPanel(self.program, self.functions, width, self.delays, self.constants)
         begin = self.functions.tables[-1, :, -1] if self.panels else self.guess
         guess = np.repeat(begin[:, None], panel.places, axis=1)
         label = f"panel of {guess.size} unknowns"
@@ -407,10 +605,9 @@ class MemoryMarch:
     def _gauge_tail(self, panel: MemoryPanel) -> float:
         """Return what is unresolved of the given functions under integrals, relative to these integrals."""
         points, masses, coefficients = gauss(self.m)
-        found = self.program.gauges(panel.begin + panel.width * points)
-        if not found:
+        values = self._gauges(panel.begin + panel.width * points)
+        if not len(values):
             return 0.0
-        values = np.array([np.broadcast_to(item, points.shape) for item in found], dtype=float)
         if not np.all(np.isfinite(values)):
             return math.inf
         tails = np.abs(values @ coefficients.T)[:, -2:].max(axis=1) * panel.width
@@ -420,7 +617,8 @@ class MemoryMarch:
 
     def accept(self, end: float) -> None:
         """Keep the panel just solved."""
-        self.outputs.append(np.array(self.panel.evaluate(self.program.outputs, self.table)).reshape(-1, self.panel.places))
+        found = self.panel.evaluate(self.program.outputs, self.table)
+        self.outputs.append(np.concatenate(found) if found else np.zeros((0, self.panel.places)))
         self.sizes = np.maximum(self.sizes, np.abs(self.table).max(axis=1))
         self._summed = self._weights
         self.functions.add(end, self.table)
@@ -440,6 +638,7 @@ class MemoryMarch:
         tables = np.insert(tables, places, before + (after - before) * self.functions.rule.with_start, axis=0)
         bridges = np.insert(np.zeros(self.panels, dtype=bool), places, True)
         edges = np.insert(edges, places + 1, edges[places] * (1 + 10 * ROUNDING))
-        names = [*(equation.key for equation in self.program.equations), *self.program.observables]
+        names = [*(name for item in self.program.equations for name in member_names(item.key, item.shape)),
+                 *(name for item in self.program.observables for name in member_names(*item))]  # fmt: skip
         curves = {name: np.append(tables[0, row, :1], tables[:, row, 1:]) for row, name in enumerate(names)}
         return PanelGrid(begin + edges, self.m), curves, bridges

@@ -27,7 +27,7 @@ from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError
-from eqsolve.numerics.arrays import ROUNDING, error_share
+from eqsolve.numerics.arrays import ROUNDING, Array, error_share, member_names
 from eqsolve.numerics.grids import over_panels
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
@@ -40,6 +40,7 @@ from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
 logger = logging.getLogger("eqsolve")
 
 
+Given = tuple[ConvolutionProgram, list[Array]]  # with the numbers of its tables
 _FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
 _RATIO = 30.0  # between the tails of two solutions that are compared
 _FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
@@ -53,12 +54,14 @@ _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition roundin
 class ConvolutionSolver(Solver):
     __doc__ = __doc__
     name = "convolution"
+    families = True
 
     def why_not(self, plan: Plan) -> str:
         return why_not_closed(plan) or plan.why_not_convolution()
 
     def why(self, plan: Plan) -> str:
-        what = "functions at shifted times" if plan.facts.shifted else "functions of one time with memory"
+        what = "functions at shifted times" if plan.facts.shifted else "functions of one time"
+        what += " with memory" if plan.facts.memory and not plan.facts.shifted else ""
         return f"{what}: collocation on panels that grow with time"
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
@@ -74,7 +77,8 @@ class ConvolutionSolver(Solver):
                     f"model `{plan.name}`: a delay is {delay:g} with these parameters; it must not be negative"
                 )
         with np.errstate(all="ignore"):
-            found = marching.best_of(_solutions(bound, m, delays, begin, options), options)
+            given = (bound, [item.array(values.tables) for item in program.constants])
+            found = marching.best_of(_solutions(given, m, delays, begin, options), options)
         assert found is not None
         march = found.march
         stats = {
@@ -87,7 +91,7 @@ class ConvolutionSolver(Solver):
         return found.result(plan.name, values, options, stats, NOT_SMOOTH)
 
 
-def _solutions(program: ConvolutionProgram, m: int, delays: list[float], begin: float, options: Options) -> Iterator[Compared]:
+def _solutions(program: Given, m: int, delays: list[float], begin: float, options: Options) -> Iterator[Compared]:
     """Solve with smaller and smaller tails, each solution compared with the one before."""
     resolution = max(_FIRST * options.rtol, _FINEST * _RATIO)
     coarse, stop = _march(program, m, delays, begin, resolution, options)
@@ -105,7 +109,7 @@ def _solutions(program: ConvolutionProgram, m: int, delays: list[float], begin: 
 
 
 def _march(
-    program: ConvolutionProgram, m: int, delays: list[float], begin: float, resolution: float, options: Options,
+    program: Given, m: int, delays: list[float], begin: float, resolution: float, options: Options,
     guide: MemoryMarch | None = None, stop: Stop | None = None,
 ) -> tuple[MemoryMarch, Stop | None]:  # fmt: skip
     """March with tails of at most ``resolution`` times the size of each unknown.
@@ -116,7 +120,7 @@ def _march(
     if guide is not None:
         longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER)
         end, sizes = (end, guide.sizes.copy()) if stop is None else (guide.end, None)
-    march = MemoryMarch(program, m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint)
+    march = MemoryMarch(program[0], m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint, program[1])
     stops = np.append(break_points(delays, end, m + 1), end)
 
     def after(width: float) -> None:
@@ -129,7 +133,7 @@ def _march(
     )
     if reason and not march.panels:
         raise SolverError(f"the solution cannot be started: {reason}")
-    known = dict(zip(program.equations, march.sizes.tolist(), strict=True))
+    known = {item: float(march.sizes[part].max()) for part, item in zip(march.members, program[0].equations, strict=True)}
     return march, Stop.blow_up(begin + march.end, reason, known) if reason else None
 
 
@@ -142,5 +146,5 @@ def _compare(fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Opti
         change = np.abs(values - other.interpolate(rough[name], inside))
         change[1:].reshape(-1, fine.m)[bridges] = 0.0  # the jump stands at the same place in both
         errors[name] = share * over_panels(change, fine.m, beside=True) + ROUNDING * np.abs(values).max()
-    controlled = fine.program.observables or tuple(curves)
+    controlled = [name for item in fine.program.observables for name in member_names(*item)] or tuple(curves)
     return Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options, 1.0))

@@ -293,9 +293,8 @@ def same(problem: Problem, one: Array, other: Array, within: float) -> bool:
 # zero.
 #
 # Some unknowns are held at ends of their domains and as many equations dropped; the others are
-# solved for as usual, and the
-# dropped equations must hold at what comes out. Before that costs anything, a scan of the edge
-# tells whether they can.
+# solved for as usual, and the dropped equations must hold at what comes out. Before that costs
+# anything, a scan of the edge tells whether they can.
 Held = tuple[tuple[str, float], ...]
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
-from eqsolve.compile.forms import FIXED_POINT
+from eqsolve.compile.forms import FAMILIES, FIXED_POINT
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError, did_you_mean
@@ -86,15 +86,22 @@ class FixedPointSolution:
 class FixedPointSolver(Solver):
     __doc__ = __doc__
     name = "fixed_point"
+    families = True
 
     def why_not(self, plan: Plan) -> str:
         return why_not_a("FixedPoint", plan)
 
     def why(self, plan: Plan) -> str:
+        if plan.facts.indexed:
+            return "equations of families: values put in again and again, then Newton's method"
         return "scalar equations: a scan, then Newton's method, expectations split at kinks"
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a fixed point and report every unknown and observable with its error."""
+        if plan.facts.indexed:
+            from eqsolve.solvers.fixed_point.families import solve_families
+
+            return solve_families(plan.program(FAMILIES), plan.name, values, options.start)
         program = plan.program(FIXED_POINT)
         solution = solve_problem(program, values, options.start, deadline=options.deadline)
         result = to_result(solution)

@@ -142,7 +142,7 @@ class GaussianLaw:
                 sizes[1:] *= (scale[1:] + scale[:-1]) / 2
             right[kick.unknown, :, place] += np.tri(height, stop, rows.start) * sizes
         size = count * height
-        everything = np.concatenate([right.reshape(size, -1), still.reshape(size, -1)], axis=1)
+        everything = np.concatenate([right.reshape(size, drives * stop), still.reshape(size, fixed)], axis=1)
         solved = np.linalg.solve(np.eye(size) - local.reshape(size, size), everything)
         self.noises[:, rows, :, :stop] = solved[:, : drives * stop].reshape(count, height, drives, stop)
         self.constants[:, rows] = solved[:, drives * stop :].reshape(count, height, fixed)

@@ -141,21 +141,27 @@ def make_cauchy():
     )  # fmt: skip
 
 
-def test_a_field_is_what_its_teacher_leaves_of_it():
+@pytest.fixture(scope="module")
+def cauchy():
+    return make_cauchy().long_time()
+
+
+def test_a_field_is_what_its_teacher_leaves_of_it(cauchy):
     """Var(z_f | f_star) = C_w − E[w w*]²/E[w*²]; parameters of laws keep their defaults."""
-    limit = make_cauchy().long_time()
-    text = limit.show().text()
+    text = cauchy.show().text()
     assert "z_f ~ Normal(0, C_w - mean_1**2/mean_2)" in text
     assert "mean_1 = E[w*w_star]" in text
     assert "mean_2 = E[w_star**2]" in text
-    assert float(limit.defaults[limit.names["sigma2"]]) == 0.1
+    assert float(cauchy.defaults[cauchy.names["sigma2"]]) == 0.1
 
 
-def test_a_search_among_many_unknowns_ends():
+@pytest.mark.slow
+def test_a_search_among_many_unknowns_ends(cauchy):
     with pytest.raises(eqsolve.SolverError, match=r"5 coupled unknowns .C_l, .* did not end within the budget"):
-        eqsolve.solve(make_cauchy().long_time(), budget=0.1)
+        eqsolve.solve(cauchy, budget=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [{}, {"delta": 3, "lam": 0.4, "flip": 0.02}])
 def test_logistic_regression_ends_in_its_declared_fixed_point(point):
     derived = eqsolve.solve(eqsolve.load("logistic_regression").long_time(), params=point)
@@ -165,6 +171,7 @@ def test_logistic_regression_ends_in_its_declared_fixed_point(point):
     assert float(derived["chi_w"]) == pytest.approx(float(declared["V"]), rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [{}, {"delta": 1.5, "lam": 0.3, "kappa": 0.4}])
 def test_the_perceptron_ends_in_its_declared_fixed_point(point):
     """Means over two Gaussians with a kink across: known to about 1e-4, and within that."""
@@ -175,6 +182,7 @@ def test_the_perceptron_ends_in_its_declared_fixed_point(point):
         assert float(derived.error[name]) < 2e-4 * float(derived[name])
 
 
+@pytest.mark.slow
 def test_huber_regression_obeys_its_equations():
     """Residuals of samples are one Gaussian variable r of variance q − 2m + 1 + s², cut at ±k after its own pull V."""
     res = eqsolve.solve(eqsolve.load("huber_regression").long_time())
@@ -192,13 +200,15 @@ def test_huber_regression_obeys_its_equations():
     assert q == pytest.approx((stiff**2 + pull / delta) / (lam + stiff) ** 2, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("alpha", "delta", "sigma2"), [(0.3, 0.5, 0.1), (0.1, 0.7, 0), (1, 0.3, 0.2), (0.03, 0.4, 0.05), (2, 0.9, 0)]
-)
-def test_without_decay_fewer_samples_than_weights_give_the_least_norm(alpha, delta, sigma2):
+@pytest.fixture(scope="module")
+def interpolating():
+    return eqsolve.load("dln").subs({"lam": 0}).long_time(integrated=True)
+
+
+@pytest.mark.parametrize(("alpha", "delta", "sigma2"), [(0.1, 0.7, 0), (1, 0.3, 0.2), (0.03, 0.4, 0.05)])
+def test_without_decay_fewer_samples_than_weights_give_the_least_norm(interpolating, alpha, delta, sigma2):
     """Of all interpolators, the one that the integral of the force tells: implicit bias."""
-    limit = eqsolve.load("dln").subs({"lam": 0}).long_time(integrated=True)
-    derived = eqsolve.solve(limit, alpha=alpha, delta=delta, sigma2=sigma2)
+    derived = eqsolve.solve(interpolating, alpha=alpha, delta=delta, sigma2=sigma2)
     declared = eqsolve.solve("dln_fixed_point_min_norm", alpha=alpha, delta=delta, sigma2=sigma2)
     for name, known in (("C_w", "C_w"), ("chi_w", "R_w"), ("C_f", "Cf_tilde"), ("E_test", "E_test")):
         assert float(derived[name]) == pytest.approx(float(declared[known]), rel=1e-12)

@@ -50,7 +50,7 @@ def test_the_order_is_that_of_the_nodes(m: int) -> None:
         functions, width = PanelFunctions(1, m), 6.0 / count
         for place in range(count):
             guess = np.full((1, m + 1), functions.tables[-1, 0, -1] if place else 1.0)
-            table, _ = MemoryPanel(program, functions, width, []).solve(guess, 1e-14, np.ones(1))
+            table, _ = MemoryPanel(program, functions, width, [], []).solve(guess, 1e-14, np.ones(1))
             functions.add((place + 1) * width, table)
         nodes = functions.edges[:-1, None] + width * functions.rule.with_start
         wrong = np.abs(functions.tables[:, 0] - _linear(nodes))
@@ -140,7 +140,7 @@ def test_a_linear_constraint_is_met() -> None:
 def test_a_blow_up_says_where() -> None:
     model = System("pole", eqs=[Eq(y(t).diff(t), y(t) ** 2 + Int(y(t - s), (s, 0, t)))], init={y: 1})
     with pytest.raises(eqsolve.SolverError, match="cannot be continued past t = 0") as caught:
-        eqsolve.solve(model, t_max=5, rtol=1e-6)
+        eqsolve.solve(model, t_max=5, rtol=1e-3)
     partial = caught.value.partial
     assert partial.status.startswith("stopped at t = 0")
     assert partial["y"].values[-1] > 100

@@ -57,6 +57,7 @@ def test_f12_relaxes_in_two_steps_below_the_transition() -> None:
     assert abs(values[-1]) < 1e-10
 
 
+@pytest.mark.slow
 def test_the_number_of_panels_grows_like_the_logarithm_of_time() -> None:
     panels = [eqsolve.solve("mct_f12", v1=0, v2=3.9999, t_max=end, rtol=1e-3).stats["panels"] for end in (1e3, 1e6, 1e9)]
     assert panels[2] - panels[1] <= 1.5 * (panels[1] - panels[0]) + 5

@@ -122,6 +122,7 @@ def march(gain: float, strength: float, end: float, steps: int) -> Array:
     return np.array([c[steps, steps], c[steps, steps // 2], c[steps // 2, steps // 2]])
 
 
+@pytest.mark.slow
 def test_a_network_with_noise() -> None:
     rough, fine, finest = (march(1.2, 0.25, 1.0, steps) for steps in (8, 16, 32))
     first, second = (4 * fine - rough) / 3, (4 * finest - fine) / 3

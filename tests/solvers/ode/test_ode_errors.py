@@ -20,7 +20,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
 MODELS = Path(__file__).resolve().parents[3] / "models"
-RTOLS = (1e-3, 1e-7, pytest.param(1e-9, marks=pytest.mark.slow))
+RTOLS = (1e-3, pytest.param(1e-9, marks=pytest.mark.slow))
 SPARSE = {0.0: 0.9, 1.0: 0.1}
 SIGNED = {-1.0: 0.1, 0.0: 0.8, 1.0: 0.1}
 THREE = {-1.0: 0.25, 0.2: 0.5, 1.0: 0.25}
@@ -179,7 +179,7 @@ heavy = System("heavy", eqs=[Eq(x(t).diff(t), -x(t) * a**2)], init={x: 1}, obser
 @pytest.mark.parametrize(
     ("model", "t_max", "exact"),
     [
-        (stiff, 3.0, lambda s: {"y": np.cos(s) - np.exp(-1000 * s)}),
+        (stiff, 1.0, lambda s: {"y": np.cos(s) - np.exp(-1000 * s)}),
         (mean_field, 8.0, lambda s: {"first": np.exp(-s / 2), "second": np.exp(-s) + np.exp(-2 * s)}),
         (oscillator, 50.0, lambda s: {"y": np.cos(s), "v": -np.sin(s)}),
         (heavy, 3.0, lambda s: {"left": 1 / np.sqrt(1 + 2 * s)}),

@@ -56,8 +56,9 @@ def ratios(result: eqsolve.Result, moments: Array, truth: dict[str, Array]) -> d
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["stochastic", "gaussian"])
-@pytest.mark.parametrize("rtol", [pytest.param(1e-2, marks=pytest.mark.slow), 1e-3])
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3])
 def test_errors_of_a_random_network_hold(rtol: float, solver: str) -> None:
     """At the start too, where only the rule of the random constant can be wrong."""
     moments, q, phi2 = network(0.5, 4.0)

@@ -119,15 +119,15 @@ def test_means_with_kinks_meet_the_tolerance(name: str, rtol: float) -> None:
 def test_a_jump_is_averaged_and_its_error_told() -> None:
     """P(x > 1/2): half a jump of a Gaussian, and a function that is cut off."""
     observables = {"above": E(Heaviside(x(t) - 0.5)), "cut": E(Piecewise((x(t), x(t) > 0.5), (0, True)))}
-    result = eqsolve.solve(relaxing(x0, **observables, q=C(t, t)), t_max=2, rtol=1e-2, solver="stochastic")
-    found, size = result.at(MOMENTS), np.sqrt(WIDE)
+    result = eqsolve.solve(relaxing(x0, **observables, q=C(t, t)), t_max=0.5, rtol=2e-2, solver="stochastic")
+    found, size = result.at(MOMENTS[:6]), np.sqrt(WIDE)
     level = (0.5 - 0.5 * DECAY) / size
     density = np.exp(-(level**2) / 2) / math.sqrt(2 * math.pi)
     truth = {"above": ndtr(-level), "cut": 0.5 * DECAY * ndtr(-level) + size * density}
     for name, values in truth.items():
-        error = np.abs(found[name].values - values)[1:]
+        error = np.abs(found[name].values - values[:6])[1:]
         assert (error <= LARGEST * found[f"{name}_error"].values[1:]).all(), name
-        assert (error <= 0.03 * values[1:]).all(), name
+        assert (error <= 0.03 * values[1:6]).all(), name
 
 
 def test_functions_that_have_no_value_for_a_stand_in_are_averaged_all_the_same() -> None:

@@ -32,6 +32,7 @@ def test_lazy_limit_knows_the_variance_alone(law: str, square: float) -> None:
         assert np.all(off <= 3 * found[f"{name}_error"].values + 1e-7)  # w²/α⁴ is what the limit leaves
 
 
+@pytest.mark.slow
 def test_uniform_constants_are_many_atoms() -> None:
     nodes, weights = roots_legendre(16)
     atoms = Discrete(nodes.tolist(), (weights / 2).tolist())

@@ -60,6 +60,7 @@ def test_steps_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         eqsolve.solve("dln_sgd", batch=0.5, step=0.2, t_max=2)
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_sample_in_steps_is_not_underestimated(monkeypatch: pytest.MonkeyPatch) -> None:
     import tracemalloc
 
@@ -76,7 +77,7 @@ def test_the_memory_of_a_sample_in_steps_is_not_underestimated(monkeypatch: pyte
 
     monkeypatch.setattr(steps, "draw_sample", watched)
     monkeypatch.setattr(steps, "demand_memory", lambda needed, what: stated.append(needed))
-    eqsolve.solve("dln_sgd", batch=0.5, step=0.1, t_max=5, rtol=0.2, threads=1)
+    eqsolve.solve("dln_sgd", batch=0.5, step=0.1, t_max=2, rtol=0.2, threads=1)
     stays, peak = seen[-2]  # the last keeps some of its paths
     assert peak < stated[-1] < 3 * peak
     assert stays < 0.1 * peak
@@ -148,6 +149,7 @@ def test_large_ensembles_take_what_is_free(monkeypatch: pytest.MonkeyPatch) -> N
         assert (gap <= found[f"{name}_error"].values + truth[f"{name}_error"].values).all(), name
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_path_is_not_underestimated() -> None:
     """What a large set takes at most, by the allocator's own count."""
     import tracemalloc

@@ -163,6 +163,7 @@ def test_species_approach_the_cavity_fixed_point() -> None:
         assert abs(late + correction - rest) <= allowed, name
 
 
+@pytest.mark.slow
 def test_noise_that_multiplies_the_process() -> None:
     """Without the logarithm the noise multiplies N; the same means come out."""
     model = eqsolve.load(str(MODELS / "lotka_volterra.py"))

@@ -27,7 +27,7 @@ def card(request: pytest.FixtureRequest) -> Iterator[None]:
     ("model", "options"),
     [
         ("dln", {"t_max": 2, "rtol": 1e-2}),
-        ("rnn", {"t_max": 3, "rtol": 1e-2, "solver": "stochastic"}),
+        pytest.param("rnn", {"t_max": 3, "rtol": 1e-2, "solver": "stochastic"}, marks=pytest.mark.slow),
         pytest.param("soft_spin", {"t_max": 0.1, "rtol": 0.1, "kappa": 1}, marks=pytest.mark.slow),
         pytest.param("noisy_rnn", {"t_max": 0.5, "rtol": 0.05, "solver": "stochastic"}, marks=pytest.mark.slow),
     ],

@@ -142,13 +142,12 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_rate_curve_agrees_with_single_solves() -> None:
-    alphas = np.geomspace(0.2, 2, 5)
+    alphas = np.geomspace(0.2, 2, 3)
     curve = eqsolve.rate_curve("dln_rate", "alpha", alphas, delta=0.5, sigma2=0.05, derivatives=["gamma"], every=2)
     assert (curve.slopes["gamma"] > 0).all()
-    assert curve.certified[[0, 2, 4]].all()
-    for place in (1, 3):
-        single = eqsolve.solve("dln_rate", alpha=float(alphas[place]), delta=0.5, sigma2=0.05)
-        assert curve["gamma"][place] == pytest.approx(float(single["gamma"]), rel=1e-12)
+    assert curve.certified[[0, 2]].all()
+    single = eqsolve.solve("dln_rate", alpha=float(alphas[1]), delta=0.5, sigma2=0.05)
+    assert curve["gamma"][1] == pytest.approx(float(single["gamma"]), rel=1e-12)
     assert math.isclose(curve["gamma"][0], float(eqsolve.solve("dln_rate", alpha=0.2, delta=0.5, sigma2=0.05)["gamma"]))
 
 

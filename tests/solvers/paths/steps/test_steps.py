@@ -200,9 +200,10 @@ def test_rounds_are_put_on_a_line() -> None:
     assert np.sqrt(means**2 @ (1 / np.array(sizes))) < 1.01 / np.sqrt(sizes[-1])
 
 
+@pytest.mark.slow
 def test_an_interrupted_solve_goes_on_to_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted in the second round: the samples that are kept are not drawn again, nor others in their place."""
-    options = {"batch": 0.5, "step": 0.2, "t_max": 4, "rtol": 0.05, "threads": 1}
+    options = {"batch": 0.5, "step": 0.2, "t_max": 2, "rtol": 0.05, "threads": 1}
     known, drawn = module.draw_sample, []
 
     def draw_sample(*given: Any) -> Any:

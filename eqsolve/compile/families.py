@@ -1,0 +1,382 @@
+"""Expressions with indices as functions of arrays: every index is an axis, sums are contractions.
+
+An argument is an array over the axes of its family, followed by axes of points (times, nodes) or none. An expression is
+evaluated on a frame, one axis for each of its indices: arguments are laid along the frame as views, and broadcasting does
+the rest. A sum of products is left to ``einsum``, whose order of pairwise contractions is chosen once for each shape.
+Symbolic work does not depend on the sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sympy import Basic, Dummy, Expr, Mul, S
+
+from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.language.indices import Index, Slot, Sum, free_indices, members_in
+from eqsolve.language.symbols import Parameter
+from eqsolve.numerics.arrays import Array
+from eqsolve.passes.forms.expressions import slope
+
+
+@dataclass(frozen=True)
+class Use:
+    """An argument of a frame: its number, and for each of its axes the frame's axis and a shift; axis −1 is a fixed entry."""
+
+    argument: int
+    axes: tuple[tuple[int, int], ...]
+
+    def laid(self, array: Any, frame: tuple[int, ...]) -> Any:
+        """Return the argument along the axes of a frame, points behind."""
+        if not self.axes:
+            return array
+        array = np.asarray(array)
+        for place in range(len(self.axes) - 1, -1, -1):
+            axis, shift = self.axes[place]
+            if axis < 0:
+                array = np.take(array, shift, axis=place)
+            elif shift:  # what lies outside is not used: branches or a check see to it
+                entries = np.clip(np.arange(frame[axis]) + shift, 0, array.shape[place] - 1)
+                array = np.take(array, entries, axis=place)
+        running = [axis for axis, _ in self.axes if axis >= 0]
+        points = array.shape[len(running) :]
+        if len(set(running)) < len(running):  # V[k, k]: the diagonal
+            array, running = _diagonal(array, running)
+        order = sorted(range(len(running)), key=running.__getitem__)
+        array = array.transpose(*order, *range(len(running), array.ndim))
+        shape = [1] * len(frame)
+        for axis in running:
+            shape[axis] = frame[axis]
+        return array.reshape(*shape, *points)
+
+
+def _diagonal(array: Array, running: list[int]) -> tuple[Array, list[int]]:
+    letters = [chr(97 + axis) for axis in running]
+    kept = sorted(set(running))
+    made = np.einsum(f"{''.join(letters)}...->{''.join(chr(97 + axis) for axis in kept)}...", array)
+    return made, kept
+
+
+@dataclass(frozen=True, eq=False)
+class IndexedTerm:
+    """An expression on a frame whose axes behind the first ``free`` ones are summed over.
+
+    ``inner`` are the sums inside, each with the frame's axes along which its own free axes lie. ``factors``, where the
+    expression is a product, are the places of its factors among uses and inner sums, and ``function`` what is left of it.
+    """
+
+    frame: tuple[int, ...]
+    free: int
+    uses: tuple[Use, ...]
+    inner: tuple[tuple[IndexedTerm, tuple[int, ...]], ...]
+    function: Lowered
+    factors: tuple[int, ...] = ()
+
+    def __call__(self, arguments: Sequence[Any]) -> Any:
+        """Return the values, free axes first, points behind."""
+        sums = [Use(0, tuple((axis, 0) for axis in axes)).laid(term(arguments), self.frame) for term, axes in self.inner]
+        if self.factors:
+            return self._contracted(arguments, sums)
+        over = [bool(use.axes) for use in self.uses] + [bool(axes) for _, axes in self.inner]
+        laid = [use.laid(arguments[use.argument], self.frame) for use in self.uses] + sums
+        count = len(self.frame)
+        points = max((np.ndim(item) - count * own for item, own in zip(laid, over, strict=True)), default=0)
+        for place, own in enumerate(over):
+            if own and laid[place].ndim < count + points:
+                laid[place] = laid[place].reshape(laid[place].shape + (1,) * (count + points - laid[place].ndim))
+        value = self.function(*laid)[0]
+        if not count:
+            return value
+        value = np.asarray(value)
+        value = np.broadcast_to(
+            value, (*self.frame, *(value.shape[count:] if any(over) and value.ndim >= count else value.shape))
+        )
+        return value.sum(axis=tuple(range(self.free, count))) if count > self.free else value
+
+    def _contracted(self, arguments: Sequence[Any], sums: list[Any]) -> Any:
+        """Return a sum of products by pairwise contractions."""
+        operands, subscripts = [], []
+        shape: tuple[int, ...] = ()
+        for place in self.factors:
+            if place < len(self.uses):
+                use = self.uses[place]
+                array = use.laid(arguments[use.argument], self.frame)
+                axes = sorted({axis for axis, _ in use.axes if axis >= 0})
+            else:
+                array, axes = sums[place - len(self.uses)], sorted(self.inner[place - len(self.uses)][1])
+            array = np.asarray(array)
+            points = array.shape[len(self.frame) :] if axes else array.shape
+            shape = points if len(points) > len(shape) else shape
+            flat = array.reshape([self.frame[axis] for axis in axes] + ([-1] if points else []))
+            operands.append(np.ascontiguousarray(flat))
+            subscripts.append("".join(chr(97 + axis) for axis in axes) + ("z" if points else ""))
+        out = "".join(chr(97 + axis) for axis in range(self.free)) + ("z" if shape else "")
+        text = f"{','.join(subscripts)}->{out}"
+        path = _path(text, tuple(item.shape for item in operands))
+        value = np.einsum(text, *operands, optimize=path)
+        return self.function()[0] * value.reshape(*self.frame[: self.free], *shape)
+
+
+@functools.lru_cache(maxsize=1024)
+def _path(text: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    return np.einsum_path(text, *(np.broadcast_to(0.0, shape) for shape in shapes), optimize="optimal")[0]
+
+
+# --- From expressions.
+def as_term(expr: Expr, free: Sequence[Index], arguments: Sequence[Basic], parameters: Sequence[Parameter]) -> IndexedTerm:
+    """Return an expression over its free indices; of sums the outermost may be the expression itself."""
+    if isinstance(expr, Sum):
+        return _term(expr.body, [*free, *expr.over], len(free), arguments, parameters)
+    return _term(expr, list(free), len(free), arguments, parameters)
+
+
+def _term(
+    expr: Expr, frame: list[Index], free: int, arguments: Sequence[Basic], parameters: Sequence[Parameter]
+) -> IndexedTerm:
+    places = {item: place for place, item in enumerate(frame)}
+    numbers = {item: number for number, item in enumerate(arguments)}
+    sums = sorted(_outermost_sums(expr), key=str)
+    standing = {node: Dummy(real=True) for node in sums}
+    bare = expr.xreplace(standing)
+    inner = []
+    for node in sums:
+        own = sorted(free_indices(node), key=str)
+        inner.append((as_term(node, own, arguments, parameters), tuple(places[item] for item in own)))
+    found = bare.atoms(Slot, Parameter, Index) | bare.free_symbols
+    used = sorted((item for item in found if item in numbers), key=numbers.__getitem__)
+    uses = tuple(Use(numbers[item], tuple(_axis(entry, places) for entry in _axes_of(item))) for item in used)
+    inputs = [*used, *standing.values()]
+    if len(frame) > free and (found := _product(bare, inputs)) is not None:
+        factors, rest = found
+        if set(range(len(frame))) == set().union(*(_running(place, uses, inner) for place in factors)):
+            return IndexedTerm(_sizes(frame), free, uses, tuple(inner), lower([rest], [], parameters), factors)
+    return IndexedTerm(_sizes(frame), free, uses, tuple(inner), lower([bare], inputs, parameters))
+
+
+def _running(place: int, uses: tuple[Use, ...], inner: list[Any]) -> set[int]:
+    if place < len(uses):
+        return {axis for axis, _ in uses[place].axes if axis >= 0}
+    return set(inner[place - len(uses)][1])
+
+
+def _sizes(frame: Sequence[Index]) -> tuple[int, ...]:
+    return tuple(item.count for item in frame)
+
+
+def _axes_of(item: Any) -> tuple[Any, ...]:
+    return (item,) if isinstance(item, Index) else getattr(item, "indices", ())
+
+
+def _axis(entry: Any, places: dict[Index, int]) -> tuple[int, int]:
+    if entry.is_Integer:
+        return -1, int(entry)
+    (index,) = entry.atoms(Index)
+    return places[index], int(entry - index)
+
+
+def _outermost_sums(expr: Basic) -> set[Sum]:
+    if isinstance(expr, Sum):
+        return {expr}
+    return set().union(*map(_outermost_sums, expr.args)) if expr.args else set()
+
+
+def _product(expr: Expr, inputs: list[Any]) -> tuple[tuple[int, ...], Expr] | None:
+    """Return the factors of a product, by their places, each as often as it occurs, and what is left: numbers, parameters."""
+    numbers = {item: place for place, item in enumerate(inputs)}
+    factors: list[int] = []
+    rest: list[Expr] = []
+    for factor in Mul.make_args(expr):
+        base, power = factor.as_base_exp()
+        if base in numbers and power.is_Integer and power > 0:
+            factors += [numbers[base]] * int(power)
+        elif factor.free_symbols & set(inputs):
+            return None
+        else:
+            rest.append(factor)
+    return (tuple(factors), Mul(*rest)) if factors else None
+
+
+# --- Derivatives.
+@dataclass(frozen=True, eq=False)
+class SlopeTerm:
+    """The derivative of an expression by an argument: of which entries, by which entries, and their values.
+
+    ``rows`` are numbers of the expression's members, ``columns`` those of the argument's, one for each entry of the term.
+    """
+
+    argument: int
+    rows: Array
+    columns: Array
+    term: IndexedTerm
+
+    def __call__(self, arguments: Sequence[Any], points: int) -> Array:
+        """Return the values, (entries, *points)."""
+        value, frame = np.asarray(self.term(arguments), dtype=float), self.term.frame[: self.term.free]
+        own = value.shape[len(frame) :]
+        return value.reshape(math.prod(frame), *own, *(1,) * (points - len(own)))
+
+
+def slopes_of(
+    expr: Expr, free: Sequence[Index], arguments: Sequence[Basic], by: Sequence[Basic], parameters: Sequence[Parameter]
+) -> list[SlopeTerm]:
+    """Return the derivatives of an expression by some of its arguments."""
+    made = []
+    for slot, frame, change in _changes(expr, tuple(free), frozenset(by)):
+        if change == 0:
+            continue
+        sizes = _sizes(frame)
+        grids = np.indices(sizes).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), dtype=int)
+        places = {item: place for place, item in enumerate(frame)}
+        rows = _flat([(places[item], 0) for item in free], _sizes(free), grids)
+        entries = getattr(slot, "indices", ())
+        columns = _flat([_axis(entry, places) for entry in entries], getattr(slot, "shape", ()), grids)
+        made.append(SlopeTerm(arguments.index(slot), rows, columns, as_term(change, frame, arguments, parameters)))
+    return made
+
+
+def _flat(axes: Sequence[tuple[int, int]], sizes: Sequence[int], grids: Array) -> Array:
+    """Return the numbers of the members that entries of a frame belong to."""
+    number = np.zeros(grids.shape[1], dtype=int)
+    for (axis, shift), size in zip(axes, sizes, strict=True):
+        entry = np.full(grids.shape[1], shift) if axis < 0 else grids[axis] + shift
+        number = number * size + np.clip(entry, 0, size - 1)
+    return number
+
+
+def _changes(expr: Expr, free: tuple[Index, ...], by: frozenset[Basic]) -> list[tuple[Any, tuple[Index, ...], Expr]]:
+    """Return (argument, indices of the derivative, derivative), sums over the indices that the argument does not carry."""
+    sums = sorted(_outermost_sums(expr), key=str)
+    standing = {node: Dummy(real=True) for node in sums}
+    back = {dummy: node for node, dummy in standing.items()}
+    bare = expr.xreplace(standing)
+    found: list[tuple[Any, tuple[Index, ...], Expr]] = []
+    for item in sorted(bare.free_symbols & by, key=str):
+        found.append((item, free, slope(bare, item).xreplace(back)))
+    for node in sums:
+        outer = slope(bare, standing[node]).xreplace(back)
+        for item, frame, change in _changes(node.body, (*free, *node.over), by):
+            carried = set().union(*(entry.atoms(Index) for entry in getattr(item, "indices", ())))
+            summed = [index for index in node.over if index not in carried]
+            kept = tuple(index for index in frame if index not in summed)
+            inner = _sum_over(change, summed)
+            found.append((item, kept, outer * inner))
+    return found
+
+
+def _sum_over(expr: Expr, indices: list[Index]) -> Expr:
+    there = [index for index in indices if index in free_indices(expr)]
+    scale = Mul(*(index.size for index in indices if index not in there))
+    return scale * (Sum(expr, *there) if there else expr) if expr != 0 else S.Zero
+
+
+def tables_in(*expressions: Basic) -> list[Any]:
+    """Return the entries of tables in expressions, as they are written, and the indices that stand for numbers."""
+    found: set[Any] = {item for item in members_in(*expressions) if isinstance(item, Parameter)}
+    for expr in expressions:
+        found |= _numbers(expr)
+    return sorted(found, key=str)
+
+
+def _numbers(expr: Basic) -> set[Index]:
+    """Return the indices whose number is used, as in k**2; those that only name a member do not count."""
+    if isinstance(expr, Index):
+        return {expr}
+    if isinstance(expr, Sum):
+        return _numbers(expr.body)
+    return set().union(*map(_numbers, expr.args)) if expr.args else set()
+
+
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """Several expressions of the same arguments: those without an index as one function, the others one by one."""
+
+    plain: Lowered
+    places: tuple[int, ...]
+    indexed: tuple[tuple[int, IndexedTerm], ...]
+
+    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return all values, axes of indices first."""
+        made: dict[int, Any] = dict(zip(self.places, self.plain(*arguments), strict=True)) if self.places else {}
+        made |= {place: term(arguments) for place, term in self.indexed}
+        return [made[place] for place in range(len(made))]
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Derivatives of several expressions by arguments; ``partials`` names the (expression, argument) of the plain ones."""
+
+    plain: Lowered
+    partials: tuple[tuple[int, int], ...]
+    indexed: tuple[tuple[int, SlopeTerm], ...]
+
+    def __call__(self, arguments: Sequence[Any], points: int) -> list[tuple[int, int, Array, Array, Array]]:
+        """Return (expression, argument, rows, columns, values) of each; values are (entries, *points)."""
+        made = []
+        for (row, column), value in zip(self.partials, self.plain(*arguments) if self.partials else (), strict=True):
+            array = np.asarray(value, dtype=float)
+            made.append((row, column, _FIRST, _FIRST, array.reshape(1, *(1,) * (points - array.ndim), *array.shape)))
+        return made + [(row, item.argument, item.rows, item.columns, item(arguments, points)) for row, item in self.indexed]
+
+
+_FIRST = np.zeros(1, dtype=int)
+
+
+def lower_families(
+    expressions: Sequence[tuple[Expr, Sequence[Index]]], arguments: Sequence[Basic], parameters: Sequence[Parameter]
+) -> Functions:
+    """Return several expressions, each with its free indices in order, as functions of arrays."""
+    plain = [place for place, (expr, free) in enumerate(expressions) if not free and not _has_index(expr)]
+    made = lower([expressions[place][0] for place in plain], arguments, parameters)
+    rest = [(k, as_term(*item, arguments, parameters)) for k, item in enumerate(expressions) if k not in plain]
+    return Functions(made, tuple(plain), tuple(rest))
+
+
+def lower_slopes(
+    expressions: Sequence[tuple[Expr, Sequence[Index]]], arguments: Sequence[Basic], by: Sequence[Basic],
+    parameters: Sequence[Parameter],
+) -> Slopes:  # fmt: skip
+    """Return the derivatives of several expressions by some of their arguments."""
+    pairs: list[tuple[int, int]] = []
+    changes: list[Expr] = []
+    rest: list[tuple[int, SlopeTerm]] = []
+    for place, (expr, free) in enumerate(expressions):
+        if free or _has_index(expr):
+            rest += [(place, item) for item in slopes_of(expr, free, arguments, by, parameters)]
+            continue
+        own = [item for item in by if item in expr.free_symbols]
+        pairs += [(place, arguments.index(item)) for item in own]
+        changes += [slope(expr, item) for item in own]
+    return Slopes(lower(changes, arguments, parameters), tuple(pairs), tuple(rest))
+
+
+def _has_index(expr: Basic) -> bool:
+    return bool(expr.has(Sum)) or any(getattr(item, "indices", ()) for item in expr.free_symbols)
+
+
+def over_points(value: Any, shape: tuple[int, ...], points: tuple[int, ...]) -> Array:
+    """Return values of members, axes of indices first, that are given at some points or are the same at all."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim == len(shape) and shape:
+        array = array.reshape(array.shape + (1,) * len(points))
+    whole = (*shape, *points)
+    return array if array.shape == whole else np.broadcast_to(array, whole)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A table by its name, or, without one, the numbers 0 … size − 1 of an index."""
+
+    name: str
+    size: int = 0
+
+    def array(self, tables: Any) -> Array:
+        return tables[self.name] if self.name else np.arange(self.size, dtype=float)
+
+    @classmethod
+    def of(cls, item: Any) -> Constant:
+        return cls("", item.count) if isinstance(item, Index) else cls(item.base)

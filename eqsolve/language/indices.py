@@ -1,0 +1,286 @@
+"""Indices: families of unknowns, constants and numbers, and sums over them.
+
+``phi = function("phi", k)`` is a family; ``phi[k]``, ``phi[0]`` and ``phi[k - 1]`` are members of it, symbols and functions
+like any other that also know the indices they stand with.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from sympy import Basic, Dummy, Expr, Tuple, sympify
+
+from eqsolve.errors import ModelError, ParameterError
+from eqsolve.language.nodes import Node
+from eqsolve.language.source import here, user_location
+from eqsolve.language.symbols import Head, Named, Parameter, as_expression, part
+
+
+class Index(Named):
+    """An index that runs over 0 … size − 1; ``extra`` holds the size, a number or a whole-number parameter."""
+
+    @property
+    def size(self) -> Any:
+        return self.extra[0]
+
+    @property
+    def count(self) -> int:
+        """The size, where it is a number."""
+        if not self.size.is_Integer:
+            raise ParameterError(f"the size of the index `{self}` is the parameter `{self.size}`, which has no value yet")
+        return int(self.size)
+
+
+class Family:
+    """Unknowns, constants or numbers that carry indices; ``phi[k]`` is one of them."""
+
+    __iter__ = None  # phi[0], phi[1], ... would go on for ever
+
+    def __init__(self, make: Callable[..., Any], kind: str, name: str, axes: tuple[Index, ...]) -> None:
+        self.make, self.kind, self.name, self.axes = make, kind, name, axes
+        make(((), ()))  # a name that is none is refused where it is written
+
+    def __getitem__(self, key: Any) -> Any:
+        given = key if isinstance(key, tuple) else (key,)
+        if len(given) != len(self.axes):
+            raise ModelError(
+                f"{here()}`{self.name}` carries {len(self.axes)} ind{'ices' if len(self.axes) > 1 else 'ex'}, "
+                f"got {len(given)}; write `{self.usage}`"
+            )
+        return self.make((self.axes, tuple(self._entry(axis, item) for axis, item in zip(self.axes, given, strict=True))))
+
+    def _entry(self, axis: Index, given: Any) -> Expr:
+        entry = sympify(given) if isinstance(given, Basic | int | np.integer) else None
+        runs = list(entry.atoms(Index)) if entry is not None else []
+        if entry is not None and entry.is_Integer:
+            if axis.size.is_Integer and not 0 <= entry < axis.size:
+                raise ModelError(f"{here()}`{self.name}[{given}]`: the index `{axis}` runs over 0 … {axis.count - 1}")
+            return entry
+        if len(runs) != 1 or not (entry - runs[0]).is_Integer:
+            raise ModelError(
+                f"{here()}`{self.name}` takes an index, a number, or an index and a number, as in `{self.usage}`, "
+                f"`{self.name}[0]`, `{self.name}[k - 1]`; got {given!r}"
+            )
+        if runs[0].size != axis.size:
+            raise ModelError(
+                f"{here()}`{self.name}[{given}]`: `{runs[0]}` runs over {runs[0].size} values, "
+                f"`{self.name}` was declared with `{axis}`, which runs over {axis.size}"
+            )
+        return entry
+
+    @property
+    def usage(self) -> str:
+        return f"{self.name}[{', '.join(map(str, self.axes))}]"
+
+    def _bare(self, *_: Any, **__: Any) -> Any:
+        raise ModelError(f"{here()}the {self.kind} `{self.name}` stands without its indices; write `{self.usage}`")
+
+    __call__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _bare
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = diff = _bare
+
+    def __repr__(self) -> str:
+        return self.usage
+
+    def _same(self) -> tuple[Any, ...]:
+        return (self.kind, self.name, self.axes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Family) and self._same() == other._same()
+
+    def __hash__(self) -> int:
+        return hash(self._same())
+
+    def __reduce__(self) -> Any:
+        return (_family_of, (self[self.axes],))
+
+
+def _family_of(member: Any) -> Family:
+    """Return the family of a member."""
+
+    def make(place: tuple[tuple[Any, ...], tuple[Any, ...]]) -> Any:
+        return member.member(place[1]) if place[0] else member
+
+    return Family(make, member.kind_name, member.base, member.axes)
+
+
+class Slot(Dummy):
+    """What stands for a value that is read at some indices, of a family of some shape."""
+
+    indices: tuple[Any, ...]
+    axes: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(axis.count for axis in self.axes)
+
+    @classmethod
+    def of(cls, name: str, indices: tuple[Any, ...] = (), axes: tuple[Any, ...] = ()) -> Slot:
+        made: Slot = cls(name, real=True)
+        made.indices, made.axes = indices, axes
+        return made
+
+
+class Sum(Node):
+    """Sum over indices: ``Sum(V[k, p, q] * phi[p](t) * phi[q](t), p, q)``."""
+
+    body: Expr = part(0)
+    bracketed = True
+
+    def __new__(cls, body: Any, *indices: Any) -> Sum:
+        inner = as_expression(body, "Sum")
+        over = indices[0] if len(indices) == 1 and isinstance(indices[0], Tuple) else indices
+        for item in over or (None,):
+            if not isinstance(item, Index):
+                raise ModelError(f"{here()}Sum takes an expression and indices, Sum(V[k, p]*x[p](t), p); got `{item}` for one")
+            if item not in free_indices(inner):
+                raise ModelError(f"{here()}Sum over `{item}`, which does not occur in `{inner}`")
+        if len(set(over)) < len(over):
+            raise ModelError(f"{here()}Sum runs over an index twice: {', '.join(map(str, over))}")
+        return Expr.__new__(cls, inner, Tuple(*over))
+
+    @property
+    def over(self) -> tuple[Index, ...]:
+        return tuple(self.args[1])
+
+    @property
+    def bound_symbols(self) -> list[Any]:
+        return list(self.over)
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        found: set[Basic] = self.body.free_symbols - set(self.over)
+        return found
+
+    def _eval_derivative(self, variable: Expr) -> Expr:
+        inner = self.body.diff(variable)
+        missing = [item for item in self.over if item not in free_indices(inner)]
+        return sympify(0) if inner == 0 else Sum(inner, *self.over) if not missing else _without(inner, self.over)
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"Σ_{{{','.join(map(str, self.over))}}} {printer.parenthesize(self.body, 40)}"
+
+    def _body(self, printer: Any) -> str:
+        text = printer._print(self.body)
+        inner = rf"\left({text}\right)" if self.body.is_Add else text
+        return rf"\sum_{{{','.join(map(printer._print, self.over))}}} {inner}"
+
+
+def _without(inner: Expr, over: Iterable[Index]) -> Expr:
+    """Return a sum of what may not depend on some of its indices."""
+    kept = [item for item in over if item in free_indices(inner)]
+    for item in over:
+        inner = inner if item in kept else inner * item.size
+    return Sum(inner, *kept) if kept else inner
+
+
+def free_indices(expr: Basic) -> frozenset[Index]:
+    """Return the indices that an expression depends on and does not sum over."""
+    if isinstance(expr, Index):
+        return frozenset((expr,))
+    if not expr.args:
+        return frozenset(item for entry in getattr(expr, "indices", ()) for item in entry.atoms(Index))
+    found: frozenset[Index] = frozenset().union(*map(free_indices, expr.args))
+    return found - set(expr.over) if isinstance(expr, Sum) else found
+
+
+def members_in(*expressions: Basic) -> Iterator[Named | Head]:
+    """Yield the members of families in expressions."""
+    for expr in expressions:
+        yield from (item for item in expr.atoms(Named, Head) if item.indices)
+
+
+# --- Numbers of tables: arrays, or functions of the parameters that make them.
+class TableSource:
+    """Where the numbers of some tables come from: arrays, or a function called with the parameters that it names."""
+
+    def __init__(self, names: tuple[str, ...], source: Any, where: Any) -> None:
+        self.names, self.source = names, source
+        self.arguments: tuple[str, ...] = ()
+        if callable(source):
+            self.arguments = tuple(inspect.signature(source).parameters)
+            try:
+                text = inspect.getsource(source)
+            except (OSError, TypeError):
+                text = repr(source)
+            self.signature: Any = (text, self.arguments)
+        else:
+            self.source = source if len(names) > 1 else (source,)
+            try:
+                self.source = tuple(np.asarray(item, dtype=float) for item in self.source)
+            except (TypeError, ValueError):
+                raise ModelError(f"{where}: tables= takes arrays of numbers or a function for {', '.join(names)}") from None
+            self.signature = tuple((item.shape, item.tobytes()) for item in self.source)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableSource) and (self.names, self.signature) == (other.names, other.signature)
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.signature))
+
+    def __repr__(self) -> str:
+        return f"TableSource({self.names}, {self.signature!r})"
+
+    def __reduce__(self) -> Any:
+        if callable(self.source) and self.source.__module__ not in sys.modules:  # one of a model file, which is not imported
+            return (_source_in, (self.source.__code__.co_filename, self.names))
+        given = self.source if callable(self.source) or len(self.names) > 1 else self.source[0]
+        return (TableSource, (self.names, given, None))
+
+    def arrays(self, numbers: Mapping[str, float]) -> dict[str, Any]:
+        """Return the tables by name, at given parameters."""
+        made = self.source
+        if callable(made):
+            made = made(**{name: numbers[name] for name in self.arguments})
+            made = (made,) if len(self.names) == 1 and not isinstance(made, tuple) else tuple(made)
+            if len(made) != len(self.names):
+                raise ParameterError(
+                    f"the function for the tables {', '.join(self.names)} returned {len(made)} of them; "
+                    f"expected {len(self.names)}"
+                )
+        return dict(zip(self.names, made, strict=True))
+
+
+def _source_in(file: str, names: tuple[str, ...]) -> TableSource:
+    """Return where the tables of a model file come from."""
+    from eqsolve.language.loading import load
+
+    found = {source.names: source for source in load(file).tables.values()}  # type: ignore[attr-defined]
+    return found[names]
+
+
+def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], TableSource | None]:
+    """Return ``tables=`` in its stored form."""
+    where, made = user_location(), {}
+    for key, source in (values or {}).items():
+        families = key if isinstance(key, tuple) else (key,)
+        for item in families:
+            if not isinstance(item, Family) or item.kind != Parameter.kind_name:
+                raise ModelError(
+                    f"{where}: tables= maps tables to arrays or to a function of the parameters, got the key `{item}`"
+                )
+        names = tuple(item.name for item in families)
+        made[families] = source if isinstance(source, TableSource | None) else TableSource(names, source, where)
+    return made
+
+
+# --- Putting numbers in place of indices.
+def at_indices(expr: Any, values: Mapping[Index, Any]) -> Any:
+    """Return an expression with numbers or other indices for some that are free in it."""
+    swaps: dict[Basic, Basic] = dict(values)
+    for item in members_in(expr):
+        entries = tuple(entry.xreplace(swaps) for entry in item.indices)
+        if entries != item.indices:
+            swaps[item] = item.member(entries)
+    return expr.xreplace(swaps)
+
+
+def places(indices: Iterable[Index]) -> Iterator[dict[Index, Any]]:
+    """Yield every combination of values of indices."""
+    axes = tuple(indices)
+    for combination in itertools.product(*(range(item.count) for item in axes)):
+        yield dict(zip(axes, map(sympify, combination), strict=True))

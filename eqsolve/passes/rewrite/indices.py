@@ -1,0 +1,495 @@
+"""Families written out: a model with indices as the same model without them, each member an unknown of its own.
+
+What solvers that know no indices take, and what `check` looks at, at small sizes; the numbers of tables are parameters of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy
+from sympy import Add, Basic, Derivative, Integer, Tuple
+
+from eqsolve.errors import ModelError, ParameterError
+from eqsolve.language.binding import read_value
+from eqsolve.language.equations import Equation
+from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.language.flow import Flow
+from eqsolve.language.indices import Index, Sum, at_indices, free_indices, members_in, places
+from eqsolve.language.model import Model, Table, leaves
+from eqsolve.language.nodes import GP, E
+from eqsolve.language.printing import kept_by_model
+from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Unknown, Value
+from eqsolve.language.system import System
+from eqsolve.numerics.arrays import member_name, member_names
+
+_MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
+_REPRESENTATIVE = 3  # values of an index when a model is looked at rather than solved
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """A model without indices; ``families`` are the axes of what was written out, by name, ``tables`` those of numbers."""
+
+    model: Model
+    families: Mapping[str, tuple[Index, ...]]
+    tables: Mapping[str, tuple[Index, ...]]
+
+    def settings(self, arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Return the numbers of tables as settings of the model."""
+        known = {item.name for item in self.model.parameters}
+        made = {}
+        for name in self.tables:
+            for place, value in np.ndenumerate(arrays[name]):
+                if (member := member_name(name, place)) in known:
+                    made[member] = float(value)
+        return made
+
+
+# --- What can be wrong with indices.
+def index_problems(model: Model) -> list[str]:
+    """Return what is wrong with the indices of a model, in words."""
+    found: list[str] = []
+    for equation in model.equations:
+        if isinstance(equation.head, Correlation) and len(equation.head.indices) == 2 and equation.is_differential:
+            found.append(
+                f"{equation.label}: a correlation with two indices is not symmetric in its times between different members, "
+                "and has no differential equation so far; define it by its mean, E(x[k](t)*x[l](tp))"
+            )
+        label = equation.label
+        left, right = free_indices(equation.lhs), free_indices(equation.rhs)
+        lone = sorted(right - left, key=str) if model.kind == "System" or left else []
+        if lone:
+            names = ", ".join(map(str, lone))
+            found.append(
+                f"{label}: the index `{names}` stands on the right and not on the left `{equation.lhs}`; "
+                f"sum over it, Sum(..., {names}), or write it on the left"
+            )
+        target = equation.target.head if equation.target is not None else equation.lhs
+        entries = getattr(target, "indices", ())
+        if len(set(entries)) < len(entries) and any(entry.has(Index) for entry in entries):
+            found.append(f"{label}: the left-hand side `{equation.lhs}` carries an index twice; write two indices")
+        if any(not entry.is_Atom for entry in entries):
+            found.append(f"{label}: the left-hand side `{equation.lhs}` has a shifted index; write `{target.base}[k]` there")
+        for side in (equation.lhs, equation.rhs):
+            found += [f"{label}: {problem}" for problem in _sum_problems(side, left)]
+    for name, expr in model.observables.items():
+        found += [f"observable `{name}` ({model.location}): {problem}" for problem in _sum_problems(expr, frozenset())]
+    for sources in getattr(model, "tables", {}).values():
+        known = {item.name for item in model.parameters}
+        for name in sources.arguments:
+            if name not in known:
+                found.append(
+                    f"tables= of {model.label}: the function for {', '.join(sources.names)} takes `{name}`, which is no "
+                    "parameter of the model; declare it and give it a default, defaults={...}"
+                )
+    entries = {item.base for leaf in leaves(model._key()) for item in members_in(leaf) if isinstance(item, Parameter)}
+    for sources in getattr(model, "tables", {}).values():
+        if not entries & set(sources.names):
+            found.append(f"tables= of {model.label} gives {', '.join(sources.names)}, which no equation uses")
+    return list(dict.fromkeys(found))
+
+
+def _sum_problems(expr: Basic, bound: frozenset[Index]) -> Iterator[str]:
+    if isinstance(expr, sympy.Sum):
+        yield f"`{expr}` is sympy's own Sum; write eqsolve's, `from eqsolve import Sum`: Sum(expression, p, q)"
+    if isinstance(expr, Sum):
+        for item in expr.over:
+            if item in bound:
+                yield f"`{expr}` sums over `{item}`, which has a meaning outside the sum; use another index there"
+        bound = bound | set(expr.over)
+    for arg in expr.args:
+        yield from _sum_problems(arg, bound)
+
+
+# --- Sizes.
+def _resized(expr: Any, sizes: Mapping[Index, Index]) -> Any:
+    """Return an expression whose indices have other sizes."""
+    swaps: dict[Basic, Basic] = dict(sizes)
+    for item in members_in(expr):
+        axes = tuple(sizes.get(axis, axis) for axis in item.axes)
+        member = (axes, tuple(entry.xreplace(sizes) for entry in item.indices))
+        swaps[item] = _with_member(item, member)
+    return expr.xreplace(swaps)
+
+
+def _with_member(item: Named | Head, member: tuple[Any, Any]) -> Basic:
+    if isinstance(item, Head):
+        return type(item)(item.base, item.own_latex, member)
+    extra = tuple(_resized(entry, {}) if isinstance(entry, Basic) else entry for entry in item.extra)
+    return type(item)(item.base, item.own_latex, extra, member, **item._assumptions_orig)
+
+
+def all_indices(model: Model) -> tuple[Index, ...]:
+    """Return every index of a model, in order of their names."""
+    found: set[Index] = set()
+    for leaf in leaves(model._key()):
+        found |= leaf.atoms(Index)
+        for item in members_in(leaf):
+            found |= {*item.axes, *(index for entry in item.indices for index in entry.atoms(Index))}
+    return tuple(sorted(found, key=str))
+
+
+def with_sizes(model: Model, numbers: Mapping[str, Any]) -> Model:
+    """Return a model whose indices run over numbers, not over parameters."""
+    swaps: dict[Index, Index] = {}
+    for item in all_indices(model):
+        if not item.size.is_Integer:
+            given = numbers.get(item.size.name, model.given(item.size))
+            if given is None:
+                raise ParameterError(
+                    f"the size of the index `{item}` is the parameter `{item.size}`, which has no value and no default"
+                )
+            count = Integer(read_value(given, what=f"parameter `{item.size}`"))
+            if count < 1:
+                raise ParameterError(f"the size `{item.size}` of the index `{item}` must be at least 1, got {count}")
+            swaps[item] = item.func(item.base, item.own_latex, (count,), **item._assumptions_orig)
+    return _changed(model, lambda expr: _resized(expr, swaps)) if swaps else model
+
+
+def _small(model: Model) -> Model:
+    """Return a model with few values of every index."""
+    swaps: dict[Index, Index] = {}
+    least = 1 + max(
+        (abs(int(number)) for leaf in leaves(model._key()) for item in members_in(leaf) for entry in item.indices
+         for number in entry.atoms(Integer)), default=0,
+    )  # fmt: skip
+    for item in all_indices(model):
+        most = item.count if item.size.is_Integer else _REPRESENTATIVE
+        count = Integer(min(most, max(_REPRESENTATIVE, least)))
+        swaps[item] = item.func(item.base, item.own_latex, (count,), **item._assumptions_orig)
+    return _changed(model, lambda expr: _resized(expr, swaps))
+
+
+def _changed(model: Model, change: Any) -> Model:
+    return model._mapped(change, *(field for field in model.content if field not in ("name", "tables", "defaults", "step")))
+
+
+# --- Writing out.
+@kept_by_model
+def representative(model: Model) -> Expanded:
+    """Return a model written out at small sizes, with numbers of tables that have a default."""
+    made = expand(_small(model))
+    ones = {
+        item: sympy.S.One for item in made.model.parameters if made.model.given(item) is None and item.base in _entries(made)
+    }
+    return dataclasses.replace(made, model=made.model._with(defaults=Table({**made.model.defaults, **ones})))
+
+
+def _entries(made: Expanded) -> set[str]:
+    counts = {name: [axis.count for axis in axes] for name, axes in made.tables.items()}
+    return {member_name(name, place) for name, sizes in counts.items() for place in np.ndindex(*sizes)}
+
+
+@kept_by_model
+def expand(model: Model) -> Expanded:
+    """Return a model with every member written out."""
+    writer = _MemberWriter(model)
+    content = {field: getattr(writer, f"_{field}", writer.part)(getattr(model, field)) for field in model.content}
+    content["name"] = model.name
+    made = model._with(**content)
+    tables = {name: axes for name, axes in writer.axes.items() if name in writer.tables}
+    families = {name: axes for name, axes in writer.axes.items() if name not in tables}
+    return Expanded(made, families, tables)
+
+
+class _MemberWriter:
+    """Writes the parts of a model without indices; ``axes`` are those of the families met."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.axes: dict[str, tuple[Index, ...]] = {}
+        self.tables: set[str] = set()
+        # correlations with two indices, by name, and their definitions
+        self.crossed = {
+            eq.head.base: eq
+            for eq in model.equations
+            if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and not eq.is_differential
+        }
+        taken = {item.name for item in model.names.values() if not item.indices}
+        for leaf in leaves(model._key()):
+            for item in members_in(leaf):
+                self._meet(item.base, item.axes, taken)
+                if isinstance(item, Parameter):
+                    self.tables.add(item.base)
+
+    def _meet(self, base: str, axes: tuple[Index, ...], taken: set[str]) -> None:
+        if base in self.axes:
+            return
+        count = int(np.prod([axis.count for axis in axes]))
+        if count > _MOST:
+            raise ModelError(
+                f"{self.model.label}: `{base}` has {count} members, and the solver that fits takes at most {_MOST} one by one"
+            )
+        for place in np.ndindex(*(axis.count for axis in axes)):
+            if (name := member_name(base, place)) in taken:
+                raise ModelError(f"{self.model.label}: `{name}` is the name of a member of `{base}`; rename one of them")
+        self.axes[base] = axes
+
+    # --- expressions
+    def at(self, expr: Any, place: Mapping[Index, Any], label: str = "") -> Any:
+        """Return an expression at values of its indices, its sums written out."""
+        if not isinstance(expr, Basic):
+            return expr
+        return self._scalars(self._crossed(self._summed(at_indices(expr, place))), label)
+
+    def _crossed(self, expr: Any) -> Any:
+        """Put in the definition of correlations of two different members: these are not symmetric in their times."""
+        for value in expr.atoms(Value):
+            definition = self.crossed.get(value.head.base)
+            if definition is not None and value.head.indices[0] != value.head.indices[1]:
+                target = definition.target
+                assert target is not None
+                here = dict(zip(target.head.indices, value.head.indices, strict=True))
+                right = self._summed(at_indices(definition.rhs, here))
+                moved = right.xreplace(dict(zip(target.moments, value.moments, strict=True)))
+                expr = expr.xreplace({value: self._crossed(moved)})
+        return expr
+
+    def _summed(self, expr: Any) -> Any:
+        if isinstance(expr, Sum):
+            body = self._summed(expr.body)
+            return Add(*(at_indices(body, place) for place in places(expr.over)))
+        if not expr.args or not expr.has(Sum):
+            return expr
+        return expr.func(*map(self._summed, expr.args))
+
+    def _scalars(self, expr: Any, label: str) -> Any:
+        return expr.xreplace({item: self.scalar(item, label) for item in members_in(expr)})
+
+    def scalar(self, item: Any, label: str = "") -> Any:
+        """Return the unknown, constant or parameter that a member is."""
+        for axis, entry in zip(item.axes, item.indices, strict=True):
+            if not entry.is_Integer or not 0 <= entry < axis.count:
+                raise ModelError(
+                    f"{label or self.model.label}: `{item}` lies outside its range 0 … {axis.count - 1}; say what stands "
+                    f"there by cases, Piecewise((value, Eq(k, 0)), ({item.base}[k - 1](t), True)) with sympy's Eq"
+                )
+        name, latex = member_name(item.base, item.indices), item.latex_name
+        if isinstance(item, Head):
+            return type(item)(name, latex)
+        here = dict(zip(item.axes, item.indices, strict=True))
+        extra = tuple(self.at(entry, here, label) for entry in item.extra)
+        return type(item)(name, latex, extra, **item._assumptions_orig)
+
+    # --- parts of a model
+    def part(self, value: Any) -> Any:
+        """Return a part that holds nothing with an index of its own, or a table whose entries may."""
+        if isinstance(value, Table):
+            return Table(pair for key, entry in value.items() for pair in self._entry(key, entry))
+        if isinstance(value, tuple):
+            return tuple(self.at(entry, {}) if isinstance(entry, Basic) else entry for entry in value)
+        return self.at(value, {})
+
+    def _entry(self, key: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+        over = sorted(_indices_of(key), key=str)
+        for place in places(over):
+            made = self._equation(value, place) if isinstance(value, Equation) else self.at(value, place)
+            yield self.at(key, place), made
+
+    def _equation(self, equation: Equation, place: Mapping[Index, Any]) -> Equation:
+        left, right = (self.at(side, place, equation.label) for side in (equation.lhs, equation.rhs))
+        return Equation(left, right, equation.location)
+
+    def _equations(self, equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
+        made: dict[str, Equation] = {}
+        for equation in equations:
+            for place in places(sorted(free_indices(equation.lhs) | free_indices(equation.rhs), key=str)):
+                if equation.head is not None and equation.head.base in self.crossed and len(set(place.values())) > 1:
+                    continue
+                one = self._equation(equation, place)
+                if one.key in made and self.model.kind == "System":
+                    raise ModelError(f"two equations for `{one.key}`: {made[one.key].location} and {one.location}; keep one")
+                made[one.key if self.model.kind == "System" else str(len(made))] = one
+        return tuple(made.values())
+
+    def _observables(self, table: Table) -> Table:
+        made: dict[str, Any] = {}
+        for name, expr in table.items():
+            over = tuple(sorted(free_indices(expr), key=str))
+            if over:
+                self.axes[name] = over
+            for place in places(over):
+                made[member_name(name, place.values()) if over else name] = self.at(expr, place, f"observable `{name}`")
+        return Table(made)
+
+    def _laws(self, table: Table) -> Table:
+        made: dict[Any, Any] = {}
+        for key, law in table.items():
+            own = sorted(_indices_of(key), key=str)
+            more = sorted((_indices_of(law) if isinstance(law, Basic) else frozenset()) - set(own), key=str)
+            if more and (len(own) != 1 or len(more) != 1 or own[0].size != more[0].size or not isinstance(law, GP)):
+                raise ModelError(
+                    f"{self.model.label}: the law of `{key}` has the index `{more[0]}` that `{key}` has not; a law joint over "
+                    "an index is u[k]: GP(C[k, l](t, tp)), with two indices of the same size"
+                )
+            if not more:
+                made.update(self._entry(key, law))
+                continue
+            members = [self.at(key, place) for place in places(own)]
+            rows = [[self.at(law.covariance, {**a, **b}) for b in places(more)] for a in places(own)]
+            made[Tuple(*members)] = GP(rows, [self.at(law.mean, a) for a in places(own)])
+        return Table(made)
+
+    def _paired(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        assert isinstance(self.model, Flow)
+        made = []
+        for value, field in zip(values, self.model.fields, strict=True):
+            made += [self.at(value, place) for place in places(sorted(_indices_of(field), key=str))]
+        return tuple(made)
+
+    _weights = _fields = _loss_gradient = _gradients = _paired
+
+    def _defaults(self, table: Table) -> Table:
+        return table
+
+    _tables = _defaults  # (whose functions name parameters)
+
+    def _name(self, name: str) -> str:
+        return name
+
+
+def _indices_of(key: Any) -> frozenset[Index]:
+    if isinstance(key, Derivative | Value | Basic):
+        return free_indices(key)
+    return frozenset()
+
+
+# --- Numbers of tables.
+def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the tables of a model by name, checked against its indices, and the settings that are no tables."""
+    axes = {item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if isinstance(item, Parameter)}
+    given = {name: value for name, value in settings.items() if name in axes}
+    rest = {name: value for name, value in settings.items() if name not in axes}
+    found: dict[str, Any] = {}
+    for sources in model.tables.values():  # type: ignore[attr-defined]
+        if not set(sources.names) <= given.keys():
+            numbers = {name: _number(model, name, rest) for name in sources.arguments}
+            found |= sources.arrays(numbers)
+    found |= given
+    made: dict[str, np.ndarray] = {}
+    for name, indices in axes.items():
+        if name not in found:
+            raise ParameterError(
+                f"the table `{name}` of model `{model.name}` has no values; give them: tables={{{name}: array}}, or "
+                f"{name}=array"
+            )
+        shape = tuple(axis.count for axis in indices)
+        if 8 * float(np.prod([float(count) for count in shape])) > 2**36:
+            size = 8 * np.prod([float(count) for count in shape]) / 2**30
+            raise ParameterError(
+                f"the table `{name}` has {' × '.join(map(str, shape))} numbers, {size:.0f} GB; that does not fit"
+            )
+        array = _array(name, found[name])
+        if array.shape != shape:
+            order = ", ".join(map(str, indices))
+            raise ParameterError(f"the table `{name}[{order}]` takes the shape {shape}, got {array.shape}")
+        if not np.isfinite(array).all():
+            where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
+            raise ParameterError(f"the table `{name}` is not finite at [{where}]")
+        made[name] = array
+    return made, rest
+
+
+def _array(name: str, given: Any) -> np.ndarray:
+    """Return the numbers of a table: an array, nested lists, or "@file.npy"."""
+    try:
+        if isinstance(given, str) and given.startswith("@"):
+            given = np.load(given[1:], allow_pickle=False)
+        return np.asarray(given, dtype=float)
+    except (OSError, TypeError, ValueError) as error:
+        raise ParameterError(f"the table `{name}` takes an array of numbers, or @file.npy; got {given!r} ({error})") from None
+
+
+def _number(model: Model, name: str, settings: Mapping[str, Any]) -> float:
+    value = settings.get(name)
+    if value is None:
+        value = model.given(next(item for item in model.parameters if item.name == name))
+    if value is None:
+        raise ParameterError(
+            f"parameter `{name}` of model `{model.name}` has no value and no default; give it one: {name}=..."
+        )
+    return float(read_value(value, what=f"parameter `{name}`"))
+
+
+@functools.lru_cache(maxsize=64)
+def _sized(model: Model, numbers: tuple[tuple[str, Any], ...]) -> Model:
+    return with_sizes(model, dict(numbers))
+
+
+def sized(model: Model, settings: Mapping[str, Any]) -> Model:
+    """Return a model whose indices run over the numbers that settings give; kept."""
+    names = {item.size.name for item in all_indices(model) if not item.size.is_Integer}
+    return _sized(model, tuple((name, settings[name]) for name in sorted(names) if name in settings)) if names else model
+
+
+def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+    """Return a model without indices, the numbers of its tables as defaults, and the settings that are left for it.
+
+    What makes tables is no parameter of it any more, so that setting it later is refused.
+    """
+    if not model.is_indexed:
+        return model, dict(settings)
+    model = sized(model, settings)
+    arrays, rest = table_arrays(model, settings)
+    made = expand(model)
+    numbers = made.settings(arrays)
+    known = {item: value for item, value in model.defaults.items() if item in made.model.names.values()}
+    known |= {item: sympy.sympify(numbers[item.name]) for item in made.model.parameters if item.name in numbers}
+    plain = made.model._with(defaults=Table(known), tables=Table())
+    return plain, {name: value for name, value in rest.items() if name in plain.settable or name not in model.settable}
+
+
+def family_axes(model: Model) -> dict[str, tuple[Index, ...]]:
+    """Return the axes of what a result holds: unknowns and observables with indices, by name."""
+    found = {
+        item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if not isinstance(item, Parameter)
+    }
+    over = {name: tuple(sorted(free_indices(expr), key=str)) for name, expr in model.observables.items()}
+    return {**found, **{name: axes for name, axes in over.items() if axes}}
+
+
+def families_in(names: Container[str], model: Model, settings: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the axes of the families whose members are among some names, with their sizes."""
+    if not model.is_indexed:
+        return {}
+    axes = family_axes(sized(model, settings))
+    families = {name: {str(axis): axis.count for axis in own} for name, own in axes.items()}
+    return {name: own for name, own in families.items() if all(item in names for item in member_names(name, (*own.values(),)))}
+
+
+# --- How a model with indices is solved.
+def _why_not_on_arrays(model: FixedPoint) -> str:
+    """Return why a fixed point is solved with its members written out; nothing where it is solved on arrays."""
+    if model.randoms or any(leaf.has(E) for leaf in leaves(model._key())):
+        return "it has expectations"
+    if any(not entry.is_Symbol for leaf in leaves(model.equations) for item in leaf.atoms(Unknown) for entry in item.indices):
+        return "members of a family stand at fixed numbers"
+    return ""
+
+
+@kept_by_model
+def why_written_out(model: Model) -> str:
+    """Return why a model is not solved on arrays but with its members written out; nothing where it is."""
+    if isinstance(model, FixedPoint):
+        return _why_not_on_arrays(model)
+    if not isinstance(model, System):
+        return f"a {model.kind} is solved with its members written out"
+    from eqsolve.passes.forms.convolution_form import why_not_convolution
+
+    if model.processes or model.randoms or model.step is not None:
+        return "it follows paths, or steps"
+    return why_not_convolution(model)
+
+
+def for_reading(model: Model) -> Model:
+    """Return a model with indices as it is solved at its defaults; where members are written out, with few of them."""
+    if not model.is_indexed:
+        return model
+    made = sized(model, {})
+    return representative(made).model if why_written_out(made) else made

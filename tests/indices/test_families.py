@@ -1,0 +1,166 @@
+"""Models with indices on arrays and written out, against each other and against independent numbers."""
+
+import importlib.util
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eqsolve
+from eqsolve import GP, E, Eq, System
+from eqsolve.laws import Normal
+from eqsolve.passes.rewrite.indices import expand, sized, table_arrays
+
+# Percus–Yevick hard spheres on this grid (Franosch et al. 1997; solved to 1e-12 by an independent iteration)
+PLATEAUS = {3: 0.5787461389, 8: 0.5804717523, 17: 0.9436550072, 18: 0.9297674938, 30: 0.7300798538, 60: 0.2492554916}
+CRITICAL = 0.51591213
+
+
+def test_plateaus_of_hard_spheres() -> None:
+    found = eqsolve.solve("mct_hard_spheres_plateau", eta=0.53)
+    for place, value in PLATEAUS.items():
+        assert abs(float(found["f"][place]) - value) < 2e-10
+    assert found.stats["residual"] < 1e-12
+
+
+def critical_packing() -> float:
+    """Approach the fold from the glass: the square of the stability vanishes linearly there."""
+    high, root = 0.517, CRITICAL
+    points: list[tuple[float, float]] = []
+    for _ in range(6):
+        points.append((high, eqsolve.solve("mct_hard_spheres_plateau", eta=high).stats["stability"] ** 2))
+        if len(points) > 2:
+            eta, square = np.array(points[-3:]).T
+            root = float(np.polyval(np.polyfit(square, eta, 2), 0.0))
+        high = 0.51591213 + (high - 0.51591213) / 6
+    return root
+
+
+@pytest.mark.slow
+def test_the_critical_packing() -> None:
+    """Six solves, each six times nearer; the extrapolation is of third order in the distance."""
+    assert abs(critical_packing() - CRITICAL) < 1e-7
+
+
+@pytest.mark.slow
+def test_the_exponents_of_the_transition() -> None:
+    """λ = 0.735, a = 0.312, b = 0.583 (Franosch et al. 1997), from the plateaus at a relative distance of 1e-7."""
+    path = Path(__file__).resolve().parents[2] / "analyses" / "hard_spheres.py"
+    spec = importlib.util.spec_from_file_location("hard_spheres", path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    (source,) = eqsolve.load("mct_hard_spheres").tables.values()
+    plateau = eqsolve.solve("mct_hard_spheres_plateau", eta=CRITICAL * (1 + 1e-7))
+    found = script.exponents(plateau, source.arrays({"eta": CRITICAL, "wave_numbers": 100})["V"])
+    np.testing.assert_allclose(found, [0.735, 0.312, 0.583], atol=7e-4)
+
+
+def test_arrays_and_members_written_out_agree() -> None:
+    model = sized(eqsolve.load("mct_hard_spheres"), {"wave_numbers": 4})
+    arrays, _rest = table_arrays(model, {"eta": 0.5, "wave_numbers": 4})
+    arrays["V"] = arrays["V"] * 200  # so few wave numbers are hardly coupled
+    written = expand(model)
+    plain = eqsolve.solve(written.model, t_max=1e3, rtol=1e-6, **written.settings(arrays))
+    found = eqsolve.solve("mct_hard_spheres", wave_numbers=4, eta=0.5, V=arrays["V"], t_max=1e3, rtol=1e-6)
+    moments = [1e-3, 0.1, 1.0, 30.0, 1e3]
+    for place in range(4):
+        one, other = plain.at(moments), found.at(moments)
+        room = one[f"phi_{place}_error"].values + other[f"phi_{place}_error"].values
+        assert np.all(np.abs(one[f"phi_{place}"].values - other[f"phi_{place}"].values) <= 3 * room + 1e-13)
+
+
+def test_the_glass_stays_at_its_plateau() -> None:
+    """At η = 0.55 the correlators of forty wave numbers end where the fixed point says."""
+    dynamics = eqsolve.solve("mct_hard_spheres", eta=0.55, wave_numbers=40, t_max=1e4, rtol=1e-4)
+    plateau = eqsolve.solve("mct_hard_spheres_plateau", eta=0.55, wave_numbers=40)
+    assert float(plateau["f"][17]) > 0.9
+    error = dynamics.error["phi"][:, -1].values
+    assert np.all(np.abs(dynamics["phi"][:, -1].values - plateau["f"].values) <= 3 * error + 1e-10)
+
+
+def test_a_tagged_particle_diffuses() -> None:
+    """Its displacement grows as Einstein's relation says, D = 1/(1 + ∫ friction); the liquid does not feel it."""
+    settings = {"eta": 0.4, "wave_numbers": 20, "t_max": 1e3, "rtol": 1e-4}
+    found = eqsolve.solve("mct_tagged_particle", **settings)
+    moments, friction = found["t"].values, found["friction"].values
+    t, s = eqsolve.times("t s")
+    whole = found.observe(eqsolve.Int(eqsolve.function("friction")(s), (s, 0, t)))[-1].item()
+    late = found.at([500.0, 1000.0])["msd"].values
+    assert (late[1] - late[0]) / 3000 == pytest.approx(1 / (1 + whole), rel=1e-8)
+    assert friction[-1] < 1e-8 * friction[0]
+    alone = eqsolve.solve("mct_hard_spheres", **settings)
+    room = found.error["phi"][:, -1].values.max() + alone.error["phi"].values.max()
+    there = alone.at(moments[moments > 0])["phi"].values
+    assert np.abs(found["phi"].values[:, moments > 0] - there).max() <= 3 * room
+
+
+def test_populations_are_those_of_two() -> None:
+    """Two populations written by hand, `rnn_ei`."""
+    spread, mean = np.array([[1, 1.5], [1, 1]]), np.array([[1, -1.5], [1.2, -1]])
+    found = eqsolve.solve("rnn_populations", populations=2, g=spread, J=mean, h=[0.5, 0.3], t_max=2, rtol=1e-5)
+    other = eqsolve.solve("rnn_ei", t_max=2, rtol=1e-5)
+    for place, name in enumerate(("q_e", "q_i")):
+        np.testing.assert_allclose(found["q"][place], other[name], rtol=1e-10)
+
+
+def test_noises_joint_over_an_index() -> None:
+    """u_k = a_k ξ (1 + t) with one ξ for both: z' = −z + u gives z_k = a_k ξ t, and E z_0 z_1 = a_0 a_1 t²."""
+    t, tp = eqsolve.times("t t'")
+    k, l = eqsolve.index("k l", 2)  # noqa: E741
+    a, w = eqsolve.table("a", k), eqsolve.random("w", Normal(0, 1))
+    x, u, z = eqsolve.process("x u z", k)
+    C, Z = eqsolve.correlation("C Z", k, l)
+    model = System(
+        "joint",
+        eqs=[
+            Eq(x[k](t).diff(t), a[k] * w),
+            Eq(C[k, l](t, tp), E(x[k](t) * x[l](tp))),
+            Eq(z[k](t).diff(t), -z[k](t) + u[k](t)),
+            Eq(Z[k, l](t, tp), E(z[k](t) * z[l](tp))),
+        ],
+        laws={u[k]: GP(C[k, l](t, tp))},
+        init={x[k]: a[k] * w, z[k]: 0},
+        tables={a: [1.0, -0.5]},
+        observables={"across": Z[0, 1](t, t), "own": Z[1, 1](t, t)},
+    )
+    found = eqsolve.solve(model, t_max=2, rtol=1e-6)
+    assert float(found["across"][-1]) == pytest.approx(-2.0, rel=1e-5)
+    assert float(found["own"][-1]) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_process_that_is_a_formula() -> None:
+    """u = ξ (1 + t), whose covariance comes from a process without a differential equation: E z² = t²."""
+    t, tp = eqsolve.times("t t'")
+    w = eqsolve.random("w", Normal(0, 1))
+    x, u, z = eqsolve.process("x u z")
+    C = eqsolve.correlation("C")
+    model = System(
+        "formula",
+        eqs=[Eq(x(t), w * (1 + t)), Eq(C(t, tp), E(x(t) * x(tp))), Eq(z(t).diff(t), -z(t) + u(t))],
+        laws={u: GP(C(t, tp))},
+        init={z: 0},
+        observables={"square": E(z(t) ** 2)},
+    )
+    assert float(eqsolve.solve(model, t_max=2, rtol=1e-6)["square"][-1]) == pytest.approx(4.0, rel=1e-5)
+
+
+def test_the_scaling_law_of_data() -> None:
+    losses = [float(eqsolve.solve("scaling_law_data", P=samples)["loss"]) for samples in (100, 200, 400)]
+    exponents = np.diff(np.log(losses)) / np.log(2)
+    assert np.all(np.abs(exponents + 1) < 0.02)
+
+
+def test_symbolic_work_does_not_grow_with_the_size() -> None:
+    """The compiled program of 4 and of 200 members: the same text, in about the same time."""
+    from eqsolve.compile.convolution import compile_convolution
+
+    spent = {}
+    for count in (4, 200, 4, 200):
+        model = sized(eqsolve.load("mct_hard_spheres"), {"wave_numbers": count})
+        begun = time.process_time()
+        compile_convolution(model, model.parameters)
+        spent[count] = time.process_time() - begun
+    assert spent[200] < 1.5 * spent[4] + 0.05

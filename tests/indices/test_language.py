@@ -1,0 +1,205 @@
+"""Families, sums and tables as they are declared: what is taken, and what is said of what is not."""
+
+import pickle
+
+import numpy as np
+import pytest
+import sympy
+
+import eqsolve
+from eqsolve import (
+    E,
+    Eq,
+    FixedPoint,
+    Int,
+    ModelError,
+    ParameterError,
+    Sum,
+    System,
+    function,
+    index,
+    param,
+    random,
+    table,
+    times,
+    unknown,
+)
+from eqsolve.laws import Normal
+
+t, s = times("t s")
+k, p, q = index("k p q", 3)
+x, y = function("x y", k)
+A = table("A", k, p)
+NUMBERS = np.arange(9.0).reshape(3, 3) / 10
+
+
+def system(*equations, **parts):
+    used = any("A[" in str(equation) for equation in equations)
+    return System("mine", eqs=list(equations), init={x[k]: 1}, tables={A: NUMBERS} if used else {}, **parts)
+
+
+def decay(right):
+    return system(Eq(x[k](t).diff(t), right))
+
+
+def test_members_are_values() -> None:
+    """Members are equal by content, pickle, and print with their indices."""
+    again = pickle.loads(pickle.dumps(x[k - 1]))
+    assert again == x[k - 1]
+    assert again != x[k]
+    assert str(x[k](t)) == "x[k](t)"
+    assert sympy.latex(x[k](t)) == "x_{k}(t)"
+    assert sympy.latex(Sum(A[k, p] * x[p](t), p)) == r"\sum_{p} A_{k,p} x_{p}(t)"
+    with pytest.raises(TypeError):
+        list(x)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: x(t), "stands without its indices; write `x[k]`"),
+        (lambda: x[k, p], "carries 1 index, got 2"),
+        (lambda: x[3], "runs over 0 … 2"),
+        (lambda: x[2.5], "takes an index, a number"),
+        (lambda: x[index("l", 4)], "runs over 4 values"),
+        (lambda: Sum(x[p](t), q), "does not occur"),
+        (lambda: Sum(x[p](t), t), "takes an expression and indices"),
+        (lambda: function("z", 3), "carries indices made by index"),
+        (lambda: index("l", 0), "whole number above zero"),
+        (lambda: Sum(x[p](t), p).diff(x[k](t)), "is not worked out"),
+    ],
+)
+def test_what_is_wrong_where_it_is_written(make, words) -> None:
+    with pytest.raises(ModelError) as error:
+        make()
+    assert words in str(error.value)
+    assert "test_language.py:" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: decay(-x[p](t)), "sum over it, Sum(..., p)"),
+        (lambda: decay(-sympy.Sum(k, (k, 0, 2)) * x[k](t)), "sympy's own Sum"),
+        (lambda: decay(-Sum(A[k, k] * x[k](t), k)), "has a meaning outside the sum"),
+        (lambda: decay(-x[k - 1](t)), "lies outside its range"),
+        (lambda: system(Eq(x[k](t).diff(t), -x[k](t)), Eq(x[0](t).diff(t), -x[0](t))), "two equations for"),
+        (lambda: system(Eq(x[k](t).diff(t), -y[k](t))), "y_0"),
+    ],
+)
+def test_what_check_says(make, words) -> None:
+    with pytest.raises(ModelError) as error:
+        eqsolve.check(make())
+    assert words in str(error.value)
+
+
+def test_tables_are_held_against_their_indices() -> None:
+    model = decay(-Sum(A[k, p] * x[p](t), p))
+    for given, words in (
+        (np.ones((3, 2)), "takes the shape (3, 3), got (3, 2)"),
+        (np.full((3, 3), np.nan), "is not finite at [0, 0]"),
+        ("@nowhere.npy", "takes an array of numbers, or @file.npy"),
+    ):
+        with pytest.raises(ParameterError) as error:
+            eqsolve.solve(model, t_max=1, A=given)
+        assert words in str(error.value)
+    with pytest.raises(ParameterError, match="has no values"):
+        eqsolve.solve(model.replace(tables={A: None}), t_max=1)
+
+
+def test_a_table_is_part_of_the_signature() -> None:
+    from eqsolve.passes.forms.structure import sign
+
+    model = decay(-Sum(A[k, p] * x[p](t), p))
+    assert sign(model) != sign(model.replace(tables={A: 2 * NUMBERS}))
+
+
+def test_a_size_may_be_a_parameter() -> None:
+    """x_k' = −k x_k with N members; the last is e^{−(N−1)}."""
+    N = param("N", integer=True, positive=True)
+    i = index("i", N)
+    z = function("z", i)
+    model = System("sized", eqs=[Eq(z[i](t).diff(t), -i * z[i](t))], init={z[i]: 1}, defaults={N: 2})
+    for count in (2, 5):
+        result = eqsolve.solve(model, N=count, t_max=1, rtol=1e-8)
+        assert result["z"].dims == ("i", "t")
+        assert result["z"].sizes["i"] == count
+        np.testing.assert_allclose(result["z"][:, -1], np.exp(-np.arange(count)), rtol=1e-8)
+
+
+def test_boundaries_by_cases() -> None:
+    """Discrete diffusion with a fixed left end against the matrix exponential."""
+    from scipy.linalg import expm
+
+    n = 5
+    i = index("i", n)
+    u = function("u", i)
+    left = sympy.Piecewise((1, sympy.Eq(i, 0)), (u[i - 1](t), True))
+    model = System("chain", eqs=[Eq(u[i](t).diff(t), left - u[i](t))], init={u[i]: 0})
+    found = eqsolve.solve(model, t_max=2, rtol=1e-9)
+    matrix = -np.eye(n) + np.diag(np.ones(n - 1), -1)
+    truth = np.linalg.solve(-matrix, (np.eye(n) - expm(2 * matrix)) @ np.eye(n)[0])
+    np.testing.assert_allclose(found["u"][:, -1], truth, rtol=1e-8)
+
+
+def test_random_members_are_independent() -> None:
+    """E (w_0 + w_1)² = 2 for independent standard members; the mean of a product of two vanishes."""
+    w = random("w", Normal(0, 1), k)
+    f, g = unknown("f", positive=True), unknown("g")
+    model = FixedPoint("moments", eqs=[Eq(f, E((w[0] + w[1]) ** 2)), Eq(g, E(w[0] * w[2]))])
+    found = eqsolve.solve(model)
+    assert abs(float(found["f"]) - 2) < 1e-12
+    assert abs(float(found["g"])) < 1e-12
+
+
+def test_results_carry_the_index(tmp_path) -> None:
+    """A dimension named after the index, in memory, in files, in JSON, at other times."""
+    model = decay(-(k + 1) * x[k](t)).replace(observables={"total": Sum(x[p](t), p), "square": x[k](t) ** 2})
+    found = eqsolve.solve(model, t_max=1, rtol=1e-9)
+    truth = np.exp(-np.arange(1, 4))
+    np.testing.assert_allclose(found["x"][:, -1], truth, rtol=1e-8)
+    np.testing.assert_allclose(found["square"].sel(k=2)[-1], truth[2] ** 2, rtol=1e-8)
+    np.testing.assert_allclose(found.at([0.5])["x"][:, 0], np.exp(-np.arange(1, 4) / 2), rtol=1e-8)
+    assert np.all(found.error["x"] >= 0)
+    assert found.error["x"].dims == ("k", "t")
+    assert np.shape(found.json_object(at=[0.5, 1.0])["values"]["x"]) == (3, 2)
+    found.save(tmp_path / "x.nc")
+    assert eqsolve.open(tmp_path / "x.nc")["x"].equals(found["x"])
+    assert len(found.plot("x").lines) == 3
+
+
+def test_memory_with_a_family() -> None:
+    """y_k' = −∫ a_k e^{−(t−s)} y_k ds has the closed form of a damped oscillator."""
+    a = table("a", k)
+    model = System(
+        "damped",
+        eqs=[Eq(x[k](t).diff(t), -Int(a[k] * sympy.exp(s - t) * x[k](s), (s, 0, t)))],
+        init={x[k]: 1},
+        tables={a: [0.1, 1.0, 4.0]},
+    )
+    found = eqsolve.solve(model, t_max=5, rtol=1e-8)
+    for place, strength in enumerate((0.1, 1.0, 4.0)):
+        roots = np.roots([1.0, 1.0, strength])  # y'' + y' + a y = 0 with y = 1, y' = 0
+        weights = np.linalg.solve([[1, 1], roots], [1, 0])
+        truth = (weights @ np.exp(np.outer(roots, found["x"]["t"].values))).real
+        error = found.error["x"][place].values
+        assert np.all(np.abs(found["x"][place].values - truth) <= 3 * error + 1e-13)
+
+
+def test_derivatives_pass_through_tables() -> None:
+    """x_k = e^{−a (k + 1) t}, the rates by a function of a: dx_k/da = −(k + 1) t x_k; and a fixed point."""
+    a = param("a", positive=True)
+    rate = table("rate", k)
+    made = {rate: lambda a: a * np.arange(1, 4)}
+    model = System("rates", eqs=[Eq(x[k](t).diff(t), -rate[k] * x[k](t))], init={x[k]: 1}, tables=made, defaults={a: 0.7})
+    found = eqsolve.solve(model, t_max=2, rtol=1e-6, derivatives=["a"])
+    moments = found["t"].values
+    for place in range(3):
+        slope = found.derivative(f"x_{place}", "a")
+        truth = -(place + 1) * moments * np.exp(-0.7 * (place + 1) * moments)
+        assert np.all(np.abs(slope.values - truth) <= 3 * slope["error"].values + 1e-9)
+    f = unknown("f", k, domain=(0, 10))
+    still = FixedPoint("still", eqs=[Eq(f[k] ** 2, rate[k] ** 2)], tables=made, defaults={a: 0.7})
+    slopes = eqsolve.solve(still, derivatives=["a"])
+    for place in range(3):
+        assert abs(float(slopes.derivative(f"f_{place}", "a")) - (place + 1)) < 1e-9
