@@ -225,7 +225,8 @@ class LongRun:
         for name in (head.name for head in getattr(self.ages, "kernels", ()) if isinstance(head, Correlation)):
             late, early, size = (it[name].values for it in values)
             left = early[1:] / early[:-1]
-            record["values"][f"{name}_age"], record["errors"][f"{name}_age"] = float(late[-1] - early[-1]), 2e-3 * float(size[-1])
+            record["values"][f"{name}_age"] = float(late[-1] - early[-1])
+            record["errors"][f"{name}_age"] = 2e-3 * float(size[-1])
             if abs(late[-1] - early[-1]) < _SAME * size[-1]:
                 kind = "still" if abs(early[-1] - size[-1]) < _SAME * size[-1] else "fluctuating"
             else:  # the older the slower; what comes to a stationary state relaxes faster and faster

@@ -444,11 +444,8 @@ class _StationarySearch:
         except NoStationaryStateError as reason:
             logger.info("no state in which nothing moves: %s", reason)
         for tries in range(3):
-            closure = self.closure(make_lags(reach, fastest, 10, length, step))
-            means = first_means(closure, (4.5 if self.omega else 30) / reach, self.omega)
-            self.floor = _floor(means)
             try:
-                settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+                settled = self._begin(make_lags(reach, fastest, 10, length, step))
                 break
             except NoStationaryStateError:  # correlations may last for longer
                 if tries == 2:
@@ -464,7 +461,10 @@ class _StationarySearch:
                         "(a limit cycle, or a transition that is very near)"
                     )
                 self.options.report_share(0.5, f"lags up to {reach:.3g}")
-                settled = self._again(settled, lags)
+                try:
+                    settled = self._again(settled, lags)
+                except NoStationaryStateError:
+                    settled = self._begin(lags)
             found = self._judged(settled, make_lags(1.2 * reach, fastest, 9, 0.93 * length, step))
             worst = worst_error(found, self.options, self.floor)[1]
             logger.info("%d lags up to %.4g: the error is %.2g of the tolerance", settled.closure.lags.size, reach, worst)
@@ -490,6 +490,12 @@ class _StationarySearch:
         """Return the variance in time, relative to all variance."""
         every = [(float(values[0] - values[-1]), float(values[0])) for _, values in settled.variances()]
         return max((spread / (abs(size) + self.floor) for spread, size in every), default=0.0)
+
+    def _begin(self, lags: Lags) -> Settled:
+        closure, reach = self.closure(lags), float(lags.grid.nodes[-1])
+        means = first_means(closure, (4.5 if self.omega else 30) / reach, self.omega)
+        self.floor = _floor(means)
+        return settle(closure, means, self.floor, self.tolerance, plain=12)
 
     def _again(self, settled: Settled, lags: Lags, other: bool = False) -> Settled:
         means = carry(settled.means, settled.closure.lags, lags)
