@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan, StochasticPlan
 from eqsolve.errors import SolverError
@@ -171,13 +172,14 @@ class Coordinates:
         slow = 0 if not plan.noises else min(period // 2, (DIMENSIONS // len(plan.noises) - 1) // 2)
         normals = iter(sobol_normals(count, len(plan.noises) * (1 + 2 * slow), seed)[:, mixed])
         for name in plan.noises:
-            waves[name] = rng.standard_normal((period // 2 + 1, count, 2)) @ [math.sqrt(0.5), 1j * math.sqrt(0.5)]
-            waves[name][[0, -1]] = rng.standard_normal((2, count))
+            squares, phases = (_stratified(rng, period // 2 + 1, count) for _ in range(2))
+            waves[name] = np.sqrt(-np.log1p(-squares)) * np.exp(2j * math.pi * phases)
+            waves[name][[0, -1]] = ndtri(_stratified(rng, 2, count))
             static[name] = next(normals)
         for row in range(1, slow + 1):
             for name in plan.noises:
                 waves[name][row] = (next(normals) + 1j * next(normals)) / math.sqrt(2)
-        white = {name: rng.standard_normal((period, count)) for name in plan.driving[len(plan.noises) :]}
+        white = {name: ndtri(_stratified(rng, period, count)) for name in plan.driving[len(plan.noises) :]}
         return cls(points, waves, static, white, rng.choice([-1.0, 1.0], size=(period, count)))
 
     def coarsened(self) -> Coordinates:
@@ -188,6 +190,16 @@ class Coordinates:
             waves[name][-1] = math.sqrt(2) * waves[name][-1].real
         white = {name: (values[::2] + np.roll(values, 1, axis=0)[::2]) / math.sqrt(2) for name, values in self.white.items()}
         return Coordinates(self.points, waves, self.static, white, self.signs[::2])
+
+
+def _stratified(rng: np.random.Generator, rows: int, count: int) -> Array:
+    """Return numbers in (0, 1) of which every row has one in each of ``count`` strata.
+
+    So the mean over paths of what is a sum of functions of single coordinates, a variance among them, is nearly exact (Latin
+    hypercube sampling: Stein, Technometrics 29, 143 (1987), doi:10.1080/00401706.1987.10488205).
+    """
+    strata = rng.permuted(np.broadcast_to(np.arange(count), (rows, count)), axis=1)
+    return np.asarray((strata + rng.random((rows, count))) / count)
 
 
 def draw_by_spectrum(
