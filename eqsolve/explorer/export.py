@@ -50,17 +50,10 @@ def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def export_page(
-    model: Model,
-    path: Path,
-    *,
-    grid: Mapping[str, str] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    t_max: float | None = None,
-    rtol: float = 1e-3,
-    observables: list[str] | None = None,
-    workers: int = 1,
-    progress: Any = None,
-) -> Result:
+    model: Model, path: Path, *, grid: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None, t_max: float | None = None, rtol: float = 1e-3,
+    observables: list[str] | None = None, workers: int = 1, progress: Any = None,
+) -> Result:  # fmt: skip
     """Solve a sweep and write the page over it; return the sweep."""
     fixed = dict(settings or {})
     axes = dict(grid) if grid else default_grid(model, fixed)

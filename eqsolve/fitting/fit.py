@@ -203,22 +203,12 @@ def _counted(count: int, what: str) -> str:
     budget=read_seconds, progress=callback, params=table,
 )  # fmt: skip
 def fit(
-    model: Model | str,
-    data: Any,
-    *,
-    free: Sequence[str],
-    own: Sequence[str] = (),
-    each: Sequence[Mapping[str, Any]] | None = None,
-    bounds: Mapping[str, Any] | None = None,
-    priors: Mapping[str, Any] | None = None,
-    at: Iterable[float] | None = None,
-    observables: Iterable[str] | None = None,
-    rtol: float = 1e-3,
-    budget: float | str | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Fit:
+    model: Model | str, data: Any, *, free: Sequence[str], own: Sequence[str] = (),
+    each: Sequence[Mapping[str, Any]] | None = None, bounds: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | None = None, at: Iterable[float] | None = None,
+    observables: Iterable[str] | None = None, rtol: float = 1e-3, budget: float | str | None = None,
+    progress: Any = None, params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Fit:  # fmt: skip
     """Fit parameters of a model to data.
 
     Parameters

@@ -125,19 +125,12 @@ def _goal(value: Any, what: str) -> str | Function:
     progress=callback, params=table,
 )  # fmt: skip
 def optimise(
-    model: Model | str,
-    observable: str | Function,
-    *,
-    over: Mapping[str, Any],
-    at: float | Iterable[float] | None = None,
-    maximise: bool = False,
-    constraints: Mapping[str, Any] | Iterable[Function] = (),
-    rtol: float = 1e-3,
-    budget: float | str | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Optimum:
+    model: Model | str, observable: str | Function, *, over: Mapping[str, Any],
+    at: float | Iterable[float] | None = None, maximise: bool = False,
+    constraints: Mapping[str, Any] | Iterable[Function] = (), rtol: float = 1e-3,
+    budget: float | str | None = None, progress: Any = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Optimum:  # fmt: skip
     """Return the parameters at which an observable is smallest.
 
     Parameters

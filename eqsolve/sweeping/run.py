@@ -50,29 +50,15 @@ _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
     derivatives=names,
 )  # fmt: skip
 def sweep(
-    model: Model | str,
-    axes: Mapping[str, Any] | None = None,
-    *,
-    executor: Executor | None = None,
-    workers: Any = 1,
-    out: str | os.PathLike[str] | None = None,
-    t_max: float | None = None,
-    at: float | Iterable[float] | None = None,
-    rtol: float = 1e-3,
-    atol: float | None = None,
-    order: int | None = None,
-    step: float | None = None,
-    seed: int = 0,
-    solver: str | None = None,
-    observables: Iterable[str] | None = None,
-    derivatives: Iterable[str] | None = None,
-    region: tuple[float, float] | None = None,
-    device: str = "cpu",
-    budget: float | str | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Result:
+    model: Model | str, axes: Mapping[str, Any] | None = None, *, executor: Executor | None = None,
+    workers: Any = 1, out: str | os.PathLike[str] | None = None, t_max: float | None = None,
+    at: float | Iterable[float] | None = None, rtol: float = 1e-3, atol: float | None = None,
+    order: int | None = None, step: float | None = None, seed: int = 0, solver: str | None = None,
+    observables: Iterable[str] | None = None, derivatives: Iterable[str] | None = None,
+    region: tuple[float, float] | None = None, device: str = "cpu",
+    budget: float | str | None = None, progress: Any = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Result:  # fmt: skip
     """Solve a model at every point of a grid of parameters.
 
     Parameters

@@ -327,6 +327,7 @@ class MemoryMarch:
         self.program, self.m, self.delays, self.tolerance, self.checkpoint = program, m, delays, tolerance, checkpoint
         self.functions = PanelFunctions(len(program.equations), m)
         self.outputs: list[Array] = []
+        self.tails: list[float] = []
         self.sizes = np.zeros(len(program.equations)) if sizes is None else sizes
         self.steps = self.tries = 0
         self._weights = self._summed = np.zeros(1)

@@ -106,14 +106,10 @@ class FixedPointSolver(Solver):
 
 
 def solve_problem(
-    program: FixedPointProgram,
-    at: Values,
-    start: Mapping[str, float] | None = None,
-    neighbour: FixedPointSolution | None = None,
-    deadline: float = np.inf,
-    *,
+    program: FixedPointProgram, at: Values, start: Mapping[str, float] | None = None,
+    neighbour: FixedPointSolution | None = None, deadline: float = np.inf, *,
     scans: int | None = None,
-) -> FixedPointSolution:
+) -> FixedPointSolution:  # fmt: skip
     """Return the solution, the one nearest to ``start`` if given; others found are listed with it.
 
     With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough.

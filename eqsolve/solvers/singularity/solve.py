@@ -37,12 +37,9 @@ from eqsolve.solvers.options import Options
 
 
 def law_source(
-    program: SingularityProgram,
-    values: Values,
-    names: tuple[str, ...],
-    precision: int | None = None,
-    start: Mapping[str, float] | None = None,
-) -> tuple[Source, FixedPointSolution | None]:
+    program: SingularityProgram, values: Values, names: tuple[str, ...],
+    precision: int | None = None, start: Mapping[str, float] | None = None,
+) -> tuple[Source, FixedPointSolution | None]:  # fmt: skip
     """Return the source of the expectations, and the solved fixed point behind it (None for declared laws)."""
     own = program.laws(values, names)
     if values.behind is None or set(names) <= set(own):
@@ -188,14 +185,10 @@ class SingularitySolver(Solver):
 
 
 def find(
-    program: SingularityProgram,
-    values: Values,
-    precision: int | None = None,
-    certify: bool = True,
-    start: Mapping[str, float] | None = None,
-    near: SingularPoint | None = None,
+    program: SingularityProgram, values: Values, precision: int | None = None, certify: bool = True,
+    start: Mapping[str, float] | None = None, near: SingularPoint | None = None,
     region: tuple[float, float] | None = None,
-) -> SingularitySolution:
+) -> SingularitySolution:  # fmt: skip
     """Return the singular point of a model at values.
 
     ``start`` are values of the fixed point's unknowns nearby, and of the transform far to the

@@ -101,11 +101,8 @@ def padded(table: Array, width: int) -> Array:
     return np.pad(table, ((0, 0), (0, width - table.shape[1])))
 
 
-# --- Integrals over the past and the current panel, for all rows of the panel at once.
-#
-# The columns are those of the past followed by the panel's own nodes. Integrals over past columns
-# are products with the operators in ``History``; the panel's own part uses the collocation matrix
-# A, A[i, l] = ∫^{t_i} ℓ_l, as it is iterated.
+# --- Integrals over the past and the current panel, for all rows of the panel at once: products with
+# the operators in ``History``, and of the panel's own part with A[i, l] = ∫^{t_i} ℓ_l.
 class Integrals:
     """The integrals of one panel. Factors are evaluated once per sweep, what the panel does not change once."""
 

@@ -69,16 +69,10 @@ def strata(names: Sequence[str], laws: Mapping[str, NumericLaw]) -> tuple[list[s
 
 
 def draw(
-    constants: Sequence[str],
-    laws: Mapping[str, NumericLaw],
-    groups: Sequence[int],
-    drawn: Mapping[str, NumericLaw | Chain],
-    nodes: int,
-    paths: int,
-    share: float,
-    seed: Any,
+    constants: Sequence[str], laws: Mapping[str, NumericLaw], groups: Sequence[int],
+    drawn: Mapping[str, NumericLaw | Chain], nodes: int, paths: int, share: float, seed: Any,
     turns: Sequence[Array | None] = (),
-) -> StepsSample:
+) -> StepsSample:  # fmt: skip
     """Return a sample of about so many paths; ``groups`` are how many noises are driven together, group by group.
 
     ``share`` is that of the paths of which responses are followed; ``turns`` are orthogonal matrices whose columns are the
