@@ -111,12 +111,16 @@ def test_tiny_values_are_not_uncertain_by_more_than_all_there_is() -> None:
     logarithm = -60 * nodes + 40 * (nodes > 0.4)
     between = interpolation_errors(logarithm, [nodes.tolist()])
     quantity = {"values": np.exp(logarithm).tolist(), "between": between.tolist(), "log": True}
-    said = advise({"axes": [{"name": "x", "kind": "number", "nodes": nodes.tolist()}], "t": None, "quantities": {"y": quantity}})
+    said = advise(
+        {"axes": [{"name": "x", "kind": "number", "nodes": nodes.tolist()}], "t": None, "quantities": {"y": quantity}}
+    )
     assert int(re.search(r"uncertain by up to (\d+)%", said)[1]) <= 100
 
 
 def test_times_follow_early_and_late_change(slowed: Path, tmp_path: Path) -> None:
-    assert main(["explore", str(slowed), "--export", str(tmp_path / "page.html"), "--grid", "a=1:2:3", "--t-max", "4", "-q"]) == 0
+    assert (
+        main(["explore", str(slowed), "--export", str(tmp_path / "page.html"), "--grid", "a=1:2:3", "--t-max", "4", "-q"]) == 0
+    )
     times = np.array(config(tmp_path / "page.html")["data"]["t"])
     assert np.diff(times).max() <= 4 / 80 + 1e-3  # no polygon on a linear axis
     assert (times[2:] / times[1:-1]).max() <= 10 ** (4 / 39) * 1.01  # nor on a logarithmic one

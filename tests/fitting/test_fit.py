@@ -213,7 +213,7 @@ def test_a_file_that_does_not_fit_is_told_of_by_what_it_lacks(tmp_path):
     with pytest.raises(UsageError, match=r"time, weight \(it has: size.*\), nor a column of times, named `t`"):
         eqsolve.fit(DECAY, path, free=["a"])
     path.write_text("t,size\n0,1\n\n1,1.2x\n")
-    with pytest.raises(UsageError, match="'1.2x' in column `size`, line 4, is not a number"):
+    with pytest.raises(UsageError, match=r"'1\.2x' in column `size`, line 4, is not a number"):
         eqsolve.fit(DECAY, path, free=["a"])
     with pytest.raises(UsageError, match="'one' in column `size`, row 2, is not a number"):
         eqsolve.fit(DECAY, {"t": [0, 1], "size": ["1", "one"]}, free=["a"])
