@@ -94,6 +94,7 @@ class Optimum:
     latex: dict[str, str] = field(repr=False, default_factory=dict)
     active: tuple[str, ...] = ()
     status: str = "ok"
+    settings: dict[str, Any] = field(repr=False, default_factory=dict)  # that stay, the time among them
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
@@ -106,9 +107,7 @@ class Optimum:
         """Draw the scan along one parameter, or as a map over two, and the optimum in it."""
         from eqsolve.plotting.fits import plot_landscape
 
-        names = [item.name for item in self.ranges]
-        best = ([self.parameters[name] for name in names], self.value, [self.errors[name] for name in names])
-        return plot_landscape(names, self.scan, best, [item.log for item in self.ranges], self.observable, self.latex, ax)
+        return plot_landscape(self, ax)
 
 
 Function = Callable[[Result], Any]
@@ -316,8 +315,14 @@ class _OptimumSearch:
         return Optimum(
             self.question.model.name, name, maximise, found, spread, self.sign * here.value, error, bool(where), edge,
             (table, self.sign * values), self.ranges, self.question.solves, latex_names((self.question.model,)),
-            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status,
+            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status, self._stay(found),
         )  # fmt: skip
+
+    def _stay(self, found: Mapping[str, float]) -> dict[str, Any]:
+        """Return the settings that stay, and the time where there is one."""
+        last, times = self.question.last, self.question.times
+        moment = {"t": float(times[0])} if times is not None and len(times) == 1 else {}
+        return {name: value for name, value in {**(last.params if last else {}), **moment}.items() if name not in found}
 
     def at(self, place: Array, *, slopes: bool = True) -> _Seen:
         """Return what is seen at a point."""
