@@ -175,11 +175,10 @@ def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:
 def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Array:
     """Return, at every point of a sweep, an estimate of the error of cubic interpolation around it.
 
-    Along each axis a value is foretold by the cubic through the four points nearest to it, without itself. What that misses
-    is six times the page's error or more where the dependence is smooth, at least half of it at a kink, a third at a jump.
-    Half of it is stated where it is seen to be smooth (a line through the two neighbours misses five times as much), else
-    three halves: the true error stays below twice what is stated. Of fewer than six points fewer foretell, so that no
-    symmetry hides what is missed. Axes add up. Ends take over from their neighbours; ``None`` marks a choice.
+    Along each axis a value is foretold by the cubic through the four points nearest to it, without itself. Half of what
+    that misses is stated where the dependence is seen to be smooth (a line through the two neighbours misses five times
+    as much), else three halves: the true error stays below twice what is stated. Of fewer than six points fewer foretell.
+    Axes add up. Ends take over from their neighbours; ``None`` marks a choice.
     """
     total = np.zeros(values.shape)
     for axis, places in enumerate(nodes):

@@ -8,8 +8,7 @@ error bars of the parameters come from the covariance over draws,
 
 in which only as many combinations of times count as there are parameters (White, Econometrica 48, 817 (1980),
 doi:10.2307/1912934). Intervals use Student's law with one degree of freedom less than there are draws. A prior is one more
-measurement, of the parameter itself. Every solve begins with the one before; the search ends when a step changes χ² by less
-than can be told.
+measurement. The search ends when a step changes χ² by less than can be told.
 """
 
 from __future__ import annotations

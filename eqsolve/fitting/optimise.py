@@ -1,10 +1,9 @@
 """`optimise`: the parameters at which an observable is smallest or largest.
 
-After a coarse scan of the ranges gradients lead on: along one parameter to the zero of the derivative beside the best point
-(Brent's method), along several by L-BFGS-B (Byrd, Lu, Nocedal & Zhu 1995, doi:10.1137/0916069), under constraints by SLSQP
-(Kraft 1988), all scipy's. With H the second derivatives, from differences of the exact first ones, an error δg of the gradient
-moves the optimum by H⁻¹ δg: that is its error bar, in which constraints that hold as equalities count. The best time is found
-on every curve, and moves with the parameters without changing their derivatives (the envelope theorem).
+After a coarse scan of the ranges gradients lead on: along one parameter by Brent's method, along several by L-BFGS-B (Byrd,
+Lu, Nocedal & Zhu 1995, doi:10.1137/0916069), under constraints by SLSQP (Kraft 1988), all scipy's. With H the second
+derivatives an error δg of the gradient moves the optimum by H⁻¹ δg: that is its error bar, in which constraints that hold as
+equalities count. The best time is found on every curve.
 """
 
 from __future__ import annotations

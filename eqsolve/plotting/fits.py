@@ -71,9 +71,7 @@ def plot_landscape(found: Optimum, axes: Any = None) -> Any:
     best = [f"{written(n, found.latex)} = {x:.4g} ± {found.errors[n]:.2g}" for n, x in found.parameters.items()]
     told = f"{'largest' if found.maximise else 'smallest'} at {', '.join(best)}"
     if len(names) == 2:
-        shown = axes.tricontourf(
-            _scaled(points[:, 0], logs[0]), _scaled(points[:, 1], logs[1]), values, 20, cmap=SEQUENTIAL
-        )
+        shown = axes.tricontourf(_scaled(points[:, 0], logs[0]), _scaled(points[:, 1], logs[1]), values, 20, cmap=SEQUENTIAL)
         axes.figure.colorbar(shown, ax=axes, label=label)
         place = (_scaled(x, log) for x, log in zip(where, logs, strict=True))
         axes.plot(*place, "o", color="white", markeredgecolor="black", label=told)

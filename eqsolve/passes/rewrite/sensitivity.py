@@ -8,10 +8,8 @@ linearisation
 integrals and expectations being differentiated under their signs; a law of a random constant that moves with p adds its
 score (see ``scores``). Differential equations, starts and constraints alike. The derivative of a noise z ~ GP(m, C) is the
 Gaussian process with mean Dm that follows z, its covariance with it DC/2: then z + ε Dz has the covariance C + ε DC to
-first order, and what is averaged is linear in Dz, so that nothing else of its law matters. The derivative of a response
-E[∂x/∂z] is E[∂Dx/∂z].
-
-So the system with its derivatives is solved like any other, by the solver of the system alone, to the same tolerance.
+first order, and nothing else of its law matters. The derivative of a response E[∂x/∂z] is E[∂Dx/∂z]. The system with its
+derivatives is solved like any other, to the same tolerance.
 """
 
 from __future__ import annotations

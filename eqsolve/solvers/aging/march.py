@@ -227,9 +227,8 @@ def graded(lengths: Array, finest: float, ratio: float, count: int) -> tuple[Arr
 
 
 # One row panel: all its unknowns found together by Newton's method. With x the place on a row, ∂_t
-# at fixed t' is ∂_t|_x + v ∂_x; both are collocated, at Radau nodes in t and on each column panel,
-# in the direction in which a column moves away from the diagonal. Memory terms cancel there at
-# leading order, so that they and the derivatives are solved for as one linear system.
+# at fixed t' is ∂_t|_x + v ∂_x; both are collocated, at Radau nodes in t and on each column panel.
+# Memory terms cancel them there at leading order, so that all are one linear system.
 
 
 Blocks = dict[Slot, Array]

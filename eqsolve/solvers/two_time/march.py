@@ -3,10 +3,6 @@
 Method. On each panel the unknown rows K(t_i, ·), i = 1..m, satisfy the equations at the Radau nodes. An integral over s is
 a matrix product of the left factor's rows with an integration operator of the right factor, in which the integrals
 ∫ right(s, t') ℓ_k(s) ds over the panels' basis functions ℓ_k are stored. Old columns are merged as the past becomes smooth.
-
-Order 2m − 1 at panel ends, m + 1 in between. Cost per panel: columns²; memory: rows × columns.
-Reference: Brunner, Collocation Methods for Volterra Integral and Related Functional Differential
-Equations (2004), doi:10.1017/CBO9780511543234.
 """
 
 import functools
