@@ -299,8 +299,9 @@ class GridRun:
             if point.before is not None:
                 self.after.setdefault(point.before, []).append(point.index)
         found = {} if journal is None else {i: r for i, r in journal.done.items() if i < self.total}
-        for index, record in self.records.items() if journal is not None else ():
-            journal.write(index, record)
+        if journal is not None:
+            for index, record in self.records.items():
+                journal.write(index, record)
         self.records = found | self.records
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")

@@ -22,11 +22,9 @@ from eqsolve.solvers.two_time.march import March
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-# Pairs of times at which factors are evaluated: what is known there, and how the values follow the
-# newest panel. A value at a pair is a number where its first time lies in the past, and linear in
-# the unknowns of the newest panel where it lies on that: a sparse matrix for each kind of time.
-# Right-hand sides and their derivatives by all unknowns follow from these and from pointwise
-# functions alone.
+# Pairs of times at which factors are evaluated: a value there is a number where its first time lies
+# in the past, and linear in the unknowns of the newest panel where it lies on that: a sparse matrix
+# for each kind of time. Right-hand sides and their derivatives follow from these.
 
 
 @dataclass(frozen=True, eq=False)
