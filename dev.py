@@ -32,7 +32,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-DEMO = ["dln", "--observables", "E_train,E_test", "--d", "300", "--seeds", "5", "--at", "0.03,0.1,0.3,1,2,4,8,20"]
+DEMO = ["dln", "--observables", "E_train,E_test", "--d", "500", "--seeds", "10", "--at", "0.03,0.1,0.3,1,2,4,8,20"]
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"

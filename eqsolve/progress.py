@@ -31,7 +31,8 @@ class Bar:
     """A line that is written over itself: call it with (done, total, text), close it at the end.
 
     The share shown falls only where ``expect`` knows better. With ``count``, or the word for one of
-    them, done and total are numbers of things; those done before the first call are no work of ours.
+    them, done and total are numbers of things, which may become more; those done before the first
+    call are no work of ours.
     """
 
     _shown_by: Bar | None = None
@@ -39,7 +40,7 @@ class Bar:
 
     def __init__(self, quiet: bool = False, *, count: bool | str = False, log: bool = True) -> None:
         self.count, self.share, self.first = count, 0.0, None if count else 0.0
-        self.started = self.last = time.monotonic()
+        self.started = self.last = self.moved = time.monotonic()  # when the share moved last
         self.end = 0.0  # when the work is predicted to end
         self.length, self.text = 0, ""
         self.done, self.total = 0.0, math.inf
@@ -61,7 +62,10 @@ class Bar:
             share = (now - self.started) / (self.end - self.started)
         if self.first is None:
             self.first = share
-        self.share, self.done, self.total = max(self.share, share), done, total
+        if share > self.share or (self.count and done > self.done):
+            self.moved = now
+        self.share = share if self.count else max(self.share, share)
+        self.done, self.total = done, total
         if (
             not self.where
             or (self.where == "log" and not text)
@@ -124,7 +128,9 @@ class Bar:
         made = self.share - (self.first or 0.0)
         if made < 0.02 and self.share < 1:  # share of the work from which on the time left is told
             return "starting"
-        return f"about {roughly(seconds / max(made, 1e-9) * (1 - self.share))} left"
+        took = self.moved - self.started
+        left = took / max(made, 1e-9) * (1 - self.share) - (seconds - took)
+        return f"about {roughly(left)} left" if left > 0 else "longer than foreseen" if self.share < 1 else "ending"
 
     def _draw(self, line: str) -> None:
         if self.where == "notebook":

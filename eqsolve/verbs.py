@@ -23,6 +23,7 @@ _HOMES = {
     "shift_time": "eqsolve.passes.rewrite.rescaling:shift_time",
     "rescale_unknown": "eqsolve.passes.rewrite.rescaling:rescale_unknown",
     "leading_order": "eqsolve.passes.rewrite.rescaling:leading_order",
+    "tables_of": "eqsolve.language.loading:tables_of",
     "long_time": "eqsolve.passes.rewrite.long_time:derive_long_time",
     "simulate": "eqsolve.microscopic.simulate:simulate",
     "save": "eqsolve.results.archive:save",

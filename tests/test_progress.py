@@ -30,20 +30,27 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_a_bar_tells_the_share_and_the_time_left() -> None:
     bar = Bar(quiet=True)
+    bar.started -= 30
     try:
         bar(1.0, 4.0, "")
         assert bar.line(30, "x") == f"[{'#' * 6}{'.' * 18}]  25%, 30 s, about 1 min 30 s left  x"
         bar(0.5, 4.0, "")  # more work was found
         assert bar.share == 0.25
+        assert "about 30 s left" in bar.line(90, "")  # nothing is told for a minute: the end comes nearer
+        assert "longer than foreseen" in bar.line(150, "")
         bar(4.0, 4.0, "")
-        assert "100%, 40 s, about 0 s left" in bar.line(40, "")
+        assert "100%, 40 s, ending" in bar.line(40, "")
     finally:
         bar.close()
     with Bar(quiet=True, count=True) as points:
         points(5, 10, "")  # found finished
         assert "starting" in points.line(1, "")
+        points.started -= 10
         points(6, 10, "")
         assert "about 40 s left" in points.line(10, "")  # one in ten seconds, four to go
+        points(10, 10, "")
+        points(10, 20, "")  # what was found asks for more
+        assert points.share == 0.5
     assert [clock(seconds) for seconds in (3, 75, 7300)] == ["3 s", "1 min 15 s", "2 h 01 min"]
 
 
@@ -203,7 +210,7 @@ def test_the_clock_goes_on_while_nothing_is_told(monkeypatch: pytest.MonkeyPatch
         deadline = time.monotonic() + 30
         while terminal.getvalue().count("a large ensemble") < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert ", 1 s, about 1 s left  a large ensemble" in terminal.getvalue()
+        assert ", 1 s, longer than foreseen  a large ensemble" in terminal.getvalue()
     gone = terminal.getvalue()
     time.sleep(1.2)
     assert terminal.getvalue() == gone  # nothing is drawn after the end

@@ -20,15 +20,9 @@ DATA = (".nc", ".csv", ".parquet", ".json")
 
 
 def add_shared(
-    parser: ArgumentParser,
-    options: Mapping[str, str] | None = None,
-    *,
-    model: bool = True,
-    settings: str = "",
-    out: str = "",
-    plot: str = "",
-    json: bool = True,
-) -> None:
+    parser: ArgumentParser, options: Mapping[str, str] | None = None, *, model: bool = True,
+    settings: str = "", out: str = "", plot: str = "", json: bool = True,
+) -> None:  # fmt: skip
     """Add what several commands share: the model, ``--set``, options of the table below, files, and ``--json``.
 
     An option comes with what it means to the command; with no text, with what it means to a solve.

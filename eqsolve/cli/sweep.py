@@ -98,6 +98,8 @@ def _told(options: Namespace) -> int | None:
     known = record.get("provenance", {}).get("command", {})
     if known.get("asked") != _asked(options) or data.with_name(data.name + ".journal").exists():
         return None
+    if record.get("stats", {}).get("failed"):  # they are solved again
+        return None
     files = known["files"]
     if str(find(options.model)) not in files or any(_digest(path) != digest for path, digest in files.items()):
         return None

@@ -216,13 +216,9 @@ class FixedPointPlan:
 
     # --- stages
     def run_stages(
-        self,
-        arguments: list[Any],
-        size: int,
-        signs: Sequence[Array] | None = None,
-        *,
+        self, arguments: list[Any], size: int, signs: Sequence[Array] | None = None, *,
         rough: bool = False,
-    ) -> list[Any]:
+    ) -> list[Any]:  # fmt: skip
         """Return all arguments with the values of the stages appended; switches are ``signs`` where given, roots quick ones
         where ``rough``."""
         full = [*arguments, *([0.0] * len(self.is_switch))]
@@ -315,15 +311,10 @@ class FixedPointProgram:
         self._plans: dict[Any, FixedPointPlan] = {}
 
     def plan(
-        self,
-        values: Values,
-        *,
-        eliminate: bool = True,
-        held: tuple[str, ...] = (),
-        dropped: tuple[int, ...] = (),
-        extra: tuple[Expr, ...] = (),
+        self, values: Values, *, eliminate: bool = True, held: tuple[str, ...] = (),
+        dropped: tuple[int, ...] = (), extra: tuple[Expr, ...] = (),
         symbols: tuple[Parameter, ...] = (),
-    ) -> FixedPointPlan:
+    ) -> FixedPointPlan:  # fmt: skip
         """Return the plan for the branches that values select.
 
         Without ``eliminate`` every unknown stays one. Unknowns that are ``held`` are parameters, given last, and as many of
@@ -343,14 +334,9 @@ class FixedPointProgram:
         return self._plans[key]
 
     def with_mean(
-        self,
-        plan: FixedPointPlan,
-        values: Values,
-        what: Any,
-        given: tuple[str, ...],
-        held: tuple[str, ...],
-        dropped: tuple[int, ...],
-    ) -> FixedPointPlan:
+        self, plan: FixedPointPlan, values: Values, what: Any, given: tuple[str, ...],
+        held: tuple[str, ...], dropped: tuple[int, ...],
+    ) -> FixedPointPlan:  # fmt: skip
         """Return a plan with one more expectation, of an expression in the model's symbols and variables.
 
         Further names that stand in it are ``given``: they come between the parameters and the unknowns held.

@@ -1,9 +1,8 @@
 """Ensembles whose paths are affine in Gaussian drives and Gaussian constants: their law is Gaussian, no path is needed.
 
 Where every signal and every start is affine in the unknowns, the noises and the Gaussian constants, with coefficients that
-are the same for all paths, these are jointly Gaussian. Constants of another law, or ones that enter otherwise, are conditioned
-on: given them the law is Gaussian. What is averaged is then a function of few Gaussian arguments at each time, each an affine
-combination of unknowns, noises and constants.
+are the same for all paths, these are jointly Gaussian, given constants of another law. What is averaged is then a function of
+few Gaussian arguments at each time.
 """
 
 import itertools

@@ -108,14 +108,10 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
 
 
 def as_function(
-    arguments: Sequence[Basic],
-    expressions: Sequence[Expr],
-    module: Module = "numpy",
-    *,
-    real: bool = True,
-    shared: bool | Callable[[list[Expr]], Any] = True,
+    arguments: Sequence[Basic], expressions: Sequence[Expr], module: Module = "numpy", *,
+    real: bool = True, shared: bool | Callable[[list[Expr]], Any] = True,
     names: Sequence[Basic] | None = None,
-) -> Lowered:
+) -> Lowered:  # fmt: skip
     """Return a function of arrays or of mpmath's numbers that evaluates expressions in symbols, written safely.
 
     All lowering ends here. ``real=False`` says that complex values may come; ``shared`` how common parts are found;

@@ -1,14 +1,12 @@
 """Write expressions so that they neither overflow, nor underflow, nor cancel on the way to a number of ordinary size.
 
-Called once on everything that is lowered, after all derivatives have been taken; the cost is that of a walk through the
-expression. What is not in danger stays as it is. Products and quotients of things that grow or decay exponentially are
-written v e^s, with v of ordinary size and the exponents s added up symbolically: e^{−2x²}/erfc(x)² is 1/erfcx(x)² for
-x > 0. Differences are written by the identity that removes the cancellation. Out of reach are differences of
-values that are near each other for no reason that stands in the expression, such as two roots of nearly equal equations.
+Called once on everything that is lowered, after all derivatives have been taken. What is not in danger stays as it is.
+Products and quotients of things that grow or decay exponentially are written v e^s, with v of ordinary size and the
+exponents s added up symbolically: e^{−2x²}/erfc(x)² is 1/erfcx(x)² for x > 0. Differences are written by the identity that
+removes the cancellation; out of reach are those of values that are near each other for no reason in the expression.
 
-The functions that safe expressions are written in, as nodes for sympy, on arrays of numbers and in mpmath's numbers, are
-finite and accurate where the form that a user writes overflows, underflows or cancels. All take real arrays; those that a
-complex-valued model meets compare real parts. Last come sympy's special functions.
+The functions that safe expressions are written in, as nodes for sympy, on arrays and in mpmath's numbers, take real arrays;
+those that a complex-valued model meets compare real parts. Last come sympy's special functions.
 """
 
 from __future__ import annotations

@@ -191,13 +191,9 @@ def _shown(values: Values, names: Container[str]) -> Values:
 
 
 def make_task(
-    model: Model,
-    settings: Mapping[str, Any],
-    observables: Iterable[str] | str | None = None,
-    derivatives: Iterable[str] = (),
-    *,
-    step: Any = None,
-) -> Task:
+    model: Model, settings: Mapping[str, Any], observables: Iterable[str] | str | None = None,
+    derivatives: Iterable[str] = (), *, step: Any = None,
+) -> Task:  # fmt: skip
     """Return what is to be solved; settings are read, and errors name what is wrong with them.
 
     A system is solved beside its ``derivatives`` along parameters; with a ``step``, in discrete time and its own variables.

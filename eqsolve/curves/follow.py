@@ -112,15 +112,9 @@ def _ahead(solutions: list[FixedPointSolution], path: list[float], program: Fixe
 
 
 def _result(
-    model: Model,
-    parameter: str,
-    path: list[float],
-    values: Mapping[str, Any],
-    errors: Mapping[str, Any],
-    params: Mapping[str, Any],
-    stats: dict[str, Any],
-    began: float,
-) -> Result:
+    model: Model, parameter: str, path: list[float], values: Mapping[str, Any],
+    errors: Mapping[str, Any], params: Mapping[str, Any], stats: dict[str, Any], began: float,
+) -> Result:  # fmt: skip
     """Return curves over a parameter as a result."""
     import xarray as xr
 

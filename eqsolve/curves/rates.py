@@ -38,15 +38,9 @@ class FittedRate:
 
 @checked(observable=text, window=pair, limit=number, terms=whole(0), points=whole(2))
 def fit_rate(
-    data: Any,
-    observable: str | None = None,
-    *,
-    window: tuple[float, float] | None = None,
-    exponent: Any = -1.5,
-    limit: float = 0.0,
-    terms: int = 1,
-    points: int = 200,
-) -> FittedRate:
+    data: Any, observable: str | None = None, *, window: tuple[float, float] | None = None,
+    exponent: Any = -1.5, limit: float = 0.0, terms: int = 1, points: int = 200,
+) -> FittedRate:  # fmt: skip
     """Measure the exponential rate of a decaying curve, with the right power of t in front.
 
     A plain straight-line fit of log y overestimates the rate of t^{−3/2} e^{−rt} by 3/(2t): the
@@ -213,16 +207,10 @@ class RateCurve:
 
 @checked(model=read_model, parameter=text, at=list_of, derivatives=names, every=whole(1), params=table)
 def rate_curve(
-    model: Any,
-    parameter: str,
-    at: Iterable[Any],
-    *,
-    derivatives: Sequence[str] = (),
-    every: int = 8,
-    region: tuple[float, float] | None = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> RateCurve:
+    model: Any, parameter: str, at: Iterable[Any], *, derivatives: Sequence[str] = (),
+    every: int = 8, region: tuple[float, float] | None = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> RateCurve:  # fmt: skip
     """Solve a `Singularity` along a parameter, each point started from the one before.
 
     The complex half plane is searched at the first point, the last one and every ``every``-th;

@@ -64,14 +64,9 @@ class PathRates:
 
 @checked(model=read_model, pole=text, resting=text, points=whole(2), largest=number)
 def path_rates(
-    model: Any,
-    *,
-    pole: str = "pole",
-    resting: str = "rest_rate",
-    points: int = 24,
-    largest: float | None = None,
-    **settings: Any,
-) -> PathRates:
+    model: Any, *, pole: str = "pole", resting: str = "rest_rate", points: int = 24,
+    largest: float | None = None, **settings: Any,
+) -> PathRates:  # fmt: skip
     """Return the law of the rates of single paths of a `Singularity` with an edge.
 
     Parameters

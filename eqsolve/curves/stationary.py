@@ -38,17 +38,11 @@ logger = logging.getLogger("eqsolve")
 @documented
 @checked(model=read_model, observables=names, progress=callback, params=table)
 def stationary(
-    model: Model | str,
-    *,
-    rtol: float | None = None,
-    atol: float | None = None,
-    step: float | None = None,
-    observables: Iterable[str] | None = None,
-    budget: float | str | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Stationary:
+    model: Model | str, *, rtol: float | None = None, atol: float | None = None,
+    step: float | None = None, observables: Iterable[str] | None = None,
+    budget: float | str | None = None, progress: Any = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Stationary:  # fmt: skip
     """Find the state in which a system ends when it forgets its start: correlations that depend on the lag only.
 
     Parameters

@@ -93,7 +93,7 @@ def _number(model: Model, item: Parameter) -> Control:
 def slider_range(item: Parameter, default: float | None) -> tuple[float | None, float | None, str]:
     """Return the ends and the scale of a slider, from the parameter's domain and its default.
 
-    A positive parameter gets whole decades, one below its default and one above at least, on a logarithmic slider. What may
+    A positive parameter gets a quarter of its default to four times it, rounded outwards, on a logarithmic slider. What may
     be zero gets four times its default, at least 1, and what may be negative as much on both sides. Bounds cut all of them.
     An infinite value has no slider.
     """
@@ -106,8 +106,7 @@ def slider_range(item: Parameter, default: float | None) -> tuple[float | None, 
         first = lower if lower is not None else (1.0 if item.is_positive else 0.0 if item.is_nonnegative else centre - 5)
         low, high = first, max(first, centre) + 6
     elif item.is_positive:
-        low, high = 10.0 ** math.floor(math.log10(centre) - 1), 10.0 ** math.ceil(math.log10(centre) + 1)
-        scale = "log"
+        low, high, scale = 1 / _round_up(4 / centre), _round_up(4 * centre), "log"
     else:
         reach = _round_up(max(4 * abs(centre), 1.0))
         low, high = (-reach, reach) if not (item.is_nonnegative or item.is_negative) else (0.0, reach)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import maximum_filter1d
 
 from eqsolve.errors import UsageError
 from eqsolve.explorer.describe import TIMED, Control, describe, list_controls, observable_names
@@ -24,7 +25,7 @@ from eqsolve.sweeping.axes import read_axes
 from eqsolve.sweeping.run import sweep
 
 AXES, VALUES = 2, 9  # of the grid that is taken when none is given
-TIMES = 60
+TIMES = 40, 81  # spaced in the logarithm, over four decades, and evenly
 WIDE = 0.1  # of the height of a curve: bands above this are worth a word
 SMOOTH = 5.0  # how much less than a line a cubic misses where a dependence counts as smooth
 
@@ -50,17 +51,10 @@ def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def export_page(
-    model: Model,
-    path: Path,
-    *,
-    grid: Mapping[str, str] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    t_max: float | None = None,
-    rtol: float = 1e-3,
-    observables: list[str] | None = None,
-    workers: int = 1,
-    progress: Any = None,
-) -> Result:
+    model: Model, path: Path, *, grid: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None, t_max: float | None = None, rtol: float = 1e-3,
+    observables: list[str] | None = None, workers: int = 1, progress: Any = None,
+) -> Result:  # fmt: skip
     """Solve a sweep and write the page over it; return the sweep."""
     fixed = dict(settings or {})
     axes = dict(grid) if grid else default_grid(model, fixed)
@@ -68,7 +62,8 @@ def export_page(
     if model.kind in TIMED:
         last = 10.0 if t_max is None else t_max
         if getattr(model, "start", 0) == 0:
-            asked["at"] = [0.0, *(float(f"{moment:.4g}") for moment in np.geomspace(1e-4 * last, last, TIMES - 1))]
+            places = np.append(np.geomspace(1e-4 * last, last, TIMES[0]), np.linspace(0, last, TIMES[1]))
+            asked["at"] = sorted({float(f"{moment:.4g}") for moment in places})
         else:
             asked["t_max"] = last
     controls = {item.name: item for item in list_controls(model)}
@@ -110,7 +105,10 @@ def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> d
         logarithmic = bool(np.all(values[np.isfinite(values)] > 0))
         written = np.log(values) if logarithmic else values
         errors = data[f"{name}_error"].values
-        between = interpolation_errors(written, [axis["nodes"] if axis["kind"] == "number" else None for axis in axes])
+        places = [axis["nodes"] if axis["kind"] == "number" else None for axis in axes]
+        between = interpolation_errors(written, places)
+        if made["t"] is not None:  # what is foretold right at one time is not at those around it
+            between[..., 1:] = maximum_filter1d(between[..., 1:], 9, axis=-1)
         made["quantities"][name] = {
             "log": logarithmic,
             "values": _short(values, 7),
@@ -127,12 +125,18 @@ def advise(data: Mapping[str, Any]) -> str:
     The error of a cubic falls like the fourth power of the distance between the values.
     """
 
+    count = len(data.get("t") or [0])
+
     def widest(finer: float) -> float:
         found = 0.0
         for item in data["quantities"].values():
             values, between = (np.array(item[key], dtype=float) for key in ("values", "between"))
             between = between / finer**4
-            errors = np.abs(values) * np.expm1(between) if item["log"] else between
+            if item["log"]:  # a value between the points is hardly larger than all that are there
+                tops = np.nanmax(values.reshape(-1, count), axis=0)
+                errors = np.minimum(values * np.expm1(between), np.tile(tops, len(values) // count))
+            else:
+                errors = between
             height = np.nanmax(values) - min(np.nanmin(values), 0.0)
             found = max(found, float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
         return found
@@ -171,11 +175,10 @@ def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:
 def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Array:
     """Return, at every point of a sweep, an estimate of the error of cubic interpolation around it.
 
-    Along each axis a value is foretold by the cubic through the four points nearest to it, without itself. What that misses
-    is six times the page's error or more where the dependence is smooth, at least half of it at a kink, a third at a jump.
-    Half of it is stated where it is seen to be smooth (a line through the two neighbours misses five times as much), else
-    three halves: the true error stays below twice what is stated. Of fewer than six points fewer foretell, so that no
-    symmetry hides what is missed. Axes add up. Ends take over from their neighbours; ``None`` marks a choice.
+    Along each axis a value is foretold by the cubic through the four points nearest to it, without itself. Half of what
+    that misses is stated where the dependence is seen to be smooth (a line through the two neighbours misses five times
+    as much), else three halves: the true error stays below twice what is stated. Of fewer than six points fewer foretell.
+    Axes add up. Ends take over from their neighbours; ``None`` marks a choice.
     """
     total = np.zeros(values.shape)
     for axis, places in enumerate(nodes):

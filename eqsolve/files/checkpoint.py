@@ -1,9 +1,8 @@
 """Checkpoints: the finished steps of a solve in a file, so that a killed solve goes on where it was.
 
-Every solver is deterministic, so a solve is a sequence of steps whose results decide what comes next. A checkpoint
-keeps the results of the steps that took time, one record each, appended and checksummed. When the solve is resumed it
-runs again from its first line; a step whose result is there is read, not computed. The numbers are the same, bit by bit.
-A record cut short by a crash fails its checksum and is dropped. A file is data only: reading it never runs code.
+Every solver is deterministic. A checkpoint keeps the results of the steps that took time, one record each, appended and
+checksummed. When the solve is resumed it runs again from its first line; a step whose result is there is read, not computed.
+The numbers are the same, bit by bit. A record cut short by a crash is dropped. A file is data only: reading it runs no code.
 """
 
 import io
@@ -27,8 +26,7 @@ from eqsolve.files.atomic import cannot_write, lock
 
 # --- Objects as bytes and back, bit by bit and without running code: a pickle of plain values and
 # arrays, of objects of the classes that a ``Codec`` knows, and of words, objects that the reader
-# has too (symbols, compiled functions), by their place in its vocabulary; of nothing else. An array
-# keeps the order of its axes in memory, on which the last bits of a matrix product may depend.
+# has too, by their place in its vocabulary. An array keeps the order of its axes in memory.
 Buffer = bytes | memoryview
 _SIZES = struct.Struct("<Q")
 _PLAIN = (bool, str, int, float, list, tuple, dict, set, frozenset, slice, type(None))

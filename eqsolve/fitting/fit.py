@@ -8,8 +8,7 @@ error bars of the parameters come from the covariance over draws,
 
 in which only as many combinations of times count as there are parameters (White, Econometrica 48, 817 (1980),
 doi:10.2307/1912934). Intervals use Student's law with one degree of freedom less than there are draws. A prior is one more
-measurement, of the parameter itself. Every solve begins with the one before; the search ends when a step changes χ² by less
-than can be told.
+measurement. The search ends when a step changes χ² by less than can be told.
 """
 
 from __future__ import annotations
@@ -203,22 +202,12 @@ def _counted(count: int, what: str) -> str:
     budget=read_seconds, progress=callback, params=table,
 )  # fmt: skip
 def fit(
-    model: Model | str,
-    data: Any,
-    *,
-    free: Sequence[str],
-    own: Sequence[str] = (),
-    each: Sequence[Mapping[str, Any]] | None = None,
-    bounds: Mapping[str, Any] | None = None,
-    priors: Mapping[str, Any] | None = None,
-    at: Iterable[float] | None = None,
-    observables: Iterable[str] | None = None,
-    rtol: float = 1e-3,
-    budget: float | str | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Fit:
+    model: Model | str, data: Any, *, free: Sequence[str], own: Sequence[str] = (),
+    each: Sequence[Mapping[str, Any]] | None = None, bounds: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | None = None, at: Iterable[float] | None = None,
+    observables: Iterable[str] | None = None, rtol: float = 1e-3, budget: float | str | None = None,
+    progress: Any = None, params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Fit:  # fmt: skip
     """Fit parameters of a model to data.
 
     Parameters
@@ -302,8 +291,12 @@ def _shared(model: Model, source: Data) -> list[str]:
     """Return the observables of a model that the data have."""
     own = [name for name in source.names if name in model.names or name in model.observables]
     if not own:
-        has = ", ".join(model.observables)
-        raise UsageError(f"the data have no observable of model `{model.name}`: {', '.join(source.names)} (it has: {has})")
+        has = ", ".join([*model.observables, *map(str, getattr(model, "unknowns", ()))])
+        timeless = source.times is None and model.kind in ("System", "Flow")
+        raise UsageError(
+            f"the data have no observable of model `{model.name}`: {', '.join(source.names)} (it has: "
+            f"{has}){', nor a column of times, named `t`' if timeless else ''}"
+        )
     return own
 
 
@@ -636,6 +629,7 @@ def read_data(data: Any) -> Data:
         return data
     if isinstance(data, Simulation):
         return Data(np.asarray(data.t, float), {name: np.asarray(entry, float) for name, entry in data.values.items()}, {})
+    lines: list[int] = []
     if isinstance(data, str | os.PathLike):
         import pandas as pd
 
@@ -644,6 +638,8 @@ def read_data(data: Any) -> Data:
             raise UsageError(f"data: there is no file {str(path)!r}")
         try:
             data = pd.read_csv(path, skipinitialspace=True)
+            texts = path.read_text(encoding="utf-8").splitlines()
+            lines = [number for number, text in enumerate(texts, 1) if text.strip()][1:]
         except (ValueError, UnicodeDecodeError) as reason:
             raise UsageError(f"data: {str(path)!r} cannot be read as a table of comma-separated values: {reason}") from None
     if hasattr(data, "data_vars") or (hasattr(data, "to_dataframe") and hasattr(data, "dims")):
@@ -658,15 +654,22 @@ def read_data(data: Any) -> Data:
         raise UsageError(
             f"data: expected a CSV file, a DataFrame, an xarray Dataset or a Simulation, got {type(data).__name__}"
         )
-    return _from_columns(columns)
+    return _from_columns(columns, lines)
 
 
-def _from_columns(columns: dict[str, Any]) -> Data:
+def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
     draw = next((name for name in _DRAWS if name in columns), None)
-    try:
-        numbers = {name: np.asarray(entry, float) for name, entry in columns.items() if name != draw}
-    except (TypeError, ValueError):
-        raise UsageError("data: every column must hold numbers") from None
+    numbers = {}
+    for name, entry in columns.items():
+        texts = name != draw and np.asarray(entry).dtype.kind not in "biuf"
+        for row, value in enumerate(entry if texts else ()):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
+                raise UsageError(f"data: {str(value)!r} in column `{name}`, {where}, is not a number") from None
+        if name != draw:
+            numbers[name] = np.asarray(entry, float)
     names = [name for name in numbers if name != "t" and not name.endswith(_ERROR)]
     if not names or not len(numbers[names[0]]):
         raise UsageError(f"data: there is no column to fit; expected t and observables, got {', '.join(columns) or 'nothing'}")

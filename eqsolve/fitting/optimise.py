@@ -1,10 +1,9 @@
 """`optimise`: the parameters at which an observable is smallest or largest.
 
-After a coarse scan of the ranges gradients lead on: along one parameter to the zero of the derivative beside the best point
-(Brent's method), along several by L-BFGS-B (Byrd, Lu, Nocedal & Zhu 1995, doi:10.1137/0916069), under constraints by SLSQP
-(Kraft 1988), all scipy's. With H the second derivatives, from differences of the exact first ones, an error δg of the gradient
-moves the optimum by H⁻¹ δg: that is its error bar, in which constraints that hold as equalities count. The best time is found
-on every curve, and moves with the parameters without changing their derivatives (the envelope theorem).
+After a coarse scan of the ranges gradients lead on: along one parameter by Brent's method, along several by L-BFGS-B (Byrd,
+Lu, Nocedal & Zhu 1995, doi:10.1137/0916069), under constraints by SLSQP (Kraft 1988), all scipy's. With H the second
+derivatives an error δg of the gradient moves the optimum by H⁻¹ δg: that is its error bar, in which constraints that hold as
+equalities count. The best time is found on every curve.
 """
 
 from __future__ import annotations
@@ -94,6 +93,7 @@ class Optimum:
     latex: dict[str, str] = field(repr=False, default_factory=dict)
     active: tuple[str, ...] = ()
     status: str = "ok"
+    settings: dict[str, Any] = field(repr=False, default_factory=dict)  # that stay, the time among them
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
@@ -106,9 +106,7 @@ class Optimum:
         """Draw the scan along one parameter, or as a map over two, and the optimum in it."""
         from eqsolve.plotting.fits import plot_landscape
 
-        names = [item.name for item in self.ranges]
-        best = ([self.parameters[name] for name in names], self.value, [self.errors[name] for name in names])
-        return plot_landscape(names, self.scan, best, [item.log for item in self.ranges], self.observable, self.latex, ax)
+        return plot_landscape(self, ax)
 
 
 Function = Callable[[Result], Any]
@@ -125,19 +123,12 @@ def _goal(value: Any, what: str) -> str | Function:
     progress=callback, params=table,
 )  # fmt: skip
 def optimise(
-    model: Model | str,
-    observable: str | Function,
-    *,
-    over: Mapping[str, Any],
-    at: float | Iterable[float] | None = None,
-    maximise: bool = False,
-    constraints: Mapping[str, Any] | Iterable[Function] = (),
-    rtol: float = 1e-3,
-    budget: float | str | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Optimum:
+    model: Model | str, observable: str | Function, *, over: Mapping[str, Any],
+    at: float | Iterable[float] | None = None, maximise: bool = False,
+    constraints: Mapping[str, Any] | Iterable[Function] = (), rtol: float = 1e-3,
+    budget: float | str | None = None, progress: Any = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Optimum:  # fmt: skip
     """Return the parameters at which an observable is smallest.
 
     Parameters
@@ -323,8 +314,14 @@ class _OptimumSearch:
         return Optimum(
             self.question.model.name, name, maximise, found, spread, self.sign * here.value, error, bool(where), edge,
             (table, self.sign * values), self.ranges, self.question.solves, latex_names((self.question.model,)),
-            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status,
+            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status, self._stay(found),
         )  # fmt: skip
+
+    def _stay(self, found: Mapping[str, float]) -> dict[str, Any]:
+        """Return the settings that stay, and the time where there is one."""
+        last, times = self.question.last, self.question.times
+        moment = {"t": float(times[0])} if times is not None and len(times) == 1 else {}
+        return {name: value for name, value in {**(last.params if last else {}), **moment}.items() if name not in found}
 
     def at(self, place: Array, *, slopes: bool = True) -> _Seen:
         """Return what is seen at a point."""

@@ -28,6 +28,8 @@ def _declare(
     if axes:
         makers = [functools.partial(_member, cls, part, latex, kwargs) for part in parts]
         families = tuple(Family(make, cls.kind_name, part, axes) for make, part in zip(makers, parts, strict=True))
+        if about:
+            symbols.tell_meanings({item[axes]: about for item in families})
         return families[0] if len(families) == 1 else families
     made = tuple(cls(part, latex, **kwargs) for part in parts)
     if about is not None and not isinstance(about, str):

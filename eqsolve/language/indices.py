@@ -19,6 +19,7 @@ from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.nodes import Node
 from eqsolve.language.source import here, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, as_expression, part
+from eqsolve.verbs import later
 
 
 class Index(Named):
@@ -227,7 +228,7 @@ class TableSource:
 
     def __reduce__(self) -> Any:
         if callable(self.source) and self.source.__module__ not in sys.modules:  # one of a model file, which is not imported
-            return (_source_in, (self.source.__code__.co_filename, self.names))
+            return (later("tables_of"), (self.source.__code__.co_filename, self.names))
         given = self.source if callable(self.source) or len(self.names) > 1 else self.source[0]
         return (TableSource, (self.names, given, None))
 
@@ -243,14 +244,6 @@ class TableSource:
                     f"expected {len(self.names)}"
                 )
         return dict(zip(self.names, made, strict=True))
-
-
-def _source_in(file: str, names: tuple[str, ...]) -> TableSource:
-    """Return where the tables of a model file come from."""
-    from eqsolve.language.loading import load
-
-    found = {source.names: source for source in load(file).tables.values()}  # type: ignore[attr-defined]
-    return found[names]
 
 
 def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], TableSource | None]:

@@ -27,12 +27,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-# --- What every law of a random constant offers: a declaration that is checked, and its numeric
-# twin.
-#
-# A law is a sympy object: its parameters may be symbols, and are numbers once the model's
-# parameters are bound. What is
-# computed with it, atoms, Gauss rules, samples, is its twin's in `eqsolve.numerics.laws`.
+# --- What every law of a random constant offers: a declaration that is checked. Its parameters may be
+# symbols. What is computed with it is its numeric twin's in `eqsolve.numerics.laws`.
 def exact_value(value: Any) -> Any:
     """Turn a decimal such as 0.1 into the rational the user means; leave everything else to sympy.
 

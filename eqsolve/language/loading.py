@@ -121,6 +121,12 @@ def load(name: str | os.PathLike[str]) -> Model:
     return LOADED[key]
 
 
+def tables_of(file: str, names: tuple[str, ...]) -> Any:
+    """Return where the tables of some names in a model file come from."""
+    found = {source.names: source for source in load(file).tables.values()}  # type: ignore[attr-defined]
+    return found[names]
+
+
 def loaded_files() -> list[str]:
     """Return the model files that have run, and what they import from beside them."""
     files = {path for path, *_ in LOADED}

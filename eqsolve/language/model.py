@@ -251,7 +251,7 @@ class Model(Mapping[str, Equation]):
     @property
     def settable(self) -> dict[str, Parameter | Random]:
         """What can be set in it, by name: its parameters, then its random constants."""
-        return {item.name: item for item in (*self.parameters, *self.randoms)}
+        return {item.name: item for item in (*self.parameters, *self.randoms) if not item.indices}
 
     @property
     def time_symbols(self) -> tuple[Time, ...]:

@@ -3,9 +3,8 @@
 Two of the roots R(p) meet, or one diverges, only where the resultant of P and dP/dR vanishes. Its
 roots are the critical points of all sheets; the physical sheet, that of the root which stays
 bounded for p → +∞, is singular at some of them only. From the right, each is reached along a ray on
-which the critical points passed are known to be regular on this sheet, and is then circled: the
-number of turns after which R comes back and the coefficients of its Puiseux series say what is
-there. (Bliss, Algebraic Functions, 1933; Deconinck & van Hoeij 2001,
+which the critical points passed are known to be regular on this sheet, and is then circled: after
+how many turns R comes back, and its Puiseux series, say what is there. (Deconinck & van Hoeij 2001,
 doi:10.1016/S0167-2789(01)00156-7, for the continuation.)
 """
 

@@ -21,9 +21,8 @@ from eqsolve.numerics.laws import LaplaceLaw, MarchenkoPasturLaw, MixtureLaw, No
 from eqsolve.numerics.quadrature import legendre, panel_nodes, precise_legendre
 
 # Densities of laws in coordinates in which they are smooth, panels on which Gauss rules resolve
-# integrands, whole supports. A rule has points where a law has weight. A transform is singular
-# wherever a random denominator vanishes on the support, however improbable that is: sequences that
-# go out to its ends find where.
+# integrands, whole supports. A transform is singular wherever a random denominator vanishes on the
+# support, however improbable that is: sequences that go out to its ends find where.
 
 
 Coordinate = Callable[[Any, Any], Any]

@@ -1,12 +1,11 @@
 """Singularities of an explicit transform R(p) = −b(p)/a(p) by its Laurent coefficients on circles.
 
 Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R
-is analytic inside. A pole shows as finitely many of them about its own place, whatever a numerator
-cancels; a branch point as a value that does not come back. Roots and logarithms are continued
-around the circle from its rightmost point, so that the cuts of their principal values, which mean
-nothing, are not seen. Poles of several orders, or several of them, are told apart by the ranks of
-Hankel matrices of the coefficients (P. Kravanja, M. Van Barel, Computing the Zeros of Analytic
-Functions, 2000).
+is analytic inside. A pole shows as finitely many of them about its own place; a branch point as a
+value that does not come back. Roots and logarithms are continued around the circle from its
+rightmost point, so that the cuts of their principal values are not seen. Poles of several orders,
+or several of them, are told apart by the ranks of Hankel matrices of the coefficients (P. Kravanja,
+M. Van Barel, Computing the Zeros of Analytic Functions, 2000).
 
 The plane is cut into squares, from the right. One passes when the transform is analytic inside the
 circle around it. Poles found are taken out, so that what remains passes; squares around a branch

@@ -78,12 +78,9 @@ class Prepared:
     """
 
     def __init__(
-        self,
-        transform: ImplicitTransform,
-        source: Source,
-        numbers: Mapping[str, float] | None = None,
-        exact: Callable[[], list[Any]] = list,
-    ) -> None:
+        self, transform: ImplicitTransform, source: Source,
+        numbers: Mapping[str, float] | None = None, exact: Callable[[], list[Any]] = list,
+    ) -> None:  # fmt: skip
         missing = [name for name in transform.randoms if name not in source.names]
         if missing:
             raise UsageError(f"the transform contains the random variable `{missing[0]}`, which has no law")
@@ -333,13 +330,9 @@ def _words(prepared: Prepared, denominator: Denominator) -> str:
 
 # --- Newton's method for h(R, p) = 0: branch points, poles, continuation.
 def newton(
-    function: Any,
-    R: Any,
-    p: Any,
-    along: Literal["R", "p"] = "R",
-    rounds: int = CONTROLS.rounds,
+    function: Any, R: Any, p: Any, along: Literal["R", "p"] = "R", rounds: int = CONTROLS.rounds,
     enough: float = CONTROLS.enough,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Solve h(R, p) = 0 for R or for p, at one point or at many; return the values, which are reached, and h one step before.
 
     A step of relative size ``enough`` that changes the slope by no more leaves an error of its square.

@@ -5,9 +5,8 @@ doi:10.1007/978-3-642-61257-2). The walk is made with few points of the law firs
 with all; expectations are resolved where it ends.
 
 The sheet is fixed at the far right, where the transform of an ordinary function stays bounded.
-Steps shrink with the distance to what may come: h_R → 0 (a branch point, or a pole when h is linear
-in R), R → ∞ (a pole), a random denominator → 0 (the edge of a law). A branch point is then
-bracketed: h_R has one sign all along the curve up to it and the other one behind it.
+Steps shrink with the distance to what may come: a branch point, a pole, the edge of a law. A branch
+point is then bracketed: h_R has one sign all along the curve up to it and the other one behind it.
 """
 
 from dataclasses import dataclass, replace

@@ -67,17 +67,10 @@ class SingularPoint(Candidate):
 
 
 def rightmost_singularity(
-    h: Any,
-    *,
-    variable: Basic,
-    unknown: Basic,
-    laws: Any = None,
-    values: Mapping[Basic, Any] | None = None,
-    region: tuple[float, float] | None = None,
-    start: float | None = None,
-    precision: int | None = None,
-    certify: bool = True,
-) -> SingularPoint:
+    h: Any, *, variable: Basic, unknown: Basic, laws: Any = None,
+    values: Mapping[Basic, Any] | None = None, region: tuple[float, float] | None = None,
+    start: float | None = None, precision: int | None = None, certify: bool = True,
+) -> SingularPoint:  # fmt: skip
     """Return the rightmost singularity of the transform R(p) defined by h(R, p) = 0.
 
     Parameters
@@ -123,14 +116,9 @@ def prepare(h: Any, variable: Basic, unknown: Basic, laws: Any = None, values: M
 
 
 def find_singularity(
-    prepared: Prepared,
-    *,
-    region: tuple[float, float] | None = None,
-    start: float | None = None,
-    precision: int | None = None,
-    certify: bool = True,
-    near: SingularPoint | None = None,
-) -> SingularPoint:
+    prepared: Prepared, *, region: tuple[float, float] | None = None, start: float | None = None,
+    precision: int | None = None, certify: bool = True, near: SingularPoint | None = None,
+) -> SingularPoint:  # fmt: skip
     """As ``rightmost_singularity``, of a transform that is compiled already.
 
     ``near`` is the branch point of a neighbouring problem: the walk along the axis is then left out, if Newton's method

@@ -17,20 +17,15 @@ from eqsolve.microscopic.lowered import FlowSample
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 
-# Draws of a flow with little scatter: constants and the first fields and gradients are placed, the
-# rest is random. Most of the scatter between finite-size runs comes from a few random vectors: the
+# Draws of a flow with little scatter. Most of the scatter between finite-size runs comes from the
 # fields of the teacher and of the start, and the gradients and fields that follow from them. For
-# features with independent Gaussian entries these can be drawn one at a time (Bolthausen's
-# conditioning): given X on some directions of the coordinates and Xᵀ on some of the samples, X on
-# one more direction is a known vector plus a Gaussian one. A balanced draw puts in place of each of
-# these Gaussian vectors one whose entries have the Gaussian law to the letter, evenly spread over
-# those of the constants and of the vectors before, in random order. The directions are those that
-# the flow itself visits. What X does on all the others is drawn as usual. In the limit n, d → ∞
-# nothing changes: the vectors put in place are typical of those they stand for. Cost: another run
-# of the flow, at low accuracy. Memory: three matrices of the size of X.
-# References: E. Bolthausen, Commun. Math. Phys. 325 (2014) 333 (conditioning); Y. M. Lu,
-# "Householder Dice", arXiv:2101.07464 (Gaussian matrices drawn direction by direction); I. H.
-# Sloan, S. Joe, Lattice Methods for Multiple Integration, 1994.
+# Gaussian features these can be drawn one at a time: given X on some directions of the coordinates
+# and Xᵀ on some of the samples, X on one more direction is a known vector plus a Gaussian one. A
+# balanced draw takes in place of the latter one whose entries have the Gaussian law to the letter,
+# evenly spread over those before; the rest of X is drawn as usual. For n, d → ∞ nothing changes.
+# Cost: another run of the flow, at low accuracy. Memory: three matrices of the size of X.
+# E. Bolthausen, Commun. Math. Phys. 325 (2014) 333; Y. M. Lu, "Householder Dice", arXiv:2101.07464;
+# I. H. Sloan, S. Joe, Lattice Methods for Multiple Integration, 1994.
 
 
 _MOST = 8  # vectors placed on either side, and one at most for as many entries
@@ -139,15 +134,10 @@ def _outside(vector: Array, known: Array, most: int) -> Array | None:
 
 
 def balance(
-    make: Callable[[Any], FlowSample],
-    on_samples: Placement,
-    on_coordinates: Placement,
-    visits: Array,
-    run: Callable[[FlowSample, Array], Iterator[Array]],
-    rng: np.random.Generator,
-    backend: Backend = CPU,
-    threads: int = 1,
-) -> FlowSample:
+    make: Callable[[Any], FlowSample], on_samples: Placement, on_coordinates: Placement,
+    visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]], rng: np.random.Generator,
+    backend: Backend = CPU, threads: int = 1,
+) -> FlowSample:  # fmt: skip
     """Return a draw with balanced features.
 
     Parameters

@@ -21,13 +21,11 @@ from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.gaussian import Factor
 from eqsolve.numerics.integrators import integrator
 
-# --- The noises of a flow at finite size: one value for every sample or coordinate, drawn as time
-# goes on.
+# --- The noises of a flow at finite size: one value for every sample or coordinate.
 #
-# In discrete time with steps of length h, white noise of strength S is held during a step with the
-# variance S/h, so that it moves a coordinate by a normal of variance S h; what is resampled is
-# drawn at every step; telegraph signals and Gaussian processes have their exact laws at the times
-# of the steps. A run can be begun again, with the same noise.
+# White noise of strength S is held during a step h with the variance S/h; what is resampled is drawn
+# at every step; telegraph signals and Gaussian processes have their exact laws at the times of the
+# steps. A run can be begun again, with the same noise.
 _LONGEST = 3000  # times at which a Gaussian process is drawn, at most: the factor of its covariance is held
 
 

@@ -34,10 +34,9 @@ from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.passes.forms.reduction import reduce_fixed_point
 from eqsolve.results.distribution import Distribution
 
-# Approximate message passing for penalised regression at finite size, and the state evolution that
-# tracks it. r_k = y − X w_k + b_k r_{k−1} (the Onsager term), w_{k+1} = η(w_k + Xᵀr_k/δ; t_{k+1}),
-# b_k = ⟨η'⟩/δ measured on the iterate, t_{k+1} = λ + b_k t_k. The proximal operator η is derived
-# from the penalty that the model declares.
+# Approximate message passing for penalised regression, and the state evolution that tracks it.
+# r_k = y − X w_k + b_k r_{k−1} (the Onsager term), w_{k+1} = η(w_k + Xᵀr_k/δ; t_{k+1}),
+# b_k = ⟨η'⟩/δ, t_{k+1} = λ + b_k t_k. η is derived from the penalty that the model declares.
 
 
 @dataclass(frozen=True)

@@ -127,14 +127,9 @@ class Simulation:
         return {**{name: getattr(self, name) for name in _FIELDS}, "t": self.t.tolist(), "values": values}
 
     def plot(
-        self,
-        *names: str,
-        ax: Any = None,
-        logx: bool | None = None,
-        logy: bool | None = None,
-        label: str | None = None,
-        **style: Any,
-    ) -> Any:
+        self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None,
+        label: str | None = None, **style: Any,
+    ) -> Any:  # fmt: skip
         """Draw means over the draws as points with bars of one standard error; on the axes of a solve, over its curves.
 
         Parameters are those of ``Result.plot``; without names, every observable is drawn.

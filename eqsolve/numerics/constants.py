@@ -80,11 +80,9 @@ def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, NumericLaw]
 
 
 def make_paths(
-    laws: Mapping[str, NumericLaw],
-    rules: Sequence[Mapping[str, int]],
-    parts: Sequence[Sequence[str]] | None = None,
-    least: Sequence[float] | None = None,
-) -> ConstantPaths:
+    laws: Mapping[str, NumericLaw], rules: Sequence[Mapping[str, int]],
+    parts: Sequence[Sequence[str]] | None = None, least: Sequence[float] | None = None,
+) -> ConstantPaths:  # fmt: skip
     """Return the product rules of independent constants; constants with a joint law move together.
 
     A rule gives the orders of the laws that have a density. On the paths of one part the constants

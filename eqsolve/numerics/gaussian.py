@@ -253,10 +253,9 @@ _ALONG = (1, 3, 5, 7, *(many * 2**k + 1 for k in range(2, 9) for many in (2, 3))
 def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     """Return the sparse grid for modes of given strengths: every combination that may contribute the accuracy.
 
-    A strength is the size of what is not linear in a mode; a mode that acts linearly needs no points at all. The first
-    always gets some, so that what is not linear is seen. A strong first mode holds steep steps or kinks: averaged along
-    it, what the other modes do is smooth, however steep it was; but where they move a kink by more than the spacing
-    along the first mode, that spacing has to be as fine as without them.
+    A strength is the size of what is not linear in a mode; the first always gets some points, so that what is not linear
+    is seen. Averaged along a strong first mode, what the others do is smooth, however steep it was; but where they move a
+    kink by more than the spacing along it, that spacing has to be as fine as without them.
     """
     first = strengths[0] if len(strengths) else 0.0
     scales = [min(strength, 0.9 * math.sqrt(1 + first**2 / 2)) / math.sqrt(1 + first**2 / 2) for strength in strengths[1:]]

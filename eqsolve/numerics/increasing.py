@@ -13,13 +13,9 @@ _FALLING = EPSILON**0.5  # of a typical slope: what falls by less is rounding
 
 
 def increasing_roots(
-    value_and_slope: Callable[[Array, Any], tuple[Array, Array]],
-    target: Array,
-    low: Array,
-    high: Array,
-    *,
-    rough: bool = False,
-) -> Array:
+    value_and_slope: Callable[[Array, Any], tuple[Array, Array]], target: Array, low: Array,
+    high: Array, *, rough: bool = False,
+) -> Array:  # fmt: skip
     """Return y with f(y) = target for an f that increases on (low, high).
 
     Newton's method inside a shrinking bracket (for log f where f is far above the target); where a step leaves the

@@ -403,9 +403,8 @@ def _shares(probabilities: Sequence[float]) -> str | None:
 
 
 # --- Random constants as functions of one standard normal coordinate, so that they can be modes
-# like those of noises. A law is a sum of parts: points, and densities with a quantile function, c =
-# Q(Φ(x)). What depends on a constant and on a noise through their sum, say, then has one direction
-# that matters, whatever the law.
+# like those of noises. A law is a sum of parts: points, and densities with a quantile function,
+# c = Q(Φ(x)).
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,12 @@ from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, tensor_rule
 from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
-# tolerance. With f(m + s x) = Σ aₖ Heₖ(x)/√k! and g alike, E f g = Σ aₖ bₖ ρᵏ (Mehler 1866): one
-# row of coefficients per function, one power series in the correlation coefficient ρ per pair. What
-# a series cut after K terms leaves is at most |ρ|ᴷ √(T_f T_g), T being the part of the variance
-# beyond K, which is known since E f² is. For analytic f the coefficients fall like e^{−c√k}; where
-# f bends or jumps they fall as powers, and pairs with ρ near one are integrated over the plane,
-# piece by piece between kinks. Smooth functions are integrated along the line by evenly spaced
-# points, which converge geometrically (Trefethen & Weideman, SIAM Review 56, 385 (2014),
-# doi:10.1137/130932132), others by Gauss–Legendre panels between kinks.
+# tolerance. With f(m + s x) = Σ aₖ Heₖ(x)/√k! and g alike, E f g = Σ aₖ bₖ ρᵏ (Mehler 1866). What a
+# series cut after K terms leaves is at most |ρ|ᴷ √(T_f T_g), T being the part of the variance beyond
+# K. For analytic f the coefficients fall like e^{−c√k}; where f bends or jumps they fall as powers,
+# and pairs with ρ near one are integrated over the plane, between kinks. Smooth functions are
+# integrated along the line by evenly spaced points (Trefethen & Weideman, SIAM Review 56, 385
+# (2014), doi:10.1137/130932132), others by Gauss–Legendre panels between kinks.
 
 
 # at the first e^{−x²/4} is below rounding; at the last e^{−x²/2} is nearly the smallest double
@@ -303,10 +301,7 @@ def demand_second_moment(name: str, law: NumericLaw) -> None:
 
 
 # --- Lines through the space of random variables, along which expectations are integrals over one
-# Gaussian.
-#
-# With several Gaussians the lines run in the direction in which what is integrated is not a
-# polynomial; across it few
+# Gaussian, in the direction in which what is integrated is not a polynomial; across it few
 # Gauss–Hermite nodes are exact. Where there is no such direction, many are taken.
 _DRAWS = 48  # points at which the gradient of a variable is looked at
 
@@ -357,13 +352,9 @@ def make_rows(plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence
 
 
 def rows_along(
-    plan: Integrands,
-    parts: Sequence[LawBranch],
-    parameters: Sequence[float],
-    unknowns: Array,
-    name: str,
-    outer: int | None,
-) -> Rows:
+    plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence[float], unknowns: Array,
+    name: str, outer: int | None,
+) -> Rows:  # fmt: skip
     """Return the rows for one set of unknowns, turned along the gradient of a variable where that has one direction.
 
     Everything that is a function of the variable is then constant across, and ``outer=None`` takes one node there.
@@ -380,12 +371,9 @@ def rows_along(
 
 
 def _rows(
-    plan: Integrands,
-    parts: Sequence[LawBranch],
-    count: int,
-    turned: Callable[[Array, Array, Array], tuple[Array, int, bool]],
-    needed: Any = True,
-) -> Rows:
+    plan: Integrands, parts: Sequence[LawBranch], count: int,
+    turned: Callable[[Array, Array, Array], tuple[Array, int, bool]], needed: Any = True,
+) -> Rows:  # fmt: skip
     """Return the rows of all branches; ``turned`` says where they run among several Gaussians.
 
     It also says how many are exact. Variables that are not ``needed`` stay at their means.
@@ -662,17 +650,10 @@ def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> PanelMesh:
 
 
 def adapt(
-    lines: Lines,
-    rows: Rows,
-    *,
-    order: int = 16,
-    tolerance: float = 1e-16,
-    rounds: int = 45,
-    dropped: float = 1e-19,
-    reach: float = _REACH,
-    like: PanelMesh | None = None,
+    lines: Lines, rows: Rows, *, order: int = 16, tolerance: float = 1e-16, rounds: int = 45,
+    dropped: float = 1e-19, reach: float = _REACH, like: PanelMesh | None = None,
     most: int = _PANELS,
-) -> PanelMesh:
+) -> PanelMesh:  # fmt: skip
     """Return panels on which every integrand is resolved: the high Legendre coefficients are negligible.
 
     Gauss quadrature with n nodes errs like the coefficient of degree 2n, about the square of that of degree n. Panels

@@ -142,16 +142,9 @@ def _over_one_axis(file: str, item: Any) -> dict[str, str]:
 
 
 def read_ways(
-    *,
-    ax: Any = None,
-    logx: bool | None = None,
-    logy: bool | None = None,
-    label: str | None = None,
-    kind: str | None = None,
-    at: float | None = None,
-    x: str | None = None,
-    **style: Any,
-) -> Ways:
+    *, ax: Any = None, logx: bool | None = None, logy: bool | None = None, label: str | None = None,
+    kind: str | None = None, at: float | None = None, x: str | None = None, **style: Any,
+) -> Ways:  # fmt: skip
     """Read how a drawing is wanted; what is not ours is matplotlib's."""
     if "axes" in style:
         raise UsageError("the axes to draw on are given by ax=, as in matplotlib's neighbours")

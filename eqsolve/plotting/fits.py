@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.numerics.arrays import Array
 from eqsolve.plotting.curves import set_scales, time_axis
-from eqsolve.plotting.labels import TITLE_SIZE, written
+from eqsolve.plotting.labels import TITLE_SIZE, settings_title, written
 from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, new_axes
 
 if TYPE_CHECKING:
     from eqsolve.fitting.fit import Fit
+    from eqsolve.fitting.optimise import Optimum
 
 
 def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | None = None, logy: bool | None = None) -> Any:
@@ -62,33 +62,36 @@ def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | N
 
 
 # --- The landscape of an observable over one or two parameters, with its optimum.
-def plot_landscape(
-    names: Sequence[str], scan: tuple[Array, Array], best: tuple[Sequence[float], float, Sequence[float]],
-    logs: Sequence[bool], label: str, latex: Mapping[str, str], axes: Any = None,
-) -> Any:  # fmt: skip
-    """Draw a scan (points, values) and the optimum (parameters, value, errors); over more than two, values along the first."""
-    names, label = [written(name, latex) for name in names], written(label, latex)
-    axes = new_axes(axes)
-    points, values = scan
-    where, value, errors = best
+def plot_landscape(found: Optimum, axes: Any = None) -> Any:
+    """Draw the scan and the optimum; over more than two parameters, values along the first."""
+    names = [written(item.name, found.latex) for item in found.ranges]
+    logs, label = [item.log for item in found.ranges], written(found.observable, found.latex)
+    axes, (points, values) = new_axes(axes), found.scan
+    where = [found.parameters[item.name] for item in found.ranges]
+    best = [f"{written(n, found.latex)} = {x:.4g} ± {found.errors[n]:.2g}" for n, x in found.parameters.items()]
+    told = f"{'largest' if found.maximise else 'smallest'} at {', '.join(best)}"
     if len(names) == 2:
         shown = axes.tricontourf(_scaled(points[:, 0], logs[0]), _scaled(points[:, 1], logs[1]), values, 20, cmap=SEQUENTIAL)
         axes.figure.colorbar(shown, ax=axes, label=label)
-        axes.plot(_scaled(where[0], logs[0]), _scaled(where[1], logs[1]), "o", color="white", markeredgecolor="black")
-        for name, log, put in ((names[0], logs[0], axes.set_xlabel), (names[1], logs[1], axes.set_ylabel)):
+        place = (_scaled(x, log) for x, log in zip(where, logs, strict=True))
+        axes.plot(*place, "o", color="white", markeredgecolor="black", label=told)
+        for name, log, put in zip(names, logs, (axes.set_xlabel, axes.set_ylabel), strict=True):
             put(f"$\\log_{{10}}$ {name}" if log else name)
-        return axes
+    else:
+        if names:
+            order, error = np.argsort(points[:, 0]), found.errors[found.ranges[0].name]
+            marks = "o-" if len(names) == 1 else "o"
+            axes.plot(points[order, 0], values[order], marks, lw=LINE, color=COLOURS[0], label="scan")
+            error = error if np.isfinite(error) else 0.0
+            axes.errorbar([where[0]], [found.value], xerr=[error], fmt="s", capsize=3, color=COLOURS[1], label=told)
+            axes.set_xlabel(names[0])
+            axes.set_xscale("log" if logs[0] else "linear")
+        axes.set_ylabel(label)
+        axes.spines[["top", "right"]].set_visible(False)
     if names:
-        order = np.argsort(points[:, 0])
-        axes.plot(points[order, 0], values[order], "o-" if len(names) == 1 else "o", linewidth=LINE, color=COLOURS[0])
-        axes.errorbar(
-            [where[0]], [value], xerr=[errors[0] if np.isfinite(errors[0]) else 0.0], fmt="s", capsize=3, color=COLOURS[1]
-        )
-        axes.set_xlabel(names[0])
-        if logs[0]:
-            axes.set_xscale("log")
-    axes.set_ylabel(label)
-    axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=len(names) == 2, fontsize=TITLE_SIZE)
+    inches = axes.get_position().width * axes.figure.get_figwidth()
+    axes.set_title(settings_title(found.model, found.settings, found.latex, inches), fontsize=TITLE_SIZE)
     return axes
 
 

@@ -31,20 +31,12 @@ class PathSet:
 
 
 def dynamics_result(
-    *,
-    model: str,
-    params: Mapping[str, Any],
-    grid: PanelGrid,
-    curves: Mapping[str, Array],
-    errors: Mapping[str, Array],
-    stats: Mapping[str, Any],
-    kernels: Mapping[str, Kernel] | None = None,
-    times: Array | None = None,
-    rows: RowStore | AgingRows | None = None,
-    paths: Sequence[PathSet] = (),
-    failure: tuple[str, str] | None = None,
-    source: Any = None,
-) -> Result:
+    *, model: str, params: Mapping[str, Any], grid: PanelGrid, curves: Mapping[str, Array],
+    errors: Mapping[str, Array], stats: Mapping[str, Any],
+    kernels: Mapping[str, Kernel] | None = None, times: Array | None = None,
+    rows: RowStore | AgingRows | None = None, paths: Sequence[PathSet] = (),
+    failure: tuple[str, str] | None = None, source: Any = None,
+) -> Result:  # fmt: skip
     """Return the result of a solve in time.
 
     ``times`` are those of the kernels, the grid's by default; ``failure`` is a status and its reason; ``source`` is what the

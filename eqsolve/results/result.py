@@ -647,14 +647,9 @@ class Result:
         return pd.DataFrame([{str(key): self.dataset[key].item() for key in kept if not self.dataset[key].dims}])
 
     def plot(
-        self,
-        *names: str,
-        ax: Any = None,
-        logx: bool | None = None,
-        logy: bool | None = None,
-        label: str | None = None,
-        **style: Any,
-    ) -> Any:
+        self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None,
+        label: str | None = None, **style: Any,
+    ) -> Any:  # fmt: skip
         """Draw the result as its kind asks for: curves, a heat map, a law over time, lines or a map of a sweep.
 
         Parameters

@@ -2,7 +2,7 @@
 
 Shared by the solvers that collocate on panels. A march offers its ``end``, its nodes per panel ``m``, the ``growth`` that
 the next step may have at most, ``add_panel(step)``, which solves a panel and returns the size of the first neglected
-coefficient relative to each unknown, and ``accept(end)``, which keeps it.
+coefficient relative to each unknown, ``accept(end)``, which keeps it, and the ``tails`` kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,20 +19,17 @@ import numpy as np
 from eqsolve.compile.lowering import at
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.arrays import EPSILON, SAFETY, Array
+from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.rows import differences, mirrored, spread_to_times
 from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 
-# --- Whether time still goes on: what every solver that steps through time asks, so that each of
-# them ends.
-#
-# At a pole or a jump that attracts from both sides a step-size control goes on for ever: it accepts
-# steps that get nowhere. Such a stall is a pace far below what it has been, at which the time that
-# is left would take too much work.
+# --- Whether time still goes on: at a pole, or a jump that attracts from both sides, a step-size
+# control accepts steps that get nowhere. A stall is a pace far below what it has been, at which the
+# time that is left would take too much work.
 
 
 @dataclass
@@ -98,23 +96,17 @@ class Stop:
 
 # --- One march: panels as long as the resolution allows.
 def longest_step(edges: Array, factor: float, moment: float) -> float:
-    """Return the longest step from a moment that is nowhere longer than ``factor`` times the panels between edges."""
+    """Return the longest step that is nowhere longer than ``factor`` times any panel it touches."""
     place = int(np.searchsorted(edges[1:-1], moment, side="right"))
-    steps, rest = np.diff(edges[place : place + 3]), edges[place + 1] - moment
-    return float(min(factor * steps[0], rest + factor * steps[1]) if len(steps) > 1 else factor * steps[0])
+    steps, rest = factor * np.diff(edges[place : place + 3]), edges[place + 1] - moment
+    return float(min(steps[0], max(rest, steps[1])) if len(steps) > 1 else steps[0])
 
 
 def advance(
-    march: Any,
-    stops: Sequence[float] | Array,
-    resolution: float,
-    step: float,
-    *,
-    smallest: float,
-    noise: float = 0.0,
-    longest: Callable[[float], float] | None = None,
+    march: Any, stops: Sequence[float] | Array, resolution: float, step: float, *, smallest: float,
+    noise: float = 0.0, longest: Callable[[float], float] | None = None,
     after: Callable[[float], object] = lambda step: False,
-) -> str:
+) -> str:  # fmt: skip
     """Add panels whose neglected coefficients are below the resolution; return why they end early, or nothing.
 
     Parameters
@@ -156,6 +148,7 @@ def advance(
             reason, before = reason or "the solution varies faster and faster", tail
             step *= min(0.7, max(0.1, factor)) if math.isfinite(factor) else 0.1
             continue
+        march.tails.append(tail)
         march.accept(target if step == left else now + step)
         reason, before = "", math.inf
         step *= min(march.growth, factor)
@@ -198,6 +191,69 @@ def newton(
 
 
 # --- Two solutions compared, and the finer one as a result.
+#
+# Its error between nodes is what the polynomial of a panel leaves out, from how its last coefficients
+# fall. At nodes it is the share of the difference that is left of the tails; an order tells no such
+# share, since panels are long and their tails fall more slowly. From panels before it carries on the
+# difference at the rougher one's panel ends, where either may happen to err less: no share is taken.
+# Merges, which both may have made alike, are added.
+_LARGEST_SHARE = 0.5  # left of the tails: beyond it a difference shows nothing but its own size
+_OTHERS = 10.0  # tails, relative to the unknown they belong to, by which another may err
+Sources = tuple[PanelGrid, Array, Array]  # panels, their tails; times, effects and steps of merges
+
+
+class Gain:
+    """What makes the errors of a march, and how much less of it there is than in a rougher one."""
+
+    def __init__(self, fine: Sources, coarse: Sources) -> None:
+        (self.grid, self.tails, self.merges), (self.other, rough, _) = fine, coarse
+        places = np.searchsorted(self.other.edges, self.grid.edges) - 1
+        places = np.clip(places, 0, len(rough) - 1)
+        self.under = [slice(low, high + 1) for low, high in pairwise(places)]  # the rougher panels
+        left = (self.tails + EPSILON) / [rough[part].max() + EPSILON for part in self.under]
+        self.shares = SAFETY / (1 / np.minimum(left, _LARGEST_SHARE) - 1)
+
+    def errors(self, values: Array, rough: Array, sizes: Array) -> Array:
+        """Return the errors of values of natural sizes, on the nodes."""
+        grid, other, m = self.grid, self.other, self.grid.order
+        inside = (np.minimum(grid.nodes, other.edges[-1]), np.minimum(other.edges, grid.edges[-1]))
+        change = np.abs(values - other.interpolate(rough, inside[0]))
+        ends = np.abs(rough[::m] - grid.interpolate(values, inside[1]))
+        largest, size = (item[1:].reshape(-1, m).max(axis=1) for item in (change, sizes))
+        found = np.minimum(self.shares * largest, _OTHERS * self.tails * size)
+        found += [ends[part.start : part.stop + 1].max() for part in self.under]
+        found += self.drift(grid.edges[1:], np.interp(self.merges[:, 0], grid.nodes, sizes))
+        return np.append(change[0], np.repeat(found + neglected(grid, values), m))
+
+    def of_rows(self, times: Array, change: Array, size: float, share: float) -> Array:
+        """Return the errors of a kernel in rows of times, by changes around them; a share at least."""
+        shares = np.maximum(share, self.shares)[self.grid.locate(times)]
+        return shares[:, None] * change + self.drift(times, size)[:, None]
+
+    def drift(self, times: Array, sizes: Array | float) -> Array:
+        """Return how far merges carry a solution of given sizes: they change its slope for good."""
+        since, (_, effects, steps) = times[:, None] - self.merges[:, 0], self.merges.T
+        return np.sum((since > 0) * sizes * effects * (1 + since / steps), axis=1)
+
+
+def next_coefficient(sizes: Array) -> tuple[Array, Array]:
+    """Return the coefficient after the last, on the last axis, and the ratio by which four fall.
+
+    They are taken in pairs: of an even function every other one vanishes.
+    """
+    before, last = sizes[..., -4:-2].max(axis=-1, initial=1e-300), sizes[..., -2:].max(axis=-1)
+    ratio = np.sqrt(np.minimum(last / before, 1.0))
+    return np.maximum(sizes[..., -1], ratio * sizes[..., -2]) * ratio, ratio
+
+
+def neglected(grid: PanelGrid, values: Array) -> Array:
+    """Return, per panel, the sum of the coefficients that its polynomial leaves out."""
+    columns = np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
+    sizes = np.abs(values[columns] @ radau(grid.order).legendre.T)
+    following, ratio = next_coefficient(sizes)
+    return following / (1 - np.minimum(ratio, 0.9))
+
+
 @dataclass(frozen=True, eq=False)
 class Compared:
     """A solution with error estimates from its difference to a rougher one.
@@ -219,8 +275,8 @@ class Compared:
     rounds: int = 1
 
     def with_kernels(
-        self, equations: Iterable[Any], fine: Any, coarse: Any, times: Array, share: float,
-        unseen: Callable[[str, Array], float], options: Options,
+        self, equations: Iterable[Any], fine: Any, coarse: Any, times: Array,
+        share: Callable[[Array, float], Array], unseen: Callable[[str, Array], float], options: Options,
     ) -> Compared:  # fmt: skip
         """Return the solution with its kernels on all pairs of times, from two stores of rows.
 
@@ -230,7 +286,8 @@ class Compared:
         for equation in equations:
             if not equation.hidden:
                 name, symmetric = equation.name, equation.symmetric
-                gaps = share * spread_to_times(changes[name]) + unseen(name, tables[name])
+                size = float(np.abs(tables[name]).max())
+                gaps = share(spread_to_times(changes[name]), size) + unseen(name, tables[name])
                 values, errors[name] = (mirrored(item) if symmetric else item for item in (tables[name], gaps))
                 made[name] = Kernel(values, errors[name], symmetric)
         worst = self.worst

@@ -32,8 +32,7 @@ class Options:
     ``neighbour`` what the solution at neighbouring parameters handed on; without ``paths`` no
     sample of them is kept. ``beside`` is the plan of the system with its derivatives, and its
     values. ``given`` are the names of those that were not left out. A solver that refines asks
-    ``is_short_of_time()`` before another round, and then returns the best so far with the status
-    "tolerance not met".
+    ``is_short_of_time()`` before another round.
     """
 
     t_max: float

@@ -138,12 +138,9 @@ def find_solver(name: str) -> Solver:
 
 
 def choose_solver(
-    plan: Plan,
-    wanted: Wanted,
-    solver: str | Solver | None = None,
-    reason: str = "as asked for",
+    plan: Plan, wanted: Wanted, solver: str | Solver | None = None, reason: str = "as asked for",
     without: tuple[str, ...] = (),
-) -> SolverChoice:
+) -> SolverChoice:  # fmt: skip
     """Return the solver that runs a plan, or the one asked for; raise where it cannot.
 
     ``reason`` is why it is asked for. Of the solvers named in ``without``, which have handed over,

@@ -28,7 +28,7 @@ from eqsolve.language.printing import latex_names
 from eqsolve.options import documented, refuse_idle
 from eqsolve.passes.routing import bind_routed, models_behind, settable
 from eqsolve.progress import NOTE, watching
-from eqsolve.results.derivatives import derivative_entries
+from eqsolve.results.derivatives import derivative_entries, derivative_keys, derivative_table
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
@@ -50,29 +50,15 @@ _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
     derivatives=names,
 )  # fmt: skip
 def sweep(
-    model: Model | str,
-    axes: Mapping[str, Any] | None = None,
-    *,
-    executor: Executor | None = None,
-    workers: Any = 1,
-    out: str | os.PathLike[str] | None = None,
-    t_max: float | None = None,
-    at: float | Iterable[float] | None = None,
-    rtol: float = 1e-3,
-    atol: float | None = None,
-    order: int | None = None,
-    step: float | None = None,
-    seed: int = 0,
-    solver: str | None = None,
-    observables: Iterable[str] | None = None,
-    derivatives: Iterable[str] | None = None,
-    region: tuple[float, float] | None = None,
-    device: str = "cpu",
-    budget: float | str | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Result:
+    model: Model | str, axes: Mapping[str, Any] | None = None, *, executor: Executor | None = None,
+    workers: Any = 1, out: str | os.PathLike[str] | None = None, t_max: float | None = None,
+    at: float | Iterable[float] | None = None, rtol: float = 1e-3, atol: float | None = None,
+    order: int | None = None, step: float | None = None, seed: int = 0, solver: str | None = None,
+    observables: Iterable[str] | None = None, derivatives: Iterable[str] | None = None,
+    region: tuple[float, float] | None = None, device: str = "cpu",
+    budget: float | str | None = None, progress: Any = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Result:  # fmt: skip
     """Solve a model at every point of a grid of parameters.
 
     Parameters
@@ -88,7 +74,8 @@ def sweep(
         Where no executor is given: the number of worker processes on this machine; 1 stays in this process.
     out
         A file for the result, as of ``Result.save``. Finished points are kept beside it meanwhile, so that the same call goes
-        on after a crash without solving anything twice; when a netCDF file holds this very sweep already, it is returned.
+        on after a crash without solving anything twice; when a netCDF file holds this very sweep already, it is
+        returned, and only points that failed are solved again.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
     {options: rtol, atol, order, step, seed, solver, observables, region, device, budget}
@@ -124,7 +111,9 @@ def sweep(
     run = GridRun(model, grid, fixed, options, progress, work=solve_point)
     identity = {} if out is None else identify(run)
     if out is not None and (there := finished(out, identity)) is not None:
-        return there  # before anything is bound or compiled
+        if not _failed(there):
+            return there  # before anything is bound or compiled
+        run.records = _solved(there)
     settled, first = same_settings(model, fixed, lay_out_points(grid), grid)
     points = lay_out_points(grid, chaining(model, {**fixed, **first.settings}, options))
     with contextlib.nullcontext() if out is None else Journal(Path(out), identity) as journal:
@@ -256,9 +245,34 @@ def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | 
         differ = _differences(there, identity)
         logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, differ)
         return None
-    told = "%s holds this %s already, nothing is solved; remove it to solve again"
+    if failed := _failed(found):
+        told = f"%s holds this %s, of which {failed} points failed: they are solved again"
+    else:
+        told = "%s holds this %s already, nothing is solved; remove it to solve again"
     logger.log(NOTE, told, out, found.kind)
     return found
+
+
+def _failed(found: Result) -> int:
+    return int(found.stats.get("failed", 0)) if found.kind == "sweep" else 0
+
+
+def _solved(found: Result) -> dict[int, Record]:
+    """Return the points of a sweep that did not fail."""
+    dims = found.dataset["status"].dims
+    flat = found.dataset.stack(_point=dims)
+    names, keys = found.names, derivative_keys(found.dataset)
+    records = {}
+    for index in np.flatnonzero(flat["status"].values != "failed"):
+        one = flat.isel(_point=index)
+        slopes = derivative_table(one, keys)
+        records[int(index)] = {
+            "status": str(one["status"].item()), "message": str(one["message"].item()),
+            "seconds": float(one["seconds"]), "values": {name: one[name].values.tolist() for name in names},
+            "errors": {name: one[name + "_error"].values.tolist() for name in names if name + "_error" in one},
+            "slopes": slopes["derivatives"], "slope_errors": slopes["derivative_errors"],
+        }  # fmt: skip
+    return records
 
 
 @dataclass
@@ -285,6 +299,9 @@ class GridRun:
             if point.before is not None:
                 self.after.setdefault(point.before, []).append(point.index)
         found = {} if journal is None else {i: r for i, r in journal.done.items() if i < self.total}
+        if journal is not None:
+            for index, record in self.records.items():
+                journal.write(index, record)
         self.records = found | self.records
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")
@@ -412,7 +429,9 @@ def package(
     more: tuple[str, ...] = ("t",) if times is not None else ()
     length = () if times is None else (len(times),)
     data: dict[str, Any] = {}
-    for name in dict.fromkeys(name for record in records for name in record["values"]):
+    found = dict.fromkeys(name for record in records for name in record["values"])
+    derived = derived_names(run.model, found)
+    for name in sorted(found, key=lambda name: name in derived.get("derived", ())):  # what is declared first
         for key, part in ((name, "values"), (name + "_error", "errors")):
             rows = [record[part].get(name, np.full(length, np.nan)) for record in records]
             data[key] = ((*dims, *more), np.array(rows, dtype=float).reshape(*shape, *length))
@@ -431,7 +450,7 @@ def package(
     message = "" if not bad else f"the first of them: {records[bad[0]]['message']}"
     stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
     provenance = describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {})
-    provenance |= derived_names(run.model, [name for name in data if not name.endswith("_error")])
+    provenance |= derived
     return made(
         xr.Dataset(data, coords=coordinates), model=run.model.name, kind=kind, status=status, message=message,
         params=settled, stats=stats, provenance=provenance,

@@ -1,4 +1,4 @@
-"""`examine`: what an installation consists of, and whether it computes rightly, in about two seconds.
+"""`examine`: what an installation consists of, and whether it computes rightly, in a few seconds.
 
 The self-test declares small systems of its own whose solutions are known in closed form, one for each way the engine
 solves equations, and asks that every value lie within its own error estimate.

@@ -2,8 +2,7 @@
 
 Of every observable there are theory ± its error, and a mean over independent draws ± its standard error s. Draws at half
 the size estimate the bias of finite size, b = (value(d/2) − value(d))/(2^a − 1) for a bias of order d^{−a}. It counts as a
-systematic error B, together with half of what exceeds its noise at other times, as a bias that passes through zero has a
-next order that does not. Both sets give s: the variance falls at least like 1/d. The difference in units of
+systematic error B, together with half of what exceeds its noise at other times. Both sets give s. The difference in units of
 √(s² + error² + B²) follows Student's law for so many draws; z is the standard normal value of the same probability.
 "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond what so many comparisons reach once in a
 hundred validations; "not enough data" in between, or when the errors are too large. The power stands beside the verdict: the

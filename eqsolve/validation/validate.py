@@ -42,26 +42,13 @@ logger = logging.getLogger("eqsolve")
     observables=names, device=read_device, workers=whole(1), progress=callback, params=table,
 )  # fmt: skip
 def validate(
-    model: Model | str,
-    *,
-    d: int | None = None,
-    seeds: int = 8,
-    seed: int = 0,
-    at: float | Iterable[float] | None = None,
-    t_max: float | None = None,
-    rtol: float = 1e-3,
-    data: Any = "gaussian",
-    constants: str | None = None,
-    step: float | None = None,
-    flow: Flow | str | None = None,
-    region: tuple[float, float] | None = None,
-    observables: Iterable[str] | None = None,
-    device: str = "cpu",
-    workers: int | None = None,
-    progress: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Validation:
+    model: Model | str, *, d: int | None = None, seeds: int = 8, seed: int = 0,
+    at: float | Iterable[float] | None = None, t_max: float | None = None, rtol: float = 1e-3,
+    data: Any = "gaussian", constants: str | None = None, step: float | None = None,
+    flow: Flow | str | None = None, region: tuple[float, float] | None = None,
+    observables: Iterable[str] | None = None, device: str = "cpu", workers: int | None = None,
+    progress: Any = None, params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Validation:  # fmt: skip
     """Hold a model's solution against finite-size runs of its flow.
 
     Parameters

@@ -1,6 +1,7 @@
 """``eqsolve validate``."""
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,12 @@ def test_bad_input_exits_with_2(models: Path, capsys: pytest.CaptureFixture[str]
     assert message in captured.err
     assert captured.out == ""
     assert not (models / "v.txt").exists()
+
+
+@pytest.mark.slow
+def test_the_demonstration_would_detect_deviations(models: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What a newcomer sees first says that it agrees, and that it could have told otherwise."""
+    demo = runpy.run_path(str(ROOT / "dev.py"))["DEMO"]
+    with caplog.at_level("WARNING", "eqsolve"):
+        assert main(["validate", *demo]) == 0
+    assert caplog.text == ""

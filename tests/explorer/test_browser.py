@@ -72,6 +72,8 @@ def test_a_slider_moves_the_curve(browser: Any, explorer: Explorer, slowed: Path
     page = browser.open(explorer.address)
     page.wait(FINE)
     assert page.text("#name") == "slowed"
+    solves = "performance.getEntriesByType('resource').filter((item) => item.name.endsWith('/api/solve')).length"
+    assert page.js(solves) == 2  # a first look, and its refinement
     assert page.js("getComputedStyle(document.querySelector('#tabs')).display") == "none"  # no fixed point, so no second tab
     assert page.js("document.querySelectorAll('#lines math').length") >= 4
     before = page.js("document.querySelector('path.curve').getAttribute('d')")
@@ -108,9 +110,12 @@ def test_a_bad_value_shows_the_message_and_a_good_one_takes_it_away(browser: Any
     page.wait("!document.querySelector('#message').hidden")
     assert "parameter `a` of model `slowed` must be positive, got -1" in page.text("#message")
     assert page.js("document.querySelector('#set-a').getAttribute('aria-invalid')") == "true"
+    offered = "['#netcdf', '#csv', '[data-copy=python]'].filter((item) => !document.querySelector(item).disabled).length"
+    assert page.js(offered) == 0  # neither files nor code of what is refused
     keep(page, "bad_value")
     page.type("#set-a", "1/3")
     page.wait(FINE)
+    assert page.js(offered) == 3
     assert page.js("document.querySelector('#message').hidden")
     times, heights, errors = curve(page)
     assert np.all(np.abs(heights - 1 / (3 + times)) <= 3 * errors + 1e-14)
@@ -330,7 +335,7 @@ def test_an_exported_page(browser: Any, slowed: Path, tmp_path: Path) -> None:
     page.type("#set-a", "1/2")
     page.wait("document.querySelector('#message').hidden")
     page.click("#netcdf")
-    assert eqsolve.open(page.downloaded("slowed_sweep.nc"))["height"].shape == (9, 60)
+    assert eqsolve.open(page.downloaded("slowed_sweep.nc"))["height"].shape == (9, 120)
     assert re.search(r"eqsolve solve slowed.py --set a=1/2 --t-max 4", page.text("#command"))
     assert page.problems() == []
     keep(page, "exported")

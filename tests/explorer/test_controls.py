@@ -52,7 +52,7 @@ def test_ranges() -> None:
     )
     found = {item.name: (item.low, item.high, item.scale) for item in list_controls(model)}
     assert found == {
-        "p": (0.01, 10.0, "log"), "q": (0.0, 2.0, "lin"), "n": (2.0, 9.0, "lin"), "r": (-20.0, 20.0, "lin"),
+        "p": (0.05, 2.0, "log"), "q": (0.0, 2.0, "lin"), "n": (2.0, 9.0, "lin"), "r": (-20.0, 20.0, "lin"),
         "b": (-1.0, 3.0, "lin"), "i": (0.0, 5.0, "lin"),
     }  # fmt: skip
 

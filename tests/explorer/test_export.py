@@ -105,6 +105,27 @@ def test_the_number_of_values_that_is_advised_does() -> None:
     assert advise(data(count)) == ""
 
 
+def test_tiny_values_are_not_uncertain_by_more_than_all_there_is() -> None:
+    """A jump in the logarithm of values from 1 to e⁻⁶⁰ is missed by many decades."""
+    nodes = np.linspace(0, 1, 5)
+    logarithm = -60 * nodes + 40 * (nodes > 0.4)
+    between = interpolation_errors(logarithm, [nodes.tolist()])
+    quantity = {"values": np.exp(logarithm).tolist(), "between": between.tolist(), "log": True}
+    said = advise(
+        {"axes": [{"name": "x", "kind": "number", "nodes": nodes.tolist()}], "t": None, "quantities": {"y": quantity}}
+    )
+    assert int(re.search(r"uncertain by up to (\d+)%", said)[1]) <= 100
+
+
+def test_times_follow_early_and_late_change(slowed: Path, tmp_path: Path) -> None:
+    assert (
+        main(["explore", str(slowed), "--export", str(tmp_path / "page.html"), "--grid", "a=1:2:3", "--t-max", "4", "-q"]) == 0
+    )
+    times = np.array(config(tmp_path / "page.html")["data"]["t"])
+    assert np.diff(times).max() <= 4 / 80 + 1e-3  # no polygon on a linear axis
+    assert (times[2:] / times[1:-1]).max() <= 10 ** (4 / 39) * 1.01  # nor on a logarithmic one
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -207,6 +207,18 @@ def test_refusals():
         eqsolve.fit(DECAY, data, free=["a"], at=[9.0])
 
 
+def test_a_file_that_does_not_fit_is_told_of_by_what_it_lacks(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text("time,weight\n0,1\n1,0.4\n")
+    with pytest.raises(UsageError, match=r"time, weight \(it has: size.*\), nor a column of times, named `t`"):
+        eqsolve.fit(DECAY, path, free=["a"])
+    path.write_text("t,size\n0,1\n\n1,1.2x\n")
+    with pytest.raises(UsageError, match=r"'1\.2x' in column `size`, line 4, is not a number"):
+        eqsolve.fit(DECAY, path, free=["a"])
+    with pytest.raises(UsageError, match="'one' in column `size`, row 2, is not a number"):
+        eqsolve.fit(DECAY, {"t": [0, 1], "size": ["1", "one"]}, free=["a"])
+
+
 def test_the_command_line(tmp_path, capsys):
     path = tmp_path / "runs.csv"
     solved = eqsolve.solve("dln_infinite_data", alpha=0.25, t_max=6, rtol=1e-6)

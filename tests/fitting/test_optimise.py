@@ -34,7 +34,10 @@ def test_two_parameters_of_a_dynamics():
     assert found.parameters["a"] == pytest.approx(0.4, abs=1e-5)
     assert found.parameters["b"] == pytest.approx(-0.2, abs=1e-5)
     assert found.value == pytest.approx(1.0, abs=1e-9)
-    found.plot()
+    axes = found.plot()
+    assert axes.get_title() == "bowl\n$t = 2$"  # the settings that stay
+    [told] = axes.get_legend().get_texts()
+    assert "smallest at $a$ = 0.4 ± " in told.get_text()
 
 
 def test_a_function_of_the_result():

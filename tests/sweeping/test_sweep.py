@@ -1,6 +1,7 @@
 """Sweeps: labelled axes, failures recorded, any executor, nothing solved twice, nothing lost."""
 
 import json
+import logging
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ from eqsolve import Eq, FixedPoint, System, function, param, times, unknown
 from eqsolve.solvers.options import Options
 from eqsolve.sweeping import run as sweeping
 from eqsolve.sweeping.axes import read_axes
-from eqsolve.sweeping.points import chaining, lay_out_points
+from eqsolve.sweeping.points import chaining, lay_out_points, solve_point
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
 ROOT = Path(eqsolve.__file__).resolve().parents[1]
@@ -246,6 +247,42 @@ def test_a_sweep_of_paths_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         eqsolve.sweep("lotka_volterra", progress=stop, **asked)
     assert eqsolve.sweep("lotka_volterra", **asked).status == "ok"
+
+
+def test_points_that_failed_are_solved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    """One of two points fails the first time; the same call solves it, and it alone, and then nothing."""
+    asked = {"axes": {"c": [0, 0.5], "k": [1, 2]}, "at": [1, 2], "derivatives": ["k"], "out": tmp_path / "s.nc", "rtol": 1e-6}
+    solved: list[float] = []
+
+    def fail(model, settings, options, start=None):
+        solved.append(settings["k"])
+        if settings["k"] == 2 and settings["c"] == 0 and len(solved) == 2:
+            return {"status": "failed", "message": "no memory", "seconds": 1.0, "values": {}, "errors": {}}, None
+        return solve_point(model, settings, options, start)
+
+    monkeypatch.setattr("eqsolve.sweeping.run.solve_point", fail)
+    assert eqsolve.sweep(decay, **asked).stats["failed"] == 1
+    del solved[:2]
+    with caplog.at_level(logging.INFO, "eqsolve"):
+        again = eqsolve.sweep(decay, **asked)
+    assert len(solved) == 3
+    assert "of which 1 points failed: they are solved again" in caplog.text
+    whole = eqsolve.sweep(decay, **{**asked, "out": None})
+    assert again.status == "ok"
+    assert np.array_equal(again["y"], whole["y"])
+    assert np.array_equal(again.derivative("y", "k"), whole.derivative("y", "k"))
+    del solved[:]
+    eqsolve.sweep(decay, **asked)
+    assert solved == []
+
+
+def test_a_flow_lists_what_it_declares_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = {"status": "ok", "message": "", "seconds": 0.0, "errors": {}}
+    record["values"] = {name: [1.0] for name in ("Gamma_f", "E_train", "E_test")}
+    monkeypatch.setattr("eqsolve.sweeping.run.solve_point", lambda *_: (record, None))
+    res = eqsolve.sweep("linear_flow", {"delta": [1, 2]}, at=[0.5])
+    assert res.names == ("E_train", "E_test", "Gamma_f")
+    assert res.shown == ("E_train", "E_test")
 
 
 def test_an_interrupted_point_ends_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:

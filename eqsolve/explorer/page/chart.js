@@ -143,7 +143,7 @@ function drawChart({ series, points, xName, logX, logY, width, height, theme, ma
     });
   }
   if (mark !== null && onX(mark)) plot.append(drawn('line', { x1: x.place(mark), x2: x.place(mark), y1: EDGE.top, y2: bottom, stroke: theme.ink, 'stroke-dasharray': '2 4' }));
-  root.append(legend(series, points, theme, right, freeCorner(series, x, y, right, bottom), bottom));
+  root.append(legend(series, points, theme, right, bottom, x, y));
   const value = (pixel) => {
     const share = (pixel - EDGE.left) / (right - EDGE.left);
     return logX ? x.low * (x.high / x.low) ** share : x.low + share * (x.high - x.low);
@@ -161,29 +161,34 @@ function* runs(item, onX, onY) {
   if (run.length) yield run;
 }
 
-// The corner with the fewest pieces of curve: the legend goes there.
-function freeCorner(series, x, y, right, bottom) {
-  const counts = { 'top right': 0, 'top left': 0, 'bottom left': 0, 'bottom right': 0 };
-  const middle = [(EDGE.left + right) / 2, (EDGE.top + bottom) / 2];
-  for (const item of series) {
+// Where a box hides least of curves and points: in a corner, or at the middle of a side.
+function freePlace(items, x, y, right, bottom, width, height) {
+  const [middle, centre] = [(EDGE.left + right - width) / 2, (EDGE.top + bottom - height) / 2];
+  const [east, south] = [right - width - 8, bottom - height - 8];
+  const [west, north] = [EDGE.left + 8, EDGE.top + 8];
+  const places = [[east, north], [west, north], [west, south], [east, south], [middle, north], [middle, south], [east, centre], [west, centre]].map(([left, top]) => ({ left, top, hidden: 0 }));
+  const see = (px, py) => { for (const place of places) if (px > place.left - 6 && px < place.left + width + 6 && py > place.top - 6 && py < place.top + height + 6) place.hidden += 1; };
+  for (const item of items) {
+    let before = null;
     item.x.forEach((value, k) => {
-      if (item.y[k] === null || (x.logarithmic && !(value > 0)) || (y.logarithmic && !(item.y[k] > 0))) return;
-      const [px, py] = [x.place(value), y.place(item.y[k])];
-      if (Math.abs(px - middle[0]) < (right - EDGE.left) / 5 || Math.abs(py - middle[1]) < (bottom - EDGE.top) / 8) return;
-      counts[`${py < middle[1] ? 'top' : 'bottom'} ${px < middle[0] ? 'left' : 'right'}`] += 1;
+      if (item.y[k] === null || (x.logarithmic && !(value > 0)) || (y.logarithmic && !(item.y[k] > 0))) { before = null; return; }
+      const here = [x.place(value), y.place(item.y[k])];
+      const from = before ?? here;
+      const steps = Math.min(400, Math.max(1, Math.ceil(Math.hypot(here[0] - from[0], here[1] - from[1]) / 3)));
+      for (let n = 1; n <= steps; n += 1) see(from[0] + ((here[0] - from[0]) * n) / steps, from[1] + ((here[1] - from[1]) * n) / steps);
+      before = here;
     });
   }
-  return Object.entries(counts).sort((a, b) => a[1] - b[1])[0][0];
+  return places.reduce((best, place) => (place.hidden < best.hidden ? place : best));
 }
 
-function legend(series, points, theme, right, corner, bottom) {
+function legend(series, points, theme, right, bottom, x, y) {
   const group = drawn('g', { class: 'legend' });
   const longest = Math.max(30, ...series.map((item) => 7.4 * nameParts(item.name).join('').length));
   const width = points.length ? Math.max(38 + longest, 104) : 38 + longest;
   const height = 20 * series.length + (points.length ? 20 : 0) + 8;
-  const left = corner.endsWith('right') ? right - width - 8 : EDGE.left + 8;
-  const top = corner.startsWith('top') ? EDGE.top + 8 : bottom - height - 8;
   if (!series.length) return group;
+  const { left, top } = freePlace([...series, ...points], x, y, right, bottom, width, height);
   group.append(drawn('rect', { x: left, y: top, width, height, rx: 4, fill: theme.paper, 'fill-opacity': 0.85, stroke: theme.line }));
   series.forEach((item, k) => {
     const y = top + 18 + 20 * k;

@@ -270,6 +270,7 @@ const PERFORM = {
   save: ({ asked }) => saved(asked),
 };
 
+const REFUSALS = ['ParameterError', 'UsageError']; // of settings, before anything is solved
 const WORDS = { describe: 'reading the model …', coarse: 'a first look …', fine: 'refining …', neighbours: 'looking for fixed points and rates …', related: 'fixed point and rate …', finite: 'runs at finite size …', phases: 'a map of the long run …', save: 'writing a file …' };
 
 function reported({ done, total, text }) {
@@ -356,7 +357,11 @@ function tell() {
   belong($('curves'), $('whose'), answer, right);
   belong($('rest'), $('whose-rest'), page.rest, fits(page.rest));
   if (page.tab === 'phases') drawPhases();
-  for (const button of ['png', 'csv']) $(button).disabled = !right;
+  for (const button of ['png', 'csv', ...(LIVE ? ['netcdf'] : [])]) $(button).disabled = !right;
+  const unread = kind === 'inside' && failure.error.problems.join().includes('cannot read');
+  const refused = unread || (['coarse', 'fine'].includes(kind) && REFUSALS.includes(failure.error.kind)); // code that would fail is not offered
+  $('recipe').classList.toggle('stale', refused);
+  for (const button of document.querySelectorAll('[data-copy]')) button.disabled = refused;
   verdict();
 }
 
@@ -550,6 +555,7 @@ function described(model) {
 }
 
 function begin() {
+  page.hasty = true; // a first look before all else: opening a tab begins what is due
   openTab(page.tab);
   moved();
 }

@@ -44,6 +44,11 @@ function interpolate(data, settings) {
   const exact = stencil.length === 1;
   const length = data.t === null ? 1 : data.t.length;
   const answer = { x: data.t === null ? null : 't', t: data.t, values: {}, errors: {}, status: 'ok', message: '' };
+  const top = (item, k) => {
+    let found = 0;
+    for (let place = k; place < item.values.length; place += length) found = Math.max(found, item.values[place] ?? 0);
+    return found;
+  };
   let missing = null;
   for (const [name, item] of Object.entries(data.quantities)) {
     const values = [];
@@ -59,7 +64,8 @@ function interpolate(data, settings) {
       const between = exact ? 0 : largest(item.between);
       const value = item.log ? Math.exp(sum) : sum;
       values.push(Number.isFinite(value) ? value : null);
-      const error = item.log ? value * (largest(item.errors) + Math.expm1(between)) : largest(item.errors) + between;
+      const missed = item.log ? Math.min(value * Math.expm1(between), top(item, k)) : between; // hardly more than all that is there
+      const error = (item.log ? value : 1) * largest(item.errors) + missed;
       errors.push(Number.isFinite(error) ? error : null);
     }
     answer.values[name] = data.t === null ? values[0] : values;

@@ -27,9 +27,8 @@ from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constrai
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
 
-# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient that
-# is the same for all paths. White noise has no values, only integrals over time. A product of it
-# with a process, and a change of variable, depend on the sense in which they are integrated.
+# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient that is
+# the same for all paths. Products with processes depend on the sense in which they are integrated.
 def white_problems(system: System) -> list[str]:
     """Return what is wrong with the use of white noise, the equations first."""
     found = [problem for equation in system.equations for problem in _equation(equation, system)]

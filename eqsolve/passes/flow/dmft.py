@@ -451,10 +451,9 @@ def _law(noises: dict[int, Any], covariance: Callable[[int, int], Expr]) -> dict
 # C_f = (I − R_f)(C_w + E[b bᵀ])(I − R_f)ᵀ and the drive of the gradient e − ∫ R_f e.
 #
 # Noise that is drawn afresh at every step needs no sampling here. Let l be the mean of ℓ over it, and ℓ = m l +
-# n with the means 1 and 0 of m and n. Then ℓ = l + ε, where ε = (m − 1) l + n is uncorrelated in time, and with
-# everything else, though not Gaussian; its variance is D = E(m − 1)² E l² + E n². What reaches the coordinates
-# is a sum over many samples, and only the covariance counts: C_f = (I − R_f)(C_w + E[b bᵀ] + D)(I − R_f)ᵀ, D on
-# the diagonal. The mean response is that without noise, and l = ℓ − ε = (I − R_f)(u − R_w ε) gives E l² =
+# n with the means 1 and 0 of m and n. Then ε = (m − 1) l + n is uncorrelated in time and with everything else, with the
+# variance D = E(m − 1)² E l² + E n². Coordinates feel a sum over many samples, so that only the covariance counts:
+# C_f = (I − R_f)(C_w + E[b bᵀ] + D)(I − R_f)ᵀ. The mean response is that without noise, and l = ℓ − ε gives E l² =
 # C_l(t, t) + Σ_s R_f(t, s)² D(s), with the C_l that there is without ε.
 @dataclass(frozen=True)
 class AveragedGradient:

@@ -1,9 +1,8 @@
 """Who needs whom: the dependency graph, its slice at one time, and the order in which a slice is computed.
 
-In the full graph of a self-consistent system all unknowns hang together. At one time slice much of it falls
-away: a derivative on the left cuts its inputs (they act a step later), values at an integration time lie in the past,
-the noise of a response is not read, and an unknown may meet itself under an integral (a Volterra equation). What
-remains cyclic in a slice is a block to iterate.
+At one time slice much of the full graph falls away: a derivative on the left cuts its inputs (they act a step later), values
+at an integration time lie in the past, the noise of a response is not read, and an unknown may meet itself under an integral.
+What remains cyclic in a slice is a block to iterate.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Every right-hand side is a pointwise expression in the time, in values ``x(t)`` and ``x(t − τ)``, and in integrals
 ∫_0^t H ds. An integrand is written with the two times it joins, s and u = t − s: H is an expression in s, u, values at s, at u
-and at t, and derivatives at s and u. Factors of s alone, or of u alone, that contain no unknown are gauges: the panels must
-resolve them as they resolve the unknowns. All times are counted from the start.
+and at t, and derivatives at s and u. Factors of s
+alone, or of u alone, that contain no unknown are gauges, which panels resolve too. Times are counted from the start.
 """
 
 from dataclasses import dataclass, replace

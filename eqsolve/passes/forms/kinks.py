@@ -143,9 +143,8 @@ def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list
 
 # --- Where an expression jumps: at which zeros of its switches it has two values.
 #
-# A function with a kink has a derivative on each side, and nothing at the kink itself matters to an
-# expectation. One with a jump has a derivative that holds a delta function, whose expectation is a
-# density of paths: slopes alone do not give it.
+# At a kink nothing matters to an expectation. At a jump the derivative holds a delta function, whose
+# expectation is a density of paths: slopes alone do not give it.
 _TRIES = 24  # draws of everything else, for each of which a variable crosses the surface
 _REACH, _LINE = 4.0, 81  # where and how densely a crossing is looked for
 _STEPS = (1e-3, 1e-6)  # to both sides of it

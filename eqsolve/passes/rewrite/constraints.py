@@ -6,7 +6,7 @@ multipliers appear outside integrals. What is linear in them is solved for; the 
 μ = μ − g/(∂g/∂μ), which a solver iterates with everything else on a panel.
 
 The derivative of an integral over a kernel is an integral over the kernel's own right-hand side. If that has memory, it
-becomes a kernel of its own (an auxiliary one, which is solved for but not reported).
+becomes an auxiliary kernel.
 """
 
 from __future__ import annotations

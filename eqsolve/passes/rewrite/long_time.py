@@ -6,8 +6,7 @@ the stable root of its force. Where the force has a factor that vanishes at x = 
 which the path leaves zero, and zero where it leaves on neither: x = 0 or x > 0 of a population, a soft threshold.
 
 Beside it stands ``stability``: small disturbances δz of the noises, of their own for each path, move correlations by
-E[x_z²] δz² and these the variance of the noises: 1 less what comes back of δz², the determinant where there are several. It is
-positive where the state is stable.
+E[x_z²] δz² and these the variance of the noises: 1 less what comes back of δz². It is positive where the state is stable.
 """
 
 import functools

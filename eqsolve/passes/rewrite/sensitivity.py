@@ -8,10 +8,8 @@ linearisation
 integrals and expectations being differentiated under their signs; a law of a random constant that moves with p adds its
 score (see ``scores``). Differential equations, starts and constraints alike. The derivative of a noise z ~ GP(m, C) is the
 Gaussian process with mean Dm that follows z, its covariance with it DC/2: then z + ε Dz has the covariance C + ε DC to
-first order, and what is averaged is linear in Dz, so that nothing else of its law matters. The derivative of a response
-E[∂x/∂z] is E[∂Dx/∂z].
-
-So the system with its derivatives is solved like any other, by the solver of the system alone, to the same tolerance.
+first order, and nothing else of its law matters. The derivative of a response E[∂x/∂z] is E[∂Dx/∂z]. The system with its
+derivatives is solved like any other, to the same tolerance.
 """
 
 from __future__ import annotations
@@ -98,12 +96,10 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
     return type(law)(*parts), values
 
 
-# --- How the laws of random constants move with a parameter: a score under the expectation, or a
-# constant in another form.
+# --- How the laws of random constants move with a parameter.
 #
-# Of a law with density (or probabilities) ρ(x; p), d/dp E[f] = E[f ∂log ρ/∂p]: the score ∂log ρ/∂p
-# is one more factor under the expectation, and the values x stay where they are. Where the support
-# moves with p, the constant is written as a function of one whose law does not.
+# Of a law with density (or probabilities) ρ(x; p), d/dp E[f] = E[f ∂log ρ/∂p]: the score is one more
+# factor. Where the support moves with p, the constant is a function of one whose law does not.
 def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every constant whose values move with a parameter written in one whose values do not."""
     mapping: dict[Basic, Basic] = {}

@@ -14,12 +14,9 @@ from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.symbols import Parameter, Process, Time, Value
 from eqsolve.language.system import System, start_constant
 
-# --- A system in discrete time: noises without memory become Gaussian processes that are
-# uncorrelated from step to step.
+# --- Discrete time: noises without memory become Gaussian processes uncorrelated from step to step.
 #
-# With steps of length h, white noise of strength S moves a path by a normal of variance S h in each
-# step: as a process that is
-# held during a step it has the variance S/h. A normal that is drawn afresh has its own.
+# With steps of length h, white noise of strength S, held during a step, has the variance S/h.
 STEP = Parameter("step", positive=True)
 """The length of a step, which the option of the same name sets."""
 

@@ -22,11 +22,9 @@ from eqsolve.solvers.two_time.march import March
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-# Pairs of times at which factors are evaluated: what is known there, and how the values follow the
-# newest panel. A value at a pair is a number where its first time lies in the past, and linear in
-# the unknowns of the newest panel where it lies on that: a sparse matrix for each kind of time.
-# Right-hand sides and their derivatives by all unknowns follow from these and from pointwise
-# functions alone.
+# Pairs of times at which factors are evaluated: a value there is a number where its first time lies
+# in the past, and linear in the unknowns of the newest panel where it lies on that: a sparse matrix
+# for each kind of time. Right-hand sides and their derivatives follow from these.
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,9 +225,8 @@ def graded(lengths: Array, finest: float, ratio: float, count: int) -> tuple[Arr
 
 
 # One row panel: all its unknowns found together by Newton's method. With x the place on a row, ∂_t
-# at fixed t' is ∂_t|_x + v ∂_x; both are collocated, at Radau nodes in t and on each column panel,
-# in the direction in which a column moves away from the diagonal. Memory terms cancel there at
-# leading order, so that they and the derivatives are solved for as one linear system.
+# at fixed t' is ∂_t|_x + v ∂_x; both are collocated, at Radau nodes in t and on each column panel.
+# Memory terms cancel them there at leading order, so that all are one linear system.
 
 
 Blocks = dict[Slot, Array]

@@ -10,9 +10,9 @@ for each kernel, whose dense matrices are factorised: cost L (m n L)³, memory L
 Sachdev & Diehl, Numerical renormalization of glassy dynamics, Phys. Rev. Lett. 135, 247101 (2025), doi:10.1103/z64g-nqs6,
 which steps explicitly along the fastest scale.
 
-Error. Two resolutions are compared; see ``errors``. Where a solution does not become slow at fixed lag, as when it oscillates
-for ever, they do not agree, and the status says so; where Newton's method fails, ``two_time`` goes on. Chosen instead
-of ``two_time`` where that would need very many panels.
+Error. Two resolutions are compared. Where a solution does not become slow at fixed lag they do not
+agree, and the status says so; where Newton's method fails, ``two_time`` goes on. Chosen instead of
+``two_time`` where that would need very many panels.
 """
 
 import logging
@@ -30,9 +30,8 @@ from eqsolve.solvers.tolerance import find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
 
-# Error estimates of a solution over many decades, from its difference to the one of the next
-# coarser resolution. Both go on from the same beginning, whose own error is added. Differences are
-# looked at between the output times, and near the diagonal at lags of all scales.
+# Errors, from the difference to the next coarser resolution, looked at between the output times and
+# near the diagonal at lags of all scales. Both have the same beginning, whose own error is added.
 
 
 _SHARE = 0.5  # of the difference that is taken for the error: a level errs about twenty times less than the one before
@@ -54,7 +53,10 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
     def unseen(_: str, values: Array) -> float:
         return float(beginning * np.abs(values).max())
 
-    return made.with_kernels(plan.kernels, *stores, grid.edges, _SHARE, unseen, options)
+    def share(change: Array, _: float) -> Array:
+        return _SHARE * change
+
+    return made.with_kernels(plan.kernels, *stores, grid.edges, share, unseen, options)
 
 
 logger = logging.getLogger("eqsolve")

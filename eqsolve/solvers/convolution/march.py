@@ -4,8 +4,7 @@ On a panel the functions are polynomials of degree m through the left end and m 
 target t in the newest panel the range of ∫_0^t H(s, t − s) ds is folded at t/2: with v from 0 to
 t/2 the integrand is H(v, t − v) + H(t − v, v). Between the edges of the panels, and t minus these,
 both functions are polynomials, and a Gauss rule is exact up to their tails. Panels that grow like t
-are O(log t) many, and so are the pieces. Small times are small numbers in both halves, so that
-nothing is lost by subtracting them from large ones.
+are O(log t) many, and so are the pieces. Small times are small numbers in both halves.
 """
 
 import functools
@@ -512,6 +511,7 @@ class MemoryMarch:
         count = self.members[-1].stop
         self.functions = PanelFunctions(count, m)
         self.outputs: list[Array] = []
+        self.tails: list[float] = []
         self.sizes = np.zeros(count) if sizes is None else sizes
         self.steps = self.tries = 0
         self._weights = self._summed = np.zeros(1)

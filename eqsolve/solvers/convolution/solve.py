@@ -7,11 +7,11 @@ points, the sums of delays, until these lie in derivatives beyond the degree.
 
 Order 2m − 1 at panel ends, m + 1 between (Brunner, Collocation Methods for Volterra Integral and Related Functional
 Differential Equations, 2004, doi:10.1017/CBO9780511543234). With P panels the cost is P² m² evaluations of each integrand and
-the memory P m numbers for every unknown; where the solution varies on the scale of t itself, P grows like log t. The doubling
-scheme of Fuchs, Götze, Hofacker & Latz (1991, doi:10.1088/0953-8984/3/26/022), which this replaces, is of second order.
+the memory P m numbers for every unknown; P grows like log t where the solution varies on that scale.
 
-Error. The solution is compared with one whose tails are larger by a known factor; see ``errors``. The tolerance is relative to
-the largest value of each function. Chosen for systems without processes that read functions at shifted times.
+Error. The solution is compared with one whose tails are larger (``marching.Gain``). The tolerance
+is relative to the largest value of each function. Chosen for systems without processes that read
+functions at shifted times.
 """
 
 import functools
@@ -27,13 +27,13 @@ from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError
-from eqsolve.numerics.arrays import ROUNDING, Array, error_share, member_names
-from eqsolve.numerics.grids import over_panels
+from eqsolve.numerics.arrays import ROUNDING, Array, member_names
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import MemoryMarch, break_points
-from eqsolve.solvers.marching import Compared, Stop, nodes_per_panel, with_numbers
+from eqsolve.solvers.marching import Compared, Gain, Sources, Stop, nodes_per_panel, with_numbers
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
 
@@ -44,10 +44,6 @@ Given = tuple[ConvolutionProgram, list[Array]]  # with the numbers of its tables
 _FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
 _RATIO = 30.0  # between the tails of two solutions that are compared
 _FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
-# Least part of their difference that is taken for the error of the finer one. With panels narrower
-# by q the error is about 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is
-# a power p of the time at its start, 1/(q^p − 1), 2.3 for p = 1.
-_SHARE = 1.0
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 
 
@@ -139,12 +135,18 @@ def _march(
 
 def _compare(fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Options) -> Compared:
     """Return the finer of two solutions with its error estimates."""
-    (grid, curves, bridges), (other, rough, _) = fine.curves(begin), coarse.curves(begin)
-    inside, errors = np.minimum(grid.nodes, other.edges[-1]), {}
-    share = max(_SHARE, error_share(1 / _FINER, fine.m + 1))
+    (grid, curves, bridges), (other, rough, others) = fine.curves(begin), coarse.curves(begin)
+
+    def sources(march: MemoryMarch, grid: PanelGrid, jumps: Array) -> Sources:
+        tails = np.zeros(grid.panels)
+        tails[~jumps] = march.tails
+        return grid, tails, np.zeros((0, 3))
+
+    gain, errors = Gain(sources(fine, grid, bridges), sources(coarse, other, others)), {}
     for name, values in curves.items():
-        change = np.abs(values - other.interpolate(rough[name], inside))
-        change[1:].reshape(-1, fine.m)[bridges] = 0.0  # the jump stands at the same place in both
-        errors[name] = share * over_panels(change, fine.m, beside=True) + ROUNDING * np.abs(values).max()
+        sizes = np.full(grid.size, np.abs(values).max())
+        errors[name] = gain.errors(values, rough[name], sizes) + ROUNDING * sizes
+        # a jump stands at the same place in both
+        errors[name][1:].reshape(-1, fine.m)[bridges] = ROUNDING * sizes[0]
     controlled = [name for item in fine.program.observables for name in member_names(*item)] or tuple(curves)
     return Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options, 1.0))

@@ -129,15 +129,9 @@ def linearise(problem: Problem, values: Array, mesh: PanelMesh, along: tuple[str
 
 
 def newton(
-    problem: Problem,
-    start: Array,
-    mesh: PanelMesh | None,
-    *,
-    rounds: int = 40,
-    stop: float = 1e-8,
-    box: list[tuple[float, float]] | None = None,
-    leash: float = np.inf,
-) -> Iterate:
+    problem: Problem, start: Array, mesh: PanelMesh | None, *, rounds: int = 40, stop: float = 1e-8,
+    box: list[tuple[float, float]] | None = None, leash: float = np.inf,
+) -> Iterate:  # fmt: skip
     """Newton's method with limited steps; on ``mesh`` if given, else on rough ones, made anew when it no longer gets on.
 
     A search that leaves ``box`` is given up, and one whose first step would be ``leash`` times the longest one; so is one
@@ -195,13 +189,9 @@ def newton(
 
 
 def polish(
-    problem: Problem,
-    start: Array,
-    *,
-    mesh: PanelMesh | None = None,
-    like: PanelMesh | None = None,
+    problem: Problem, start: Array, *, mesh: PanelMesh | None = None, like: PanelMesh | None = None,
     box: list[tuple[float, float]] | None = None,
-) -> Iterate:
+) -> Iterate:  # fmt: skip
     """Return the solution near a start to rounding: meshes adapted until they no longer need to change.
 
     A ``mesh`` that is given is kept; whoever gives it looks at the error. The first one is made from ``like``, if given. A
@@ -229,14 +219,10 @@ def polish(
 
 
 def make_problem(
-    program: FixedPointProgram,
-    values: Values,
-    *,
-    eliminate: bool = True,
-    held: tuple[tuple[str, float], ...] = (),
-    dropped: tuple[int, ...] = (),
+    program: FixedPointProgram, values: Values, *, eliminate: bool = True,
+    held: tuple[tuple[str, float], ...] = (), dropped: tuple[int, ...] = (),
     deadline: float = np.inf,
-) -> Problem:
+) -> Problem:  # fmt: skip
     """Return a model in compiled form, with the numbers it is to be solved at.
 
     Unknowns that are ``held`` have the numbers given, and the equations ``dropped`` are left out.
@@ -246,12 +232,9 @@ def make_problem(
 
 
 def _at(
-    plan: FixedPointPlan,
-    values: Values,
-    more: tuple[float, ...],
-    held: tuple[tuple[str, float], ...],
-    dropped: tuple[int, ...],
-) -> Problem:
+    plan: FixedPointPlan, values: Values, more: tuple[float, ...],
+    held: tuple[tuple[str, float], ...], dropped: tuple[int, ...],
+) -> Problem:  # fmt: skip
     laws = {name: values.laws[name] for name in plan.constants}
     for name, law in laws.items():
         quadrature.demand_second_moment(name, law)

@@ -120,12 +120,9 @@ class PreciseLines(Lines):
     plan: FixedPointPlan
 
     def __init__(
-        self,
-        solution: FixedPointSolution,
-        unknowns: Any,
-        problem: Problem | None = None,
+        self, solution: FixedPointSolution, unknowns: Any, problem: Problem | None = None,
         more: Sequence[Any] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         from mpmath import mp
 
         problem = problem if problem is not None else solution.problem

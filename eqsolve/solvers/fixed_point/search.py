@@ -289,12 +289,10 @@ def same(problem: Problem, one: Array, other: Array, within: float) -> bool:
     return bool(np.max(np.abs(problem.points(list(one)) - problem.points(list(other))), initial=0.0) < within)
 
 
-# --- Solutions of a fixed point on the edges of closed domains, such as an order parameter that is
-# zero.
+# --- Solutions on the edges of closed domains, such as an order parameter that is zero.
 #
-# Some unknowns are held at ends of their domains and as many equations dropped; the others are
-# solved for as usual, and the dropped equations must hold at what comes out. Before that costs
-# anything, a scan of the edge tells whether they can.
+# Some unknowns are held at ends of their domains and as many equations dropped, which must hold at
+# what comes out. Before that costs anything, a scan of the edge tells whether they can.
 Held = tuple[tuple[str, float], ...]
 
 

@@ -1,12 +1,10 @@
 """Self-consistent systems of scalar equations with expectations, to rounding error.
 
 Chosen for every `FixedPoint`. Unknowns given explicitly by others are eliminated; the rest is found by a scan of the
-domains followed by Newton's method with a symbolic Jacobian. Expectations are sums over points and panels of
-Gauss–Legendre nodes, split at kinks and refined to rounding. The error reported is the change under a finer
-quadrature plus what rounding in the residuals can do. Order 2: every step doubles the digits (Deuflhard, Newton Methods for
-Nonlinear Problems, 2011, doi:10.1007/978-3-642-23899-4). Cost: a scan of some 10² to 10³ sets of unknowns on few nodes, then
-some ten steps, each of unknowns × nodes values; some 10³ nodes, milliseconds per solve once compiled. Memory: integrands ×
-nodes × sets.
+domains followed by Newton's method with a symbolic Jacobian (Deuflhard, Newton Methods for Nonlinear Problems, 2011,
+doi:10.1007/978-3-642-23899-4). Expectations are sums over points and panels of Gauss–Legendre nodes, split at kinks and
+refined to rounding. The error reported is the change under a finer quadrature plus what rounding in the residuals can do.
+Cost: a scan of some 10² to 10³ sets of unknowns on few nodes, then some ten steps on some 10³ nodes: milliseconds.
 """
 
 from __future__ import annotations
@@ -113,14 +111,10 @@ class FixedPointSolver(Solver):
 
 
 def solve_problem(
-    program: FixedPointProgram,
-    at: Values,
-    start: Mapping[str, float] | None = None,
-    neighbour: FixedPointSolution | None = None,
-    deadline: float = np.inf,
-    *,
+    program: FixedPointProgram, at: Values, start: Mapping[str, float] | None = None,
+    neighbour: FixedPointSolution | None = None, deadline: float = np.inf, *,
     scans: int | None = None,
-) -> FixedPointSolution:
+) -> FixedPointSolution:  # fmt: skip
     """Return the solution, the one nearest to ``start`` if given; others found are listed with it.
 
     With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough.

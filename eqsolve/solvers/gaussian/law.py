@@ -2,9 +2,8 @@
 
 U = (1 − O)⁻¹ (start + drives) is solved block after block in time, for functionals instead of paths: a row of U is a row of
 weights of the noises at all earlier nodes, of the Gaussian constants, and of one. White noise is a unit normal for each step
-between nodes, and where responses to it are asked for a drive like the others beside that. Means and covariances of
-everything that is affine follow by matrix products. Constants that are conditioned on have given values, so that there is one
-law for each of their combinations. Cost: nodes² per node, unknown and noise.
+between nodes. Means and covariances of everything that is affine follow by matrix products, one law for each combination of
+the constants that are conditioned on. Cost: nodes² per node, unknown and noise.
 """
 
 from __future__ import annotations

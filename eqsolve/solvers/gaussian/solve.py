@@ -1,10 +1,9 @@
 """Systems whose paths are affine in Gaussian drives and constants: a closed system of two times, no paths.
 
-The law of such paths is Gaussian, given the constants that are not: mean and covariance follow from linear operators on a grid
-of panels, and what is averaged is a one- or two-dimensional Gaussian integral (``eqsolve.numerics.quadrature``). The means are
-found panel after panel, each by a few steps of an iteration with the past settled. Panels are made denser where the difference
-to others of another order asks for it; those are solved with other rules for the integrals too, so that the difference is the
-error of both. With white noise, paths and correlations are rough: steps of the trapezoidal rule are extrapolated instead.
+Mean and covariance of such paths follow from linear operators on a grid of panels, and what is averaged is a one- or
+two-dimensional Gaussian integral (``eqsolve.numerics.quadrature``). The means are found panel after panel, each by a few
+steps of an iteration. Panels are made denser where the difference to others of another order, solved with other rules for
+the integrals, asks for it. With white noise steps of the trapezoidal rule are extrapolated instead.
 
 Chosen before the sampling solver where the law is Gaussian. Order 2m − 1 in the panels' length (Radau IIA with m nodes;
 Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: nodes² × (terms of a series + nodes of a panel) × steps; memory:
@@ -52,16 +51,13 @@ logger = logging.getLogger("eqsolve")
 _CONSTANTS = 12  # Gauss nodes of constants with a density that are conditioned on, at first
 
 
-# --- Systems with white noise: correlations have a kink at equal times; time goes in steps, which
-# are extrapolated.
+# --- White noise: correlations have a kink at equal times; steps in time are extrapolated.
 #
-# The nodes of panels are kept, and every interval between them is cut into 1, 2, 4, ... equal steps
-# of the trapezoidal rule. Kinks lie on its nodes, and white noise is exact over every step; the
-# rule is its own adjoint, so that values on the panels' nodes have an expansion in the squares of
-# the steps, also where intervals differ in length (Hairer, Lubich & Wanner 2006,
-# doi:10.1007/3-540-30666-8, section II.3). With L grids the extrapolated values are of order 2L.
-# Between the nodes of the panels they are polynomials: of two times, on either side of the kink by
-# itself.
+# Every interval between the nodes of panels is cut into 1, 2, 4, ... equal steps of the trapezoidal
+# rule. Kinks lie on its nodes, and white noise is exact over every step; the rule is its own
+# adjoint, so that values on the panels' nodes have an expansion in the squares of the steps (Hairer,
+# Lubich & Wanner 2006, doi:10.1007/3-540-30666-8, section II.3). With L grids the order is 2L.
+# Between the nodes values are polynomials, of two times on either side of the kink.
 _SHARE = 0.3  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _SQUARE = math.sqrt(2**2 * 2**1.5)  # changes that fall by less as steps halve go with the power 3/2, not with the squares
 _LEAST = math.sqrt(2)  # ratio of changes with which a limit is still taken

@@ -27,11 +27,8 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
 
-# --- Derivatives, initial values and observables of all paths at once, for one choice of numbers.
-#
-# Every combination of atoms and Gauss nodes of the random constants is a path. Several quadrature
-# rules of different orders stand side by side, each with its own expectations, so that one
-# integration shows how well the rules agree.
+# --- Derivatives, initial values and observables of all paths at once. Several quadrature rules of
+# different orders stand side by side, so that one integration shows how well they agree.
 @dataclass(frozen=True, eq=False)
 class OdeSystem:
     """A program with its numbers: the laws of its constants, and which of these meet."""
@@ -319,13 +316,11 @@ class _Slope:
         return decay
 
 
-# --- Gauss rules of the random constants, chosen law by law until the expectations meet the
-# tolerance.
+# --- Gauss rules of the random constants, chosen law by law until the expectations meet the tolerance.
 #
-# The orders of a law's rules grow by about 2^(1/4). For every law with a density the four rules
-# below the best one share the integration with it; the error of the best rule is extrapolated from
-# how the expectations change along them. Nodes so far out that they add nothing to any mean are
-# left out: of two Gaussians' these are most.
+# The orders of a law's rules grow by about 2^(1/4). Of every law with a density the four rules below
+# the best one are integrated too, and its error is extrapolated. Nodes so far out that they add
+# nothing to any mean are left out: of two Gaussians' these are most.
 
 # even ones only: whether a rule has a node in the middle must not change along the sequence
 _ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 16, 20, ..., 1522

@@ -5,11 +5,11 @@ functions that depend on their means, are one system of ODEs. It is integrated b
 Wanner 1993, doi:10.1007/978-3-540-78862-1), or by Radau IIA (order 5; Hairer & Wanner 1996,
 doi:10.1007/978-3-642-05221-7) when that turns out to be stiff (see ``march``).
 
-Error. The solution reported is compared with one whose steps are longer by a quarter everywhere; the largest change on
-and beside a panel is the error there, an overestimate by about 0.8⁻⁸ = 6. (Two tolerances alone do not tell: they may
-give the same steps, and where stability limits the steps of DOP853 the looser one's error is noise. So a first
-integration only finds out how long steps can be, and both solutions stay below that.) To it are added what the panels'
-interpolant misses, and the quadrature error (see ``rules``). All are refined until the tolerance is met.
+Error. The solution reported is compared with one whose steps are longer by a quarter everywhere; the
+largest change on and beside a panel is the error there, an overestimate by about 0.8⁻⁸ = 6. (Two
+tolerances may give the same steps; so a first integration finds out how long steps can be.) To it
+are added what the panels' interpolant misses, and the quadrature error. All are refined until the
+tolerance is met.
 
 Cost and memory: (number of paths) × (number of steps). Chosen for systems without memory and without Gaussian drives.
 """

@@ -1,8 +1,8 @@
 """One set of points at a solution, and the affine map of the derivatives' means onto themselves that it makes.
 
-The paths of the solution do not move while its derivatives are looked for: they are followed once, with the resolvents
-P = (1 − O S)⁻¹ of their linearised equations, path by path. The equations of their derivatives are linear with the same
-resolvent: a sweep is then Dx = P r for the paths, and ∂Dx/∂z = P (O DS + DO S) ∂x/∂z for their tangents, products alone.
+The paths of the solution are followed once, with the resolvents P = (1 − O S)⁻¹ of their linearised equations, path by path.
+The equations of their derivatives are linear with the same resolvent: a sweep is then Dx = P r for the paths, and
+∂Dx/∂z = P (O DS + DO S) ∂x/∂z for their tangents, products alone.
 
 Cost: the resolvents once, nodes³ × paths / 3 for every unknown; then about 4 nodes³ × paths products a sweep and parameter.
 """

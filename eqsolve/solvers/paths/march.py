@@ -2,9 +2,8 @@
 
 The noise of path i is Σ_j O_ij φ_j(t), with O one fixed orthogonal matrix and φ_j the ensemble's own trajectories of what the
 covariance is made of: its empirical covariance is then that of the ensemble at all pairs of times, it is Gaussian for many
-paths, and it continues into the next panel without a regression on its past, which would amplify what the past leaves open
-(the step-by-step simulation of Eissfeller & Opper, Phys. Rev. Lett. 68, 2094 (1992), doi:10.1103/PhysRevLett.68.2094, draws
-by such a regression). A covariance P C Pᵀ, with P made of responses, applies P to the trajectories.
+paths, and it continues into the next panel without a regression on its past (as in Eissfeller & Opper, Phys. Rev. Lett. 68,
+2094 (1992), doi:10.1103/PhysRevLett.68.2094). A covariance P C Pᵀ, with P made of responses, applies P to the trajectories.
 
 On each panel the unknowns are the noises, the rows of the mean responses and the means of one time there, iterated with
 Anderson's method; the past stays. Its sampling error, some percent, is that of a first guess.

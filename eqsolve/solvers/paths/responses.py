@@ -217,8 +217,7 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
     Constants among the modes come last, by their coordinates, with all noises in one form.
 
     H = Σ over targets and times of the covariance over paths of the response to the noises, relative to the size of
-    the target; what is linear in the noises does not contribute. Looked at on the heaviest paths for each value of the
-    constants that are no modes: those of a likely value alone would not show how a rare one responds.
+    the target. Looked at on the heaviest paths for each value of the constants that are no modes, rare ones too.
     """
     plan, size = paths.plan, paths.shape[0]
     some, mass = heaviest(paths.points)

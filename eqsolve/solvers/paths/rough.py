@@ -1,9 +1,8 @@
 """White noise: trapezoidal steps in time, whose error is extrapolated over nested grids with the same noise.
 
-Paths are rough, so that no order of panels helps; with noise that is added the trapezoidal rule is of second weak order, and
-its error has an expansion in the squares of the steps (Talay & Tubaro, Stoch. Anal. Appl. 8, 483 (1990),
-doi:10.1080/07362999008809220). Every ensemble is solved with steps h, 2h and 4h on the same increments, so that its
-scatter cancels from the differences.
+With noise that is added the trapezoidal rule is of second weak order, and its error has an expansion in the squares of the
+steps (Talay & Tubaro, Stoch. Anal. Appl. 8, 483 (1990), doi:10.1080/07362999008809220). Every ensemble is solved with steps
+h, 2h and 4h on the same increments, so that its scatter cancels from the differences.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Derivatives of a solved stochastic system along parameters: the linearised equations of the means, at the solution.
 
-The enlarged system (every unknown beside its derivative) has the means of the system alone, which are known, and those of
-its derivatives, which a sweep maps affinely onto themselves: D ↦ J D + b, with J the exact linearisation of the sweep in
-the means (paths' tangents, and the tangents of these) and b its explicit derivative by the parameter. D = (1 − J)⁻¹ b is found
-by Anderson's iteration, which on an affine map is GMRES (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011),
-doi:10.1137/10078356X), preconditioned by the mean responses: with the points of the solution first, then with sets of finer
-points that share nothing, each begun where the last one ended. All parameters go together.
+The enlarged system (every unknown beside its derivative) has known means, and those of its derivatives, which a sweep maps
+affinely onto themselves: D ↦ J D + b, with J the exact linearisation of the sweep in the means and b its explicit derivative
+by the parameter. D = (1 − J)⁻¹ b is found by Anderson's iteration, which on an affine map is GMRES (Walker & Ni, SIAM J.
+Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X), preconditioned by the mean responses: with the points of the solution
+first, then with sets of finer points that share nothing. All parameters go together.
 
 Errors: how far the last set moved the derivatives is that of the points, how far panels of another order do that of the
 panels.

@@ -1,13 +1,11 @@
 """Stochastic systems solved to a tolerance: a causal start, whole-window sweeps, then refined panels and points.
 
 Where few modes of the noises carry everything, expectations are sparse grids. First the panels: with few points,
-grids of growing density are compared until the change, divided by what the order promises, is small enough; then with
-panels of another order, whose difference is the error. Then the points, on that grid: sets of finer points that share
-nothing with those before (modes of all noises turned against each other at random, other rules) are swept one after
-the other, each at the solution that the last one left, and what it changes is carried to the solution by the mean
-responses. How far the last set moved the solution is the error of the points. Elsewhere paths are sampled
-(``ensembles``). Averages of functions with a kink are taken at the end, over independent sets of paths, and every
-solve ends with plain sampled paths as a check.
+grids of growing density are compared until the change is small enough; then with panels of another order, whose
+difference is the error. Then the points, on that grid: sets of finer points that share nothing with those before are
+swept one after the other, and what each changes is carried to the solution by the mean responses. How far the last
+set moved the solution is the error of the points. Elsewhere paths are sampled (``ensembles``). Averages of functions
+with a kink are taken at the end, and every solve ends with plain sampled paths as a check.
 
 Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels' length (Radau IIA with
 m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.

@@ -3,8 +3,8 @@
 Noises are drawn by their spectra (circulant embedding: Dietrich & Newsam, SIAM J. Sci. Comput. 18, 1088 (1997),
 doi:10.1137/S1064827592240555) and paths are followed over a window by the trapezoidal rule. After a first part, in which
 they forget their start, means are taken over paths and times. A response is the mean of a linearised path that a random sign
-disturbs at every node, times this sign. The map from means to means has fixed random coordinates, so that Anderson's iteration
-converges as for any map. One ensemble is solved so. What it has by chance is then taken away: at its solution, many others
+disturbs at every node, times this sign. The map from means to means has fixed random coordinates.
+One ensemble is solved so. What it has by chance is then taken away: at its solution, many others
 are evaluated once, with steps of 2h, and the mean difference to the first is added to its map. Four groups of them give the
 sampling error, steps h and 2h that of time.
 """

@@ -3,10 +3,6 @@
 Method. On each panel the unknown rows K(t_i, ·), i = 1..m, satisfy the equations at the Radau nodes. An integral over s is
 a matrix product of the left factor's rows with an integration operator of the right factor, in which the integrals
 ∫ right(s, t') ℓ_k(s) ds over the panels' basis functions ℓ_k are stored. Old columns are merged as the past becomes smooth.
-
-Order 2m − 1 at panel ends, m + 1 in between. Cost per panel: columns²; memory: rows × columns.
-Reference: Brunner, Collocation Methods for Volterra Integral and Related Functional Differential
-Equations (2004), doi:10.1017/CBO9780511543234.
 """
 
 import functools
@@ -22,16 +18,14 @@ from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
-from eqsolve.solvers.marching import NotFiniteError, advance
+from eqsolve.solvers.marching import NotFiniteError, Sources, advance, next_coefficient
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
 
-# --- Merging columns: seen from later times the past is smooth, and needs fewer panels the further
-# back it lies.
+# --- Merging columns: seen from later times the past is smooth.
 #
 # Two neighbouring column panels become one as soon as every row, and the operators' dependence on
-# their outer time, is reproduced from the merged panel's nodes to a tolerance. Rows then have O(log
-# t) columns while kernels stay resolved near the diagonal, where the operators have taken up their
-# fast parts before the merge.
+# their outer time, is reproduced from the merged panel's nodes to a tolerance. Rows then have
+# O(log t) columns; near the diagonal operators take up fast parts before a merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 0.1  # of a merge on what follows, as a fraction of its tolerance
 _ONLY_READ = 10.0  # how much more a function may change that is only read
@@ -42,15 +36,15 @@ class Merger:
     """Merges column panels, of ``order`` nodes each, of a history in place.
 
     ``tolerance`` is the change of any row that is accepted, relative to the unknown's size,
-    ``changes`` the largest one made to the rows of each unknown. ``effect`` is the largest effect
-    of a merge on what follows: the change of a definition or an observable, and of a slope during a
-    step, relative to their sizes.
+    ``changes`` the largest one made to the rows of each unknown. ``merges`` holds the time of each,
+    its effect on what follows, which is the change of a definition or an observable, and of a slope
+    during a step, relative to their sizes, and that step.
     """
 
     def __init__(self, order: int, tolerance: float) -> None:
         self.m, self.tolerance = order, tolerance
         self.changes: dict[str, float] = {}
-        self.effect = 0.0
+        self.merges: list[tuple[float, float, float]] = []
         self._not_before: dict[float, float] = {}
         self._totals: dict[int, list[Array]] = {}
         self._total_sizes: dict[int, float] = {}
@@ -109,7 +103,7 @@ class Merger:
             return False
         self._probed = probed
         self._totals = {i: [_values(total, part, to_merged) for total in totals] for i, totals in self._totals.items()}
-        self.effect = max(effect, self.effect)
+        self.merges.append((history.now, effect, history.row_edges[-1] - history.row_edges[-2]))
         for head, change in changes.items():
             self.changes[head] = max(change, self.changes.get(head, 0.0))
         return True
@@ -229,20 +223,15 @@ class March:
     """
 
     def __init__(
-        self,
-        compiled: CompiledPlan,
-        order: int,
-        start: float,
-        tolerance: float,
-        merging: float = 0.0,
-        guide: Guide | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
+        self, compiled: CompiledPlan, order: int, start: float, tolerance: float,
+        merging: float = 0.0, guide: Guide | None = None, checkpoint: Checkpoint | None = None,
+    ) -> None:  # fmt: skip
         self.plan, self.m, self.tolerance, self.guide = compiled, order, tolerance, guide
         self.checkpoint = checkpoint
         self.merger = Merger(order, merging) if merging > 0 and compiled.separable else None
         self.history = History(compiled, order)
         self.records: list[Record] = []
+        self.tails: list[float] = []  # of the panels kept
         self.iterations = 0
         self.iteration_error = 0.0  # the largest left on a panel, relative to the size of each unknown
         self.iteration_errors: dict[str, float] = {}  # the largest left for each unknown
@@ -379,6 +368,11 @@ class March:
         """Return the grid of the rows."""
         return PanelGrid(np.array(self.history.row_edges), self.m)
 
+    def sources(self) -> Sources:
+        """Return what makes errors."""
+        merges = [] if self.merger is None else self.merger.merges
+        return self.grid(), np.array(self.tails), np.array(merges).reshape(-1, 3)
+
     def rows(self) -> RowStore | None:
         """Return the two-time functions, if there are any."""
         return RowStore(self.m, tuple(self.records)) if self.records else None
@@ -396,35 +390,25 @@ class March:
 
 @functools.lru_cache(maxsize=64)
 def _highest(m: int, with_left_end: bool) -> Array:
-    """Return the functionals that give the two highest Chebyshev coefficients on a panel's nodes."""
+    """Return the functionals of the four highest Chebyshev coefficients on a panel's nodes."""
     from numpy.polynomial import chebyshev
 
     nodes = radau(m).with_start if with_left_end else radau(m).nodes
     matrix = chebyshev.chebvander(2 * nodes - 1, len(nodes) - 1)
-    rows = np.linalg.inv(matrix)[-2:]
-    return np.asarray(rows if len(rows) == 2 else np.vstack([rows, rows]))
+    return np.asarray(np.linalg.inv(matrix)[-4:])
 
 
 def _tail(values: Array, functionals: Array) -> float:
     """Return the estimated size of the first neglected coefficient."""
-    second, first = np.abs(functionals @ values).max(axis=1)
-    if first == 0.0:
-        return 0.0
-    ratio = min(1.0, first / second) if second > 0 else 1.0
-    return float(first * ratio)
+    return float(next_coefficient(np.abs(functionals @ values).max(axis=1))[0])
 
 
 # --- How far a march is from its horizon: what it costs to get there with panels that follow the
 # fastest scale for ever.
 def begin_march(
-    compiled: CompiledPlan,
-    order: int,
-    begin: float,
-    t_max: float,
-    resolution: float,
-    panels: int,
+    compiled: CompiledPlan, order: int, begin: float, t_max: float, resolution: float, panels: int,
     checkpoint: Checkpoint | None = None,
-) -> March | None:
+) -> March | None:  # fmt: skip
     """March adaptively over so many panels, or to the end; None where that does not work out."""
     try:
         march = March(compiled, order, begin, 1e-2 * resolution, resolution, checkpoint=checkpoint)

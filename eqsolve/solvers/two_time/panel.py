@@ -1,12 +1,9 @@
 """One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how they are solved.
 
 All unknowns of a panel are views into one vector. Unknowns that need each other form a block; blocks are solved one after
-the other. A sweep evaluates every equation of a block once with the newest values. An unknown's own pointwise part, and
-its own memory on the panel where it is linear or of one time, are treated implicitly: with slopes taken at the guess, so
-that a sweep has no factorisations. Sweeps are combined by Anderson acceleration.
-
-In the panel's own columns the kernels are continued smoothly across the diagonal, so that no
-interpolation meets a kink; each column starts from its value there.
+the other, in sweeps that evaluate every equation once. An unknown's own pointwise part, and its own memory on the panel where
+it is linear or of one time, are treated implicitly, with slopes taken at the guess. Sweeps are combined by Anderson
+acceleration. In the panel's own columns the kernels are continued smoothly across the diagonal.
 """
 
 from __future__ import annotations
@@ -101,11 +98,8 @@ def padded(table: Array, width: int) -> Array:
     return np.pad(table, ((0, 0), (0, width - table.shape[1])))
 
 
-# --- Integrals over the past and the current panel, for all rows of the panel at once.
-#
-# The columns are those of the past followed by the panel's own nodes. Integrals over past columns
-# are products with the operators in ``History``; the panel's own part uses the collocation matrix
-# A, A[i, l] = ∫^{t_i} ℓ_l, as it is iterated.
+# --- Integrals over the past and the current panel, for all rows of the panel at once: products with
+# the operators in ``History``, and of the panel's own part with A[i, l] = ∫^{t_i} ℓ_l.
 class Integrals:
     """The integrals of one panel. Factors are evaluated once per sweep, what the panel does not change once."""
 

@@ -1,9 +1,9 @@
 """Closed systems of one- and two-time functions, solved to a tolerance: adaptive panels, then a refined second solution.
 
 Method. An adaptive march (see ``march``) places the panels; a second march on panels denser by a factor q is the solution
-that is reported. Its error is estimated from the difference of the two (see ``errors``); the panels are refined until that
-meets the tolerance. Chosen for systems without processes that have memory or two-time functions; where the horizon asks for
-very many panels ``aging`` is chosen instead.
+that is reported. Its error is estimated from their difference; panels are refined until it meets
+the tolerance. Chosen for systems without processes that have memory or two-time functions; where
+the horizon asks for very many panels ``aging`` is chosen instead.
 
 Collocation at Radau nodes: order 2m − 1 at panel ends, m + 1 in between (Brunner, Collocation
 Methods for Volterra Integral and Related Functional Differential Equations, 2004,
@@ -27,11 +27,11 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import ROUNDING, Array, error_share
 from eqsolve.numerics.backend import demand_memory
-from eqsolve.numerics.grids import PanelGrid, over_panels
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
-from eqsolve.solvers.marching import Compared, Stop, with_numbers
+from eqsolve.solvers.marching import Compared, Gain, Stop, with_numbers
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, excess, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
@@ -39,27 +39,22 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
 #
-# Both the panels and the tolerances of the rougher solution are larger, by known factors. If q is
-# the ratio of the panels' lengths, the error of the finer solution is at most about |difference| /
-# (q^k − 1): k = m + 1 for functions of one time (their order between nodes), k = m for kernels
-# (their order across a panel on the diagonal). Half of that is added for safety. What a comparison
-# of panels does not show is added: rounding, the iteration's tolerance, and what merging columns
-# changed.
+# See ``marching.Gain``. Of kernels at least the share of their order across a panel on the diagonal
+# is taken, 1 / (qᵐ − 1) with panels shorter by q. Rounding and what the iteration left are added.
 _MOST_OUTPUT_TIMES = 300
 
 
 def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Compared:
     """Return the finer of two solutions with its error estimates."""
-    m, iteration = fine.m, ROUNDING + 3 * fine.iteration_error
-    merging = fine.merger.effect if fine.merger is not None else 0.0
+    iteration = ROUNDING + 3 * fine.iteration_error
     pointwise = fine.merger.changes if fine.merger is not None else {}
-    grid, other = fine.grid(), coarse.grid()
+    grid = fine.grid()
     curves, rough = fine.curves(), coarse.curves()
     errors: dict[str, Array] = {}
+    gain = Gain(fine.sources(), coarse.sources())
     for name, values in curves.items():
-        change = np.abs(values - other.interpolate(rough[name], grid.nodes))
-        share = error_share(ratio, min(m + 1, 9))
-        errors[name] = share * over_panels(change, m) + (iteration + merging) * _sizes(values)
+        sizes = _sizes(values)
+        errors[name] = gain.errors(values, rough[name], sizes) + iteration * sizes
     observed = [equation.name for equation in fine.plan.observables] or list(curves)
     worst = find_worst(observed, curves, errors, grid.nodes, options)
     least = max((excess(curves[name], ROUNDING * _sizes(curves[name]), options) for name in observed), default=0.0)
@@ -70,8 +65,12 @@ def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Comp
     def unseen(name: str, values: Array) -> float:
         return float(ROUNDING * np.abs(values).max() + 3 * fine.iteration_errors[name] + pointwise.get(name, 0.0))
 
-    share = error_share(ratio, min(m, 8))
-    return made.with_kernels(fine.plan.kernels, store, coarse.rows(), _output_times(fine), share, unseen, options)
+    times, order = _output_times(fine), min(fine.m, 8)
+
+    def share(change: Array, size: float) -> Array:
+        return gain.of_rows(times, change, size, error_share(ratio, order))
+
+    return made.with_kernels(fine.plan.kernels, store, coarse.rows(), times, share, unseen, options)
 
 
 def _sizes(values: Array) -> Array:
@@ -166,14 +165,9 @@ def _place_panels(compiled: CompiledPlan, order: int, begin: float, options: Opt
 
 
 def _march(
-    compiled: CompiledPlan,
-    order: int,
-    begin: float,
-    options: Options,
-    resolution: float,
-    coarse: March | None = None,
-    ratio: float = 1.0,
-) -> tuple[March, Stop | None]:
+    compiled: CompiledPlan, order: int, begin: float, options: Options, resolution: float,
+    coarse: March | None = None, ratio: float = 1.0,
+) -> tuple[March, Stop | None]:  # fmt: skip
     """March with panels as long as the resolution allows; or with those of a coarser march, shorter by a ratio.
 
     The iteration on a panel leaves much less than the resolution; merging columns may change as much.

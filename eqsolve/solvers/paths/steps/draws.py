@@ -1,13 +1,10 @@
 """What the paths of one sample are driven by, with as little chance in it as can be.
 
 Constants with few values are not drawn: every combination of them has paths of its own, with its probability as their weight,
-and the same noises. Normal coordinates come with both signs, those of their modes that the paths feel most (the slowest in
-time, as long as responses are not known) are scrambled Sobol points, and all of them together are made uncorrelated to the
-letter with unit variance: means of polynomials of second degree in them are then exact, and what fluctuates is the rest. (The
-kurtosis of a coordinate is low by 6/points, which vanishes like the bias of every self-consistent sample.) This is done block
-by block of the points, so that a part of the paths, of which responses are followed, is as even as all of them. Draws with
-few values get their shares at every step, and nearly so among any few paths whose first coordinates are alike: what a batch
-leaves out is then made up for by a neighbour, and not by chance.
+and the same noises. Normal coordinates come with both signs, those of their modes that the paths feel most are scrambled
+Sobol points, and all of them together are made uncorrelated to the letter with unit variance, block by block of the points:
+means of polynomials of second degree in them are then exact. Draws with few values get their shares at every step, and
+nearly so among any few paths whose first coordinates are alike.
 """
 
 from __future__ import annotations
@@ -69,16 +66,10 @@ def strata(names: Sequence[str], laws: Mapping[str, NumericLaw]) -> tuple[list[s
 
 
 def draw(
-    constants: Sequence[str],
-    laws: Mapping[str, NumericLaw],
-    groups: Sequence[int],
-    drawn: Mapping[str, NumericLaw | Chain],
-    nodes: int,
-    paths: int,
-    share: float,
-    seed: Any,
+    constants: Sequence[str], laws: Mapping[str, NumericLaw], groups: Sequence[int],
+    drawn: Mapping[str, NumericLaw | Chain], nodes: int, paths: int, share: float, seed: Any,
     turns: Sequence[Array | None] = (),
-) -> StepsSample:
+) -> StepsSample:  # fmt: skip
     """Return a sample of about so many paths; ``groups`` are how many noises are driven together, group by group.
 
     ``share`` is that of the paths of which responses are followed; ``turns`` are orthogonal matrices whose columns are the

@@ -1,11 +1,9 @@
 """The paths of one ensemble in discrete time: explicit steps, weighted means, and responses by tangents of all paths.
 
 At a new node the unknowns under a derivative are known from the last one. The noises are drawn given their past, the other
-unknowns follow from them, and so do the means with all earlier nodes. When the means of all ensembles have come to rest (after
-as many rounds as one of them feeds another), the tangents are carried on: with memory this costs nodes³ × paths / 6.
-
-What is drawn afresh at a node, with few values, is independent of all that came before. Where nothing else at the node follows
-from it, means with the node are taken over all of its values, and not over those that were drawn: the paths go on with these.
+unknowns follow from them, and so do the means with all earlier nodes. When the means of all ensembles have come to rest, the
+tangents are carried on: with memory this costs nodes³ × paths / 6. What is drawn afresh at a node, with few values, is
+independent of the past: where nothing else at the node follows from it, means are taken over all of its values.
 """
 
 from __future__ import annotations

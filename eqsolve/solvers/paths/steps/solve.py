@@ -1,10 +1,9 @@
 """Discrete time with noise in every step, exactly at this step: samples of paths that are marched causally.
 
-Noise that is drawn afresh at every step (batches, label noise, temperature) gives the driving process as many modes as there
-are steps, so that no few of them can be integrated over. Several independent samples are each marched node by node,
-self-consistent by themselves, with draws that leave little to chance (see ``draws``). Their spread is the statistical error.
-What a sample of finitely many paths is off on average falls like 1/paths: a line in 1/paths through all rounds, each with its
-paths as weight, tells it and leaves it out. Paths are added until both are below the tolerance.
+Noise that is drawn afresh at every step (batches, label noise, temperature) has as many modes as there are steps. Several
+independent samples are each marched node by node, self-consistent by themselves, with draws that leave little to chance
+(see ``draws``). Their spread is the statistical error. What a sample of finitely many paths is off on average falls like
+1/paths: a line through all rounds tells it and leaves it out. Paths are added until both are below the tolerance.
 
 Chosen in discrete time where a noise is drawn in every step; available for every stochastic system in discrete time. Cost per
 sample: nodes³ × paths / 6 for the responses where there is memory, along some of the paths, and nodes² × paths for everything
