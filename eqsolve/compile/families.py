@@ -100,20 +100,21 @@ class IndexedTerm:
 
     def _contracted(self, arguments: Sequence[Any], sums: list[Any]) -> Any:
         """Return a sum of products by pairwise contractions."""
-        operands, subscripts = [], []
-        shape: tuple[int, ...] = ()
+        found: list[tuple[Array, list[int], tuple[int, ...]]] = []
         for place in self.factors:
             if place < len(self.uses):
                 use = self.uses[place]
-                array = use.laid(arguments[use.argument], self.frame)
+                array = np.asarray(use.laid(arguments[use.argument], self.frame))
                 axes = sorted({axis for axis, _ in use.axes if axis >= 0})
             else:
-                array, axes = sums[place - len(self.uses)], sorted(self.inner[place - len(self.uses)][1])
-            array = np.asarray(array)
-            points = array.shape[len(self.frame) :] if axes else array.shape
-            shape = points if len(points) > len(shape) else shape
-            flat = array.reshape([self.frame[axis] for axis in axes] + ([-1] if points else []))
-            operands.append(np.ascontiguousarray(flat))
+                array, axes = np.asarray(sums[place - len(self.uses)]), sorted(self.inner[place - len(self.uses)][1])
+            found.append((array, axes, array.shape[len(self.frame) :] if axes else array.shape))
+        shape = np.broadcast_shapes(*(points for _, _, points in found))
+        operands, subscripts = [], []
+        for array, axes, points in found:
+            sizes = [self.frame[axis] for axis in axes]
+            flat = np.broadcast_to(array.reshape(*sizes, *points), (*sizes, *(shape if points else ())))
+            operands.append(np.ascontiguousarray(flat.reshape(*sizes, *((-1,) if points else ()))))
             subscripts.append("".join(chr(97 + axis) for axis in axes) + ("z" if points else ""))
         out = "".join(chr(97 + axis) for axis in range(self.free)) + ("z" if shape else "")
         text = f"{','.join(subscripts)}->{out}"

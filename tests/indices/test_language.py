@@ -186,6 +186,20 @@ def test_memory_with_a_family() -> None:
         assert np.all(np.abs(found["x"][place].values - truth) <= 3 * error + 1e-13)
 
 
+def test_sums_under_integrals_read_all_times() -> None:
+    """y_k' = −∫ Σ_p A_kp y_p(t) y_p(s) y_k(t − s) ds on arrays and with members written out."""
+    from eqsolve.passes.rewrite.indices import expand
+
+    inside = Sum((1 + A[k, p]) * x[p](t) * x[p](s), p) * x[k](t - s)
+    model = decay(-Int(inside, (s, 0, t)))
+    written = expand(model)
+    plain = eqsolve.solve(written.model, t_max=3, rtol=1e-7, **written.settings({"A": NUMBERS}))
+    found = eqsolve.solve(model, t_max=3, rtol=1e-7)
+    for place in range(3):
+        room = plain.error[f"x_{place}"][-1].item() + found.error["x"][place, -1].item()
+        assert abs(plain[f"x_{place}"][-1].item() - found["x"][place, -1].item()) <= 3 * room + 1e-12
+
+
 def test_derivatives_pass_through_tables() -> None:
     """x_k = e^{−a (k + 1) t}, the rates by a function of a: dx_k/da = −(k + 1) t x_k; and a fixed point."""
     a = param("a", positive=True)
