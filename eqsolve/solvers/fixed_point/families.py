@@ -209,5 +209,5 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
         stats["stability"] = problem.stability(values)
     if len(found) > 1:
         stats["other_solutions"] = [dict(zip(names, map(float, other), strict=True)) for other in found[1:]]
-        logger.warning("%s: there are further solutions (stats['other_solutions'] in Python)", name)
+        logger.info("%s: there are further solutions (stats['other_solutions'] in Python)", name)
     return Result(LabelledArrays(data), model=name, kind="fixed point", params=dict(settings), stats=stats)
