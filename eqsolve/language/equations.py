@@ -99,6 +99,11 @@ def _unquoted(side: Any) -> str:
     return "; write what it computes" if callable(side) else ""
 
 
+def is_second_order(equation: Any) -> bool:
+    """Whether an equation gives a second derivative."""
+    return isinstance(equation, Equation) and isinstance(equation.lhs, Derivative) and len(equation.lhs.variables) == 2
+
+
 def Eq(lhs: Any, rhs: Any) -> Equation:
     """Declare that two sides are equal: ``Eq(w(t).diff(t), -w(t))``.
 
@@ -123,10 +128,10 @@ def Eq(lhs: Any, rhs: Any) -> Equation:
                 f"{location}: the left-hand side `{sides[0]}` is a derivative of sympy's own symbols; "
                 f'declare them by eqsolve: {by[0]} = times("{by[0]}"), {name} = function("{name}")'
             )
-        if len(by) != 1:
+        if len(by) > 2 or len(set(by)) > 1:
             raise ModelError(
-                f"{location}: the left-hand side `{sides[0]}` is not a first derivative in time; "
-                "introduce a second function for higher derivatives"
+                f"{location}: the left-hand side `{sides[0]}` is no first or second derivative in a time; "
+                "introduce further functions for higher derivatives"
             )
     order = {**written_order(0, sides[0]), **written_order(1, sides[1])}
     return Equation(sides[0], sides[1], location, order)

@@ -9,7 +9,7 @@ from sympy import Basic, Expr, S, Symbol, SympifyError, sympify
 from sympy.core.relational import Relational
 
 from eqsolve.errors import ModelError, did_you_mean
-from eqsolve.language.equations import Equation
+from eqsolve.language.equations import Equation, is_second_order
 from eqsolve.language.indices import read_tables
 from eqsolve.language.laws import exact_start, exact_value
 from eqsolve.language.source import Location, user_location
@@ -146,6 +146,11 @@ class Model(Mapping[str, Equation]):
             if not isinstance(equation, Equation):
                 hint = "; == compares two expressions, Eq makes an equation of them" if equation in (True, False) else ""
                 raise ModelError(f"{self.location}: eqs= takes equations made by Eq(lhs, rhs), got {equation!r}{hint}")
+            if is_second_order(equation):
+                raise ModelError(
+                    f"{equation.label}: second derivatives are taken where a System is declared; here write two equations, "
+                    f"of first order"
+                )
             if equation.key in seen and self.kind == "System":
                 both = (seen[equation.key], equation)
                 at_start = [item for item in both if item.target is not None and not item.target.has(Time)]

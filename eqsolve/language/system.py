@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sympy import Basic, Expr, Tuple
+from sympy import Basic, Derivative, Expr, Tuple
 
 from eqsolve.errors import ModelError, quoted
-from eqsolve.language.equations import Equation
+from eqsolve.language.equations import Equation, is_second_order
 from eqsolve.language.laws import IN_STEPS, Law, exact_start, exact_value, read_noise_law, shown_key
-from eqsolve.language.model import Model, Table
-from eqsolve.language.nodes import GP, White
+from eqsolve.language.model import Model, Table, symbols_in
+from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.source import Location, user_location
-from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, as_expression
+from eqsolve.language.symbols import (
+    Correlation,
+    Function,
+    Head,
+    Process,
+    Random,
+    Response,
+    Time,
+    Value,
+    as_expression,
+    default_latex,
+    fresh_name,
+)
 from eqsolve.verbs import later
 
 
@@ -94,6 +106,7 @@ class System(Model):
         flow: str | None = None,
         cite: str | None = None,
     ) -> None:
+        eqs, init, observables = _first_order(eqs, init, observables)
         self._declare(name, eqs, locals())
 
     def _normalise(self, field: str, value: Any) -> Any:
@@ -170,6 +183,58 @@ class System(Model):
         integral θ of the force, declared by ``substitute={w: f(θ)}``.
         """
         return later("long_time")(self, name, integrated)
+
+
+def _first_order(eqs: Any, init: Any, observables: Any) -> tuple[Any, Any, Any]:
+    """Return the parts of a system with velocities in place of first derivatives, where equations are of second order."""
+    eqs = tuple(eqs) if isinstance(eqs, Iterable) else eqs
+    second = [item for item in eqs if is_second_order(item)] if isinstance(eqs, tuple) else []
+    if not second:
+        return eqs, init, observables
+    given = dict(init or {}) if isinstance(init, Mapping | None) else {}
+    velocities: dict[str, Head] = {}
+    for item in second:
+        head = item.head
+        if head is None or head.arity != 1:
+            raise ModelError(f"{item.label}: second derivatives are taken of functions of one time; got `{item.lhs}`")
+        taken = {other.name for one in eqs for other in symbols_in(one.rhs)} | {one.key for one in eqs}
+        name = fresh_name(f"{head.base}_velocity", taken)
+        velocities[head.base] = type(head)(
+            name, rf"\dot{{{head.own_latex or default_latex(head.base)}}}", (head.axes, head.indices)
+        )
+
+    def velocity(value: Value) -> Value:
+        found = velocities[value.head.base]
+        return (found.member(value.head.indices) if value.head.indices else found)(*value.moments)
+
+    def put(expr: Any) -> Any:
+        if isinstance(expr, Derivative) and isinstance(expr.expr, Value) and expr.expr.head.base in velocities:
+            return velocity(expr.expr)
+        # (under an integral derivatives stay: solvers of memory read them)
+        return (
+            expr if not isinstance(expr, Basic) or isinstance(expr, Int) or not expr.args else expr.func(*map(put, expr.args))
+        )
+
+    made: list[Any] = []
+    for item in eqs:
+        if item in second:
+            target = item.target
+            made.append(Equation(Derivative(target, item.time, evaluate=False), velocity(target), item.location))
+            item = Equation(Derivative(velocity(target), item.time, evaluate=False), put(item.rhs), item.location)
+        elif isinstance(item, Equation):
+            item = Equation(item.lhs, put(item.rhs), item.location, item.order)
+        made.append(item)
+    starts = {(put(key).head if isinstance(key, Derivative) else key): value for key, value in given.items()}
+    for item in second:
+        head = item.head
+        assert head is not None
+        if not any(getattr(key, "base", "") == velocities[head.base].base for key in starts):
+            raise ModelError(
+                f"{item.label} is of second order and needs the velocity at the start: "
+                f"init={{{item.target}.diff({item.time}): 0}}"
+            )
+    seen = {key: put(value) for key, value in observables.items()} if isinstance(observables, Mapping) else observables
+    return tuple(made), starts, seen
 
 
 def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
