@@ -54,7 +54,8 @@ class Binding:
 
     def mean(self, expr: Expr, order: int = 200) -> float:
         """Return the expectation of an expression in random constants."""
-        return float(moment(self.apply(expr), self.laws, order))
+        own = {item: item.law.xreplace(dict(self.values)) for item in expr.atoms(Random) if item.law is not None}
+        return float(moment(self.apply(expr), {**own, **self.laws}, order))
 
     def settings(self) -> dict[str, float | str]:
         """Return the values by name, as results and files record them."""

@@ -36,7 +36,7 @@ def two_times_beside() -> System:
 
 def constrained() -> System:
     mu = function("mu")
-    return driven("constrained", -mu(t) * x(t), constraints={mu: Eq(E(x(t) ** 2), 1)})
+    return driven("constrained", -mu(t) * x(t), constraints={mu: Eq(C(t, t), 1)})
 
 
 # By the words of the page: a model, and what `check`, or the choice of a solver, says of it.
@@ -54,7 +54,7 @@ NOT_TAKEN: dict[str, tuple[Callable[[], Model], str]] = {
     ),
     "masks are taken in steps": (lambda: masked(Telegraph(0.5, 1)), "in discrete time"),
     "no sum of products": (lambda: driven("mixed", -(x(t) ** 3), E(exp(x(t) * x(tp)))), "does not separate"),
-    "constraints on expectations": (constrained, "constraint"),
+    "constraints beside processes on anything but means": (constrained, "constraints on means are taken"),
 }
 TAKEN: dict[str, Callable[[], Model]] = {
     "`Telegraph`": lambda: masked(Telegraph(0.5, 1)),

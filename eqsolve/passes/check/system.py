@@ -23,7 +23,7 @@ from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why
 from eqsolve.passes.forms.expressions import free_times, partial, reads
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.forms.sectors import expanded, mixes, unseparated
-from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
+from eqsolve.passes.rewrite.constraints import constraint_label, keeps_means, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
 
@@ -121,7 +121,7 @@ def _changes(system: System) -> Iterator[str]:
                 f"{driven[head].label} is driven by white noise, for which the change of variable `{head.name} = "
                 f"{system.substitute[head]}` does not obey the ordinary chain rule; leave it out of substitute="
             )
-    if driven and system.constraints:
+    if driven and system.constraints and not keeps_means(system):
         (first, *_) = system.constraints
         where = f"the constraint that fixes `{first.name}` ({system.location})"
         yield f"{where} stands beside white noise, which is not solved yet"

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sympy import Add, Dummy, Expr, ImmutableMatrix, S, expand, powsimp
+from sympy import Add, Dummy, Expr, Float, ImmutableMatrix, S, expand, powsimp
 
 from eqsolve.errors import ModelError, ParameterError, UsageError, quoted
 from eqsolve.language.binding import Binding
 from eqsolve.language.equations import Equation
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
-from eqsolve.language.system import System
+from eqsolve.language.symbols import Correlation, Function, Head, Process, Response, Time, Value, fresh_name
+from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.convolution_form import has_shifts
-from eqsolve.passes.forms.expressions import chain, free_times, outermost
+from eqsolve.passes.forms.expressions import chain, free_times, outermost, partial
 
 _MOST_DERIVATIVES = 3  # of mechanical constraints the second contains the multiplier
 _SPARE_TIMES = ("s", "u", "v", "r", "q", "a", "b", "c")
@@ -65,6 +65,8 @@ def reduce_constraints(system: System) -> Reduction:
     """
     if not system.constraints or has_shifts(system):
         return Reduction(system)
+    if keeps_means(system):
+        return _keep_means(system)
     flow = _Flow(system)
     now, residuals, invariants = _differentiate(system, flow)
     heads = tuple(system.constraints)
@@ -98,9 +100,10 @@ def without_constraints(binding: Binding) -> Binding:
     """Return a bound model whose constraints are equations; raise when one does not hold at the start."""
     system = binding.model
     assert isinstance(system, System)
-    if system.processes:
+    if system.processes and not keeps_means(system):
         raise UsageError(
-            f"model `{system.name}`: constraints beside processes have no solver yet; write the multiplier's own equation"
+            f"model `{system.name}`: beside processes constraints on means are taken, Eq(E(x(t)), 1), and no others yet; "
+            "write the multiplier's own equation"
         )
     reduction = reduce_constraints(system)
     for label, residual in reduction.invariants:
@@ -110,6 +113,93 @@ def without_constraints(binding: Binding) -> Binding:
                 f"{label} does not hold at the start with these parameters: it is off by {off:.6g}; change init= or them"
             )
     return replace(binding, model=reduction.system)
+
+
+# --- Constraints on means over paths, E g(x(t)) = 1: differentiated once, with Itô's term, and damped.
+# The rate of decay, per unit of time: Baumgarte 1972, doi:10.1016/0045-7825(72)90018-7.
+_DAMPING = 1
+_FINITE = Float("1e-200")  # keeps multipliers finite in a first guess in which all means vanish
+
+
+def keeps_means(system: System) -> bool:
+    """Whether every constraint is one on means of processes."""
+    sides = [item.lhs - item.rhs for item in system.constraints.values()]
+    return bool(system.processes) and all(side.has(E) and not outermost(side, Value, Int, but=E) for side in sides)
+
+
+def _keep_means(system: System) -> Reduction:
+    """Return the system with multipliers that make every constraint G decay: G' = −G, from a start at which it vanishes."""
+    heads = tuple(system.constraints)
+    residuals, rates, invariants = [], [], []
+    now = next(eq.time for eq in system.equations if isinstance(eq.head, Process) and eq.is_differential)
+    assert isinstance(now, Time)
+    for head, constraint in system.constraints.items():
+        label = constraint_label(head, constraint)
+        residual = constraint.lhs - constraint.rhs
+        residual = residual.xreplace({item: now for item in free_times(residual)})
+        means = outermost(residual, E)
+        marks = {mean: Dummy(real=True) for mean in means}
+        bare = residual.xreplace(marks)
+        back = {mark: mean for mean, mark in marks.items()}
+        rate = bare.diff(now)
+        for mean, mark in marks.items():
+            rate += bare.diff(mark) * E(_drift(system, mean.argument, now, label))
+        residuals.append(residual)
+        rates.append(rate.xreplace(back))
+        starts = {v: start_constant(v.head, system.init[v.head]) for v in residual.atoms(Value) if v.head in system.init}
+        invariants.append((label, residual.xreplace({**starts, now: system.start})))
+    values = [head(now) for head in heads]
+    rows = [[_taken_out(rate, value) for value in values] for rate in rates]
+    if any(entry is None or entry.has(*values) for row in rows for entry in row):
+        raise ModelError(
+            f"{constraint_label(heads[0], system.constraints[heads[0]])}: {quoted(heads)} must enter the equations linearly, "
+            "and act on what is constrained; write the multiplier's own equation"
+        )
+    slopes = ImmutableMatrix(rows)
+    if slopes.det() == 0:
+        raise ModelError(
+            f"{constraint_label(heads[0], system.constraints[heads[0]])}: the constraints do not determine {quoted(heads)}; "
+            "each needs a constraint that it acts upon"
+        )
+    free = [rate.xreplace(dict.fromkeys(values, S.Zero)) for rate in rates]
+    base = ImmutableMatrix([-rate - _DAMPING * residual for rate, residual in zip(free, residuals, strict=True)])
+    scale = slopes.det()
+    found = slopes.adjugate() * base * scale / (scale**2 + _FINITE)
+    equations = [Equation(v, right, system.constraints[h].location) for v, h, right in zip(values, heads, found, strict=True)]
+    made = system._with(equations=(*system.equations, *equations), constraints=Table())
+    return Reduction(made, tuple(equations), frozenset(), tuple(invariants))
+
+
+def _taken_out(rate: Expr, value: Expr) -> Expr:
+    """Return ∂rate/∂value of a function of one time, which may stand under expectations."""
+    change = S.Zero
+    for mean in outermost(rate, E):
+        mark = Dummy(real=True)
+        inner = partial(mean.argument, value)
+        change += rate.xreplace({mean: mark}).diff(mark).xreplace({mark: mean}) * (E(inner) if inner != 0 else S.Zero)
+    return change
+
+
+def _drift(system: System, expr: Expr, now: Time, label: str) -> Expr:
+    """Return what an expression of processes gains on average per time, white noise in Itô's sense."""
+    equations = {eq.head: eq for eq in system.equations}
+    whites = {item(now): system.laws[item].strength for item in system.whites}
+    values = sorted((v for v in expr.atoms(Value) if isinstance(v.head, Process)), key=str)
+    total, rights = expr.diff(now) if now in expr.free_symbols and not values else S.Zero, {}
+    for value in values:
+        equation = equations.get(value.head)
+        if equation is None or not equation.is_differential or value.moments != (now,):
+            raise ModelError(
+                f"{label} averages `{value}`, which has no differential equation; write the multiplier's own equation"
+            )
+        rights[value] = equation.rhs.xreplace({equation.time: now})
+        total += partial(expr, value) * rights[value].xreplace(dict.fromkeys(whites, S.Zero))
+    for noise, strength in whites.items():
+        for first in values:
+            for second in values:
+                both = partial(rights[first], noise) * partial(rights[second], noise)
+                total += strength * both * partial(partial(expr, first), second) / 2
+    return expand(total)
 
 
 def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[tuple[str, Expr]]]:
@@ -222,9 +312,7 @@ class _Flow:
         """Return d/dnow of an expression, other times held fixed and taken to be earlier."""
         if expr.has(E, Resp):
             raise ModelError(
-                f"the constraint `{expr}` = 0 is one on expectations over paths, which has no solver yet; differentiate it in "
-                "time along the equations of the paths, solve for the multiplier by hand, and write that as an equation (for "
-                "x' = x*(F - nu) and E[x] = 1: Eq(nu(t), E(x(t)*F(t))))"
+                f"the constraint `{expr}` = 0 joins means over paths with others; write the multiplier's equation"
             )
 
         def rate(node: Expr) -> Expr:

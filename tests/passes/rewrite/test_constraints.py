@@ -7,8 +7,9 @@ import pytest
 from sympy import exp
 
 import eqsolve
-from eqsolve import Eq, Int, System, correlation, function, param, process, response, times
+from eqsolve import GP, E, Eq, Int, Resp, System, White, correlation, function, param, process, response, times
 from eqsolve.errors import ModelError, ParameterError, UsageError
+from eqsolve.laws import Normal, Uniform
 from eqsolve.passes.rewrite.constraints import reduce_constraints
 
 t, tp, s = times("t t' s")
@@ -159,7 +160,7 @@ def test_constraints_beside_processes_are_refused() -> None:
     model = System(
         "paths", [Eq(w(t).diff(t), -w(t)), Eq(y(t).diff(t), -mu(t))], init={w: 1, y: 1}, constraints={mu: Eq(y(t), 1)}
     )
-    with pytest.raises(UsageError, match="constraints beside processes"):
+    with pytest.raises(UsageError, match="beside processes constraints on means"):
         eqsolve.solve(model, t_max=1)
 
 
@@ -169,3 +170,61 @@ def test_constraints_are_part_of_a_model() -> None:
     assert "C(t, t) = 1" in model.show().text()
     assert model.replace("other", constraints={mu: Eq(C(t, t), 2)}) != model
     assert mu in model.unknowns
+
+
+def test_a_mean_that_is_kept_where_its_formula_would_let_errors_grow() -> None:
+    """The replicator of random interactions, u = 2: E x = 1 is kept with ν near −1.98, as in the state at rest.
+
+    The state at rest: x = max(0, (η − ν)/u) with η of variance q; E x = 1 and E x² = q give q = 1.302639, ν = −1.980868.
+    """
+    x, eta, nu, C = process("x"), process("eta"), function("nu"), correlation("C")
+    model = System(
+        "replicator",
+        eqs=[Eq(x(t).diff(t), x(t) * (-2 * x(t) + eta(t) - nu(t))), Eq(C(t, tp), E(x(t) * x(tp)))],
+        laws={eta: GP(C(t, tp))},
+        init={x: Uniform(0.5, 1.5)},
+        constraints={nu: Eq(E(x(t)), 1)},
+        observables={"mean": E(x(t)), "square": E(x(t) ** 2)},
+    )
+    found = eqsolve.solve(model, t_max=6, rtol=1e-2)
+    assert found.status == "ok"
+    assert abs(found["mean"][-1].item() - 1) <= 3 * found.error["mean"][-1].item() < 0.01
+    assert found["nu"][-1].item() == pytest.approx(-1.980868, rel=0.01)
+    assert found["square"][-1].item() == pytest.approx(1.302639, rel=0.015)
+
+
+def test_spins_on_a_sphere_are_the_closed_glass() -> None:
+    """The p-spin model by paths with E x² = 1, in white noise, against the equations for C and R."""
+    x, eta, xi, mu = process("x"), process("eta"), process("xi"), function("mu")
+    C, R, T = correlation("C"), response("R"), param("T", positive=True)
+    memory = 3 * Int(R(t, s) * C(t, s) * x(s), (s, 0, t))
+    model = System(
+        "spins",
+        eqs=[
+            Eq(x(t).diff(t), -mu(t) * x(t) + memory + eta(t) + xi(t)),
+            Eq(C(t, tp), E(x(t) * x(tp))),
+            Eq(R(t, tp), E(Resp(x(t), eta(tp)))),
+        ],
+        laws={eta: GP(3 * C(t, tp) ** 2 / 2), xi: White(2 * T)},
+        init={x: Normal(0, 1)},
+        constraints={mu: Eq(E(x(t) ** 2), 1)},
+        defaults={T: 0.8},
+    )
+    pairs = [(1.0, 0.0), (1.0, 0.5)]
+    found = eqsolve.solve(model, t_max=1, rtol=1e-3, kernels=True, at2=pairs).at2(pairs)
+    truth = eqsolve.solve("pspin", p=3, T=0.8, t_max=1, rtol=1e-6, kernels=True, at2=pairs).at2(pairs)
+    assert np.all(np.abs(found["C"].values - truth["C"].values) <= 3 * found["C_error"].values + 1e-6)
+    with pytest.raises(eqsolve.ParameterError, match="does not hold at the start"):
+        eqsolve.solve(model.replace(init={x: Normal(0, 2)}), t_max=1)
+
+
+def test_what_a_constraint_on_a_mean_needs() -> None:
+    x, y, xi, mu = process("x"), process("y"), process("xi"), function("mu")
+    for force, kept, words in (
+        (-x(t) * mu(t) ** 2, E(x(t)), "linearly"),
+        (-x(t), E(x(t)), "do not determine"),
+        (-x(t) * mu(t), E(y(t)), "no differential equation"),
+    ):
+        eqs = [Eq(x(t).diff(t), force + xi(t)), Eq(y(t), x(t) ** 2)]
+        with pytest.raises(ModelError, match=words):
+            eqsolve.check(System("kept", eqs=eqs, laws={xi: White(1)}, init={x: 1}, constraints={mu: Eq(kept, 1)}))
