@@ -257,7 +257,9 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         params = {name: value for name, value in result.params.items() if name in model.settable}
         params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
         result = replace(result, params=params)
-    result = replace(result, families=families_in(result.names, model, settings))
+    # paths of different members have nothing to do with each other: they are not stacked
+    sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
+    result = replace(result, families=families_in(set(result.names) - sampled, model, settings))
     plain = replace(options, derivatives=(), checkpoint=None)
     for name in differenced:
         if not isinstance(middle := result.params.get(name), float | int):

@@ -39,10 +39,11 @@ KNOWN: set[str] = set()
 
 # What `python3 dev.py house` printed last. Lower a bar when a count has fallen; raise one only with a reason here.
 BARS = {
-    # raised by 2,000 lines, with their characters and tunables: indices (families on arrays, tables, sums), aging told apart
-    "lines": 56_766,  # towards 44,000
-    "characters": 2_774_600,
-    "lines beyond 100 columns": 5_826,
+    # raised by 2,000 lines, with their characters and tunables: indices (families on arrays, tables, sums), aging told apart,
+    # second derivatives, constraints on means
+    "lines": 56_967,  # towards 44,000
+    "characters": 2_785_732,
+    "lines beyond 100 columns": 5_860,
     "numeric tunables": 363,  # towards 150
     "repeated class names": 4,
     "circles": 0,

@@ -213,7 +213,8 @@ def _phases(found: PhaseDiagram) -> str:
         reasons = Counter(text for other, text in told if other == name and text).most_common()
         more = f" (and {len(reasons) - 1} further reasons)" if len(reasons) > 1 else ""
         rows.append((name, f"{count} points", reasons[0][0] + more if reasons else ""))
-    for kind, part in found.boundaries.groupby("kind"):
+    drawn = found.boundaries
+    for kind, part in drawn.groupby("kind") if drawn.sizes["boundary"] else ():
         places = [(dim, part[dim].values) for dim in found.classes.dims]
         ends = ", ".join(f"{dim} = {it.min():.7g} .. {it.max():.7g}" for dim, it in places)
         many = f"{part.sizes['boundary']} points"

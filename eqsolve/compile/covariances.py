@@ -11,7 +11,7 @@ from sympy import Symbol
 
 from eqsolve.compile.lowering import Lowered, at, lower
 from eqsolve.errors import ModelError, SolverError
-from eqsolve.language.nodes import GP, FollowedGP, entries
+from eqsolve.language.nodes import GP, E, FollowedGP, Int, White, entries
 from eqsolve.language.symbols import Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.numerics.arrays import Array
@@ -52,9 +52,18 @@ class Covariances:
 
     begin: Lowered
     items: tuple[DeclaredCovariance, ...]
+    # of white noises whose strength is made of parameters and the time: what messages call it, and its values
+    strengths: tuple[tuple[str, Lowered], ...] = ()
 
     def demand_declared(self, numbers: Mapping[str, float], end: float, step: float | None) -> None:
-        """Raise for a declared covariance that is none between the start and the last time."""
+        """Raise for a declared covariance, or a strength of white noise, that is none between the start and the last time."""
+        for label, strength in self.strengths:
+            begin = float(self.begin.at(numbers)()[0])
+            moments = np.linspace(begin, max(end, begin), _NODES)
+            values = np.broadcast_to(np.asarray(strength.at(numbers)(moments)[0], dtype=float), moments.shape)
+            if (values < 0).any():
+                at_time = moments[int(np.argmin(values))]
+                raise ModelError(f"{label} is negative, {values.min():.6g} at t = {at_time:.6g}; a strength is not below zero")
         for item in at(self, numbers).items:
             begin = float(self.begin.at(numbers)()[0])
             if item.reads or end <= begin:
@@ -125,4 +134,11 @@ def compile_covariances(system: System, parameters: tuple[Symbol, ...]) -> Covar
             continue
         reads = tuple((value.head.name, tuple(times.index(moment) for moment in value.moments)) for value in values)
         items.append(DeclaredCovariance(names, label, lowered, reads))
-    return Covariances(lower([system.start], [], parameters), tuple(items))
+    strengths = []
+    for key, law in system.laws.items():
+        if isinstance(law, White) and not law.strength.has(Value, E, Int):
+            label = f"the strength `{law.strength}` of the white noise `{key.name}` ({system.location})"
+            times = sorted(law.strength.atoms(Time), key=str) or [Time("t")]
+            if len(times) == 1:
+                strengths.append((label, lower([law.strength], times, parameters)))
+    return Covariances(lower([system.start], [], parameters), tuple(items), tuple(strengths))

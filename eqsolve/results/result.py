@@ -495,13 +495,15 @@ class Result:
         """Return every function of one time at other times, by the method's own interpolant."""
         import xarray as xr
 
-        sampled = self._at(times, ("t",), ("path", "t"))
+        over = [item.dims for item in self.variables.values() if item.dims[-1:] == ("t",)]
+        sampled = self._at(times, *over)
         data = {name: (item.dims, item.values, item.attrs) for name, item in sampled.items() if name != "t"}
-        coordinates = {key: value for key, value in self.dataset.coords.items() if value.dims == ("path",)}
+        coordinates = {key: it for key, it in self.dataset.coords.items() if it.ndim == 1 and it.dims[0].startswith("path")}
         found = xr.Dataset(data, coords={"t": sampled["t"].values, **coordinates})
         for name, axes in self.families.items():
-            if member_names(name, tuple(axes.values()))[0] in found:
-                found = found.assign({name + end: stack_family(found, name, axes, end) for end in ("", _ERROR)})
+            for end in ("", _ERROR):
+                if all(item + end in found for item in member_names(name, tuple(axes.values()))):
+                    found = found.assign({name + end: stack_family(found, name, axes, end)})
         return found
 
     def _at(self, times: float | Iterable[float], *axes: tuple[str, ...]) -> dict[str, LabelledArray]:
@@ -535,7 +537,12 @@ class Result:
             data[name] = ("pair", self._two_time(name, points))
             if name + _ERROR in self.dataset:
                 data[name + _ERROR] = ("pair", self._two_time_error(name, points))
-        return xr.Dataset(data, coords={"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])})
+        found = xr.Dataset(data, coords={"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])})
+        for name, axes in self.families.items():
+            for end in ("", _ERROR):
+                if all(item + end in found for item in member_names(name, tuple(axes.values()))):
+                    found = found.assign({name + end: stack_family(found, name, axes, end)})
+        return found
 
     def _two_time(self, name: str, points: Array) -> Array:
         if self.rows is None:

@@ -77,7 +77,7 @@ def chaining(model: Model, settings: Mapping[str, Any], options: Options) -> str
 
     if model.kind == "FixedPoint":
         return "rows"
-    if model.kind not in ("System", "Flow"):
+    if model.kind not in ("System", "Flow") or model.is_indexed:
         return ""
     task = make_task(model, settings, options.observables, step=options.step)
     discrete = options.step is not None or task.step is not None

@@ -106,6 +106,27 @@ def test_populations_are_those_of_two() -> None:
         np.testing.assert_allclose(found["q"][place], other[name], rtol=1e-10)
 
 
+def test_numbers_of_a_table_are_not_set_one_by_one() -> None:
+    """They were taken and ignored."""
+    for solve in (eqsolve.solve, eqsolve.stationary):
+        with pytest.raises(eqsolve.ParameterError, match="is one number of the table `h`, which is set as a whole"):
+            solve("rnn_populations", populations=2, h_1=3.0, **({"t_max": 1} if solve is eqsolve.solve else {}))
+
+
+def test_paths_of_populations_are_kept_apart(tmp_path) -> None:
+    """What is averaged has the index; paths of different members are not stacked; pictures, times and sweeps work."""
+    found = eqsolve.solve("rnn_populations", populations=2, t_max=1, rtol=1e-2, kernels=True)
+    assert found["q"].dims == ("a", "t")
+    assert "x" not in found.families
+    assert found.at([0.5])["q"].shape == (2, 1)
+    assert {"x_0", "x_1"} <= set(found.at([0.5]))
+    assert found.at2([(1.0, 0.5)])["C"].shape == (2, 1)
+    assert len(found.plot("q").lines) == 2
+    swept = eqsolve.sweep("rnn_populations", gain=[0.5, 1.0], populations=2, at=[1.0], rtol=1e-2)
+    assert swept["q"].dims == ("a", "gain", "t")
+    np.testing.assert_allclose(swept["q"][:, 1, 0], found["q"][:, -1], rtol=1e-2)
+
+
 def test_noises_joint_over_an_index() -> None:
     """u_k = a_k ξ (1 + t) with one ξ for both: z' = −z + u gives z_k = a_k ξ t, and E z_0 z_1 = a_0 a_1 t²."""
     t, tp = eqsolve.times("t t'")

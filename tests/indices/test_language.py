@@ -98,7 +98,7 @@ def test_tables_are_held_against_their_indices() -> None:
     for given, words in (
         (np.ones((3, 2)), "takes the shape (3, 3), got (3, 2)"),
         (np.full((3, 3), np.nan), "is not finite at [0, 0]"),
-        ("@nowhere.npy", "takes an array of numbers, or @file.npy"),
+        ("@nowhere.npy", "takes an array, [1, 2] or @file.npy"),
     ):
         with pytest.raises(ParameterError) as error:
             eqsolve.solve(model, t_max=1, A=given)

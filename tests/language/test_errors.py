@@ -91,8 +91,8 @@ NODES = {
     "equation of text": (lambda: Eq("w", 1), "Eq takes two expressions, got 'w'"),
     "equation of an uncalled function": (lambda: Eq(w, 1), "got `w`; call it with its times"),
     "equation of a truth value": (lambda: Eq(w(t), t > 1), "Eq takes two expressions, got `t > 1`"),
-    "second derivative": (lambda: Eq(w(t).diff(t, 2), 1),
-        "not a first derivative in time; introduce a second"),
+    "third derivative": (lambda: Eq(w(t).diff(t, 3), 1),
+        "no first or second derivative in a time; introduce further functions"),
     "sympy's own symbols": (lambda: Eq(sympy.Function("y")(Symbol("r")).diff(Symbol("r")), 1),
         'derivative of sympy\'s own symbols; declare them by eqsolve: r = times("r"), y = function("y")'),
 }

@@ -74,3 +74,16 @@ def test_gaussian_processes_stay_beside_it() -> None:
     eqsolve.check(model)
     assert model.noises == (xi, eta)
     assert model.whites == (xi,)
+
+
+def test_a_negative_strength_is_refused() -> None:
+    """It was solved as if there were no noise."""
+    t, T = eqsolve.times("t"), eqsolve.param("T", positive=True)
+    x, xi = eqsolve.process("x xi")
+    for strength in (-2 * T, T * (1 - t)):
+        model = eqsolve.System(
+            "cold", eqs=[eqsolve.Eq(x(t).diff(t), -x(t) + xi(t))], laws={xi: eqsolve.White(strength)}, init={x: 1},
+            defaults={T: 1}, observables={"q": eqsolve.E(x(t) ** 2)},
+        )  # fmt: skip
+        with pytest.raises(eqsolve.ModelError, match="is negative"):
+            eqsolve.solve(model, t_max=2)

@@ -312,7 +312,8 @@ class _Flow:
         """Return d/dnow of an expression, other times held fixed and taken to be earlier."""
         if expr.has(E, Resp):
             raise ModelError(
-                f"the constraint `{expr}` = 0 joins means over paths with others; write the multiplier's equation"
+                f"the constraint `{expr}` = 0: beside processes constraints on means are taken, Eq(E(x(t)), 1), and no "
+                "others; write the multiplier's own equation"
             )
 
         def rate(node: Expr) -> Expr:

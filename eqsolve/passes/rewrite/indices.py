@@ -5,8 +5,10 @@ What solvers that know no indices take, and what `check` looks at, at small size
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
+import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +18,7 @@ import sympy
 from sympy import Add, Basic, Derivative, Integer, Tuple
 
 from eqsolve.errors import ModelError, ParameterError
-from eqsolve.language.binding import read_value
+from eqsolve.language.binding import read_value, refuse_unknown
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.flow import Flow
@@ -366,6 +368,11 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
     axes = {item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if isinstance(item, Parameter)}
     given = {name: value for name, value in settings.items() if name in axes}
     rest = {name: value for name, value in settings.items() if name not in axes}
+    for name in rest:
+        whole = next((base for base, own in axes.items() if re.fullmatch(rf"{base}(_\d+){{{len(own)}}}", name)), None)
+        if whole is not None:
+            raise ParameterError(f"`{name}` is one number of the table `{whole}`, which is set as a whole: {whole}=array")
+    refuse_unknown(model, rest, [*model.settable, *axes])
     found: dict[str, Any] = {}
     for sources in model.tables.values():  # type: ignore[attr-defined]
         if not set(sources.names) <= given.keys():
@@ -401,9 +408,11 @@ def _array(name: str, given: Any) -> np.ndarray:
     try:
         if isinstance(given, str) and given.startswith("@"):
             given = np.load(given[1:], allow_pickle=False)
+        elif isinstance(given, str):
+            given = ast.literal_eval(given)  # numbers in brackets, no code
         return np.asarray(given, dtype=float)
-    except (OSError, TypeError, ValueError) as error:
-        raise ParameterError(f"the table `{name}` takes an array of numbers, or @file.npy; got {given!r} ({error})") from None
+    except (OSError, SyntaxError, TypeError, ValueError) as error:
+        raise ParameterError(f"the table `{name}` takes an array, [1, 2] or @file.npy; got {given!r} ({error})") from None
 
 
 def _number(model: Model, name: str, settings: Mapping[str, Any]) -> float:

@@ -255,7 +255,7 @@ def _finer(at: Values, problem: Problem, point: Iterate) -> tuple[Problem, Panel
 
 def _outputs(plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, means: Array) -> dict[str, float]:
     with np.errstate(all="ignore"):
-        found = plan.piece("outputs")(*parameters, *values, *means)
+        found = plan.piece("outputs")(*map(np.float64, parameters), *values, *means)  # 0/0 of floats would raise
     return dict(zip(plan.outputs, (float(entry) for entry in found), strict=True))
 
 
