@@ -119,7 +119,10 @@ def test_paths_of_populations_are_kept_apart(tmp_path) -> None:
     assert found["q"].dims == ("a", "t")
     assert "x" not in found.families
     assert found.at([0.5])["q"].shape == (2, 1)
-    assert {"x_0", "x_1"} <= set(found.at([0.5]))
+    there = found.at([0.5])
+    assert {"x_0", "x_1"} <= set(there)
+    both = np.corrcoef(there["x_0"].values[:, 0], there["x_1"].values[:, 0])
+    assert abs(both[0, 1]) < 4 / np.sqrt(there.sizes["path"])  # four standard errors of independent ones
     assert found.at2([(1.0, 0.5)])["C"].shape == (2, 1)
     assert len(found.plot("q").lines) == 2
     swept = eqsolve.sweep("rnn_populations", gain=[0.5, 1.0], populations=2, at=[1.0], rtol=1e-2)

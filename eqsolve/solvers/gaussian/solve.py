@@ -350,7 +350,7 @@ class _GaussianSolve:
             (solved.grid.size - 1) // (grid.size - 1),
         )
         drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.plan.ensembles)
-        paths = [path_set(item, every) for item in drawn] if options.paths else []
+        paths = [path_set(item, every, place) for place, item in enumerate(drawn)] if options.paths else []
         stats = {
             "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
             "terms": max((item.terms for laws in solved.laws for item in laws), default=0),

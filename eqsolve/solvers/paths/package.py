@@ -26,7 +26,7 @@ def package(
 ) -> Result:  # fmt: skip
     """Return the result; ``over`` are the errors in units of the tolerance, ``source`` is what neighbours may begin with."""
     grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
-    kept = [path_set(item) for item in paths]
+    kept = [path_set(item, place=place) for place, item in enumerate(paths)]
     stats = {"panels": grid.panels, "paths": solved.paths, "sweeps": engine.work.sweeps, "left": solved.left}
     return make_result(engine.plan.name, grid, curves, errors, over, kept, options, params, stats, source)
 
@@ -48,12 +48,16 @@ def make_result(
     )  # fmt: skip
 
 
-def path_set(sample: Sample, every: int = 1) -> PathSet:
-    """Return every process at some of the nodes, found for all when one of them is looked at."""
+def path_set(sample: Sample, every: int = 1, place: int = 0) -> PathSet:
+    """Return every process at some of the nodes, found for all when one of them is looked at.
+
+    Ensembles behind the first are shuffled: they share their quasi-random points, and are independent.
+    """
     points, shape = sample.points, (len(sample.points.weights), (sample.nodes - 1) // every + 1)
-    tables = {name: LazyArray(functools.partial(_process, sample, name, every), shape) for name in sample.plan.processes}
-    return PathSet(points.weights, points.constants, tables)
+    order = np.random.default_rng(place).permutation(shape[0]) if place else np.arange(shape[0])
+    tables = {n: LazyArray(functools.partial(_process, sample, n, every, order), shape) for n in sample.plan.processes}
+    return PathSet(points.weights[order], {name: values[order] for name, values in points.constants.items()}, tables)
 
 
-def _process(sample: Sample, name: str, every: int) -> Array:
-    return sample.processes[name][:, ::every]
+def _process(sample: Sample, name: str, every: int, order: Array) -> Array:
+    return sample.processes[name][order, ::every]
