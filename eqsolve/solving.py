@@ -229,6 +229,7 @@ def solve_as_asked(
 
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
+    from eqsolve.language.indices import counts
     from eqsolve.numerics.arrays import member_names
     from eqsolve.passes.rewrite.indices import expand, families_in, family_axes, sized, table_arrays, why_written_out
     from eqsolve.results.derivatives import with_differences
@@ -248,7 +249,7 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         made = expand(model)
         wanted = options.observables
         if wanted is not None:
-            shapes = {name: tuple(axis.count for axis in axes.get(name, ())) for name in wanted}
+            shapes = {name: counts(axes.get(name, ())) for name in wanted}
             wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
         known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
         result = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))

@@ -14,7 +14,7 @@ from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.two_time import take_moments
 from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
-from eqsolve.language.indices import Index, Slot, free_indices
+from eqsolve.language.indices import Index, Slot, counts, ordered_indices
 from eqsolve.language.model import leaves
 from eqsolve.language.symbols import Head, Parameter
 from eqsolve.language.system import System
@@ -75,11 +75,6 @@ class ConvolutionProgram:
     constants: tuple[Constant, ...]
 
 
-def counts(axes: Sequence[Index]) -> tuple[int, ...]:
-    """Return the shape of a family."""
-    return tuple(axis.count for axis in axes)
-
-
 def compile_convolution(system: System, parameters: Sequence[Parameter]) -> ConvolutionProgram:
     """Return the array functions of a system; parameters, and means of random constants, are arguments."""
     system, moments, known = take_moments(system, parameters)
@@ -114,20 +109,17 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
         past = None if start is None else at_times(start, head.indices)
         return MemoryEquation(head.base, label, not_everywhere(source.rhs), kind, counts(head.axes), past)
 
-    def own(expr: Expr) -> tuple[Index, ...]:
-        return tuple(sorted(free_indices(expr), key=str))
-
-    seen = [(name, counts(own(expr))) for name, expr in form.observables.items()]
+    seen = [(name, counts(ordered_indices(expr))) for name, expr in form.observables.items()]
     return ConvolutionProgram(
         begin=lower([system.start], [], known),
         moments=moments,
         equations=tuple(equation(*item) for item in form.equations),
         bodies=terms([(item[-1], item[0].indices) for item in form.equations]),
         observables=tuple(seen),
-        outputs=terms([(expr, own(expr)) for expr in form.observables.values()]),
+        outputs=terms([(expr, ordered_indices(expr)) for expr in form.observables.values()]),
         integrals=tuple(integrand(*item) for item in form.integrals.values()),
         delays=lower(list(form.delays), [], known),
-        gauges=lower_families([(expr, own(expr)) for expr in form.gauges], [NOW, *constants], known),
-        gauge_shapes=tuple(counts(own(expr)) for expr in form.gauges),
+        gauges=lower_families([(expr, ordered_indices(expr)) for expr in form.gauges], [NOW, *constants], known),
+        gauge_shapes=tuple(counts(ordered_indices(expr)) for expr in form.gauges),
         constants=tuple(Constant.of(item) for item in constants),
     )

@@ -18,7 +18,7 @@ import numpy as np
 from sympy import Basic, Dummy, Expr, Mul, S
 
 from eqsolve.compile.lowering import Lowered, lower
-from eqsolve.language.indices import Index, Slot, Sum, free_indices, members_in
+from eqsolve.language.indices import Index, Slot, Sum, counts, free_indices, members_in
 from eqsolve.language.symbols import Parameter
 from eqsolve.numerics.arrays import Array
 from eqsolve.passes.forms.expressions import slope
@@ -67,7 +67,7 @@ class IndexedTerm:
     """An expression on a frame whose axes behind the first ``free`` ones are summed over.
 
     ``inner`` are the sums inside, each with the frame's axes along which its own free axes lie. ``factors``, where the
-    expression is a product, are the places of its factors among uses and inner sums, and ``function`` what is left of it.
+    expression is a product, are the places of its factors among uses and inner sums, and ``function`` the coefficient.
     """
 
     frame: tuple[int, ...]
@@ -155,18 +155,14 @@ def _term(
     if len(frame) > free and (found := _product(bare, inputs)) is not None:
         factors, rest = found
         if set(range(len(frame))) == set().union(*(_running(place, uses, inner) for place in factors)):
-            return IndexedTerm(_sizes(frame), free, uses, tuple(inner), lower([rest], [], parameters), factors)
-    return IndexedTerm(_sizes(frame), free, uses, tuple(inner), lower([bare], inputs, parameters))
+            return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([rest], [], parameters), factors)
+    return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([bare], inputs, parameters))
 
 
 def _running(place: int, uses: tuple[Use, ...], inner: list[Any]) -> set[int]:
     if place < len(uses):
         return {axis for axis, _ in uses[place].axes if axis >= 0}
     return set(inner[place - len(uses)][1])
-
-
-def _sizes(frame: Sequence[Index]) -> tuple[int, ...]:
-    return tuple(item.count for item in frame)
 
 
 def _axes_of(item: Any) -> tuple[Any, ...]:
@@ -187,7 +183,7 @@ def _outermost_sums(expr: Basic) -> set[Sum]:
 
 
 def _product(expr: Expr, inputs: list[Any]) -> tuple[tuple[int, ...], Expr] | None:
-    """Return the factors of a product, by their places, each as often as it occurs, and what is left: numbers, parameters."""
+    """Return the factors of a product, by their places, each as often as it occurs, and its coefficient."""
     numbers = {item: place for place, item in enumerate(inputs)}
     factors: list[int] = []
     rest: list[Expr] = []
@@ -230,10 +226,10 @@ def slopes_of(
     for slot, frame, change in _changes(expr, tuple(free), frozenset(by)):
         if change == 0:
             continue
-        sizes = _sizes(frame)
+        sizes = counts(frame)
         grids = np.indices(sizes).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), dtype=int)
         places = {item: place for place, item in enumerate(frame)}
-        rows = _flat([(places[item], 0) for item in free], _sizes(free), grids)
+        rows = _flat([(places[item], 0) for item in free], counts(free), grids)
         entries = getattr(slot, "indices", ())
         columns = _flat([_axis(entry, places) for entry in entries], getattr(slot, "shape", ()), grids)
         made.append(SlopeTerm(arguments.index(slot), rows, columns, as_term(change, frame, arguments, parameters)))

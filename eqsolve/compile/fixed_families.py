@@ -12,7 +12,7 @@ from sympy.core.sympify import SympifyError
 from eqsolve.compile.families import Constant, Functions, Slopes, lower_families, lower_slopes, tables_in
 from eqsolve.compile.fixed_point import domain_of
 from eqsolve.language.fixed_point import FixedPoint
-from eqsolve.language.indices import Index, Slot, free_indices
+from eqsolve.language.indices import Index, Slot, counts, ordered_indices
 from eqsolve.language.model import leaves
 from eqsolve.language.symbols import Unknown
 from eqsolve.numerics.domains import Domain
@@ -53,10 +53,7 @@ def compile_families(model: FixedPoint) -> FamilyProgram:
     def put(expr: Expr) -> Expr:
         return expr.xreplace(slots)
 
-    def own(*expressions: Expr) -> tuple[Index, ...]:
-        return tuple(sorted(frozenset().union(*map(free_indices, expressions)), key=str))
-
-    pairs = [(put(eq.lhs), put(eq.rhs), own(eq.lhs, eq.rhs)) for eq in model.equations]
+    pairs = [(put(eq.lhs), put(eq.rhs), ordered_indices(eq.lhs, eq.rhs)) for eq in model.equations]
     both = [(side, free) for left, right, free in pairs for side in (left, right)]
     explicit: list[tuple[int, Functions]] | None = []
     for eq, (_, right, free) in zip(model.equations, pairs, strict=True):
@@ -68,11 +65,11 @@ def compile_families(model: FixedPoint) -> FamilyProgram:
     if explicit is not None and len({number for number, _ in explicit}) < len(bases):
         explicit = None
     by = list(slots.values())
-    seen = [(put(expr), own(expr)) for expr in model.observables.values()]
+    seen = [(put(expr), ordered_indices(expr)) for expr in model.observables.values()]
     return FamilyProgram(
         model.label,
-        tuple((base, tuple(axis.count for axis in item.axes), domain_of(item)) for base, item in heads.items()),
-        tuple(tuple(axis.count for axis in free) for _, _, free in pairs),
+        tuple((base, counts(item.axes), domain_of(item)) for base, item in heads.items()),
+        tuple(counts(free) for _, _, free in pairs),
         lower_families(both, arguments, known),
         (
             lower_slopes([(left, free) for left, _, free in pairs], arguments, by, known),
@@ -80,7 +77,7 @@ def compile_families(model: FixedPoint) -> FamilyProgram:
         ),
         tuple(bases.index(item.base) for item in slots),
         None if explicit is None else tuple(explicit),
-        tuple((name, tuple(axis.count for axis in free)) for name, (_, free) in zip(model.observables, seen, strict=True)),
+        tuple((name, counts(free)) for name, (_, free) in zip(model.observables, seen, strict=True)),
         lower_families(seen, arguments, known),
         lower_slopes(seen, arguments, by, known),
         tuple(map(Constant.of, constants)),

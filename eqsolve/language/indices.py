@@ -117,7 +117,7 @@ class Slot(Dummy):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(axis.count for axis in self.axes)
+        return counts(self.axes)
 
     @classmethod
     def of(cls, name: str, indices: tuple[Any, ...] = (), axes: tuple[Any, ...] = ()) -> Slot:
@@ -187,6 +187,16 @@ def free_indices(expr: Basic) -> frozenset[Index]:
         return frozenset(item for entry in getattr(expr, "indices", ()) for item in entry.atoms(Index))
     found: frozenset[Index] = frozenset().union(*map(free_indices, expr.args))
     return found - set(expr.over) if isinstance(expr, Sum) else found
+
+
+def counts(axes: Iterable[Index]) -> tuple[int, ...]:
+    """Return the sizes of indices: the shape of a family."""
+    return tuple(axis.count for axis in axes)
+
+
+def ordered_indices(*expressions: Basic) -> tuple[Index, ...]:
+    """Return the free indices of expressions in order of their names."""
+    return tuple(sorted(frozenset[Index]().union(*map(free_indices, expressions)), key=str))
 
 
 def members_in(*expressions: Basic) -> Iterator[Named | Head]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
 # it inherits.
 _ON_GRIDS = ("sweep", "diagram")
-_SHOWN = 8  # members of a family that are printed and drawn by themselves
+_SHOWN = 7  # members of a family that are printed and drawn by default: as many as there are colours
 BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
 
@@ -500,6 +500,10 @@ class Result:
         data = {name: (item.dims, item.values, item.attrs) for name, item in sampled.items() if name != "t"}
         coordinates = {key: it for key, it in self.dataset.coords.items() if it.ndim == 1 and it.dims[0].startswith("path")}
         found = xr.Dataset(data, coords={"t": sampled["t"].values, **coordinates})
+        return self._with_families(found)
+
+    def _with_families(self, found: xr.Dataset) -> xr.Dataset:
+        """Return a dataset with families stacked beside their members."""
         for name, axes in self.families.items():
             for end in ("", _ERROR):
                 if all(item + end in found for item in member_names(name, tuple(axes.values()))):
@@ -538,11 +542,7 @@ class Result:
             if name + _ERROR in self.dataset:
                 data[name + _ERROR] = ("pair", self._two_time_error(name, points))
         found = xr.Dataset(data, coords={"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])})
-        for name, axes in self.families.items():
-            for end in ("", _ERROR):
-                if all(item + end in found for item in member_names(name, tuple(axes.values()))):
-                    found = found.assign({name + end: stack_family(found, name, axes, end)})
-        return found
+        return self._with_families(found)
 
     def _two_time(self, name: str, points: Array) -> Array:
         if self.rows is None:

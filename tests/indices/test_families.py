@@ -1,14 +1,13 @@
 """Models with indices on arrays and written out, against each other and against independent numbers."""
 
-import importlib.util
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import eqsolve
 from eqsolve import GP, E, Eq, System
+from eqsolve.figures.make import find_analysis, load_module
 from eqsolve.laws import Normal
 from eqsolve.passes.rewrite.indices import expand, sized, table_arrays
 
@@ -46,12 +45,7 @@ def test_the_critical_packing() -> None:
 @pytest.mark.slow
 def test_the_exponents_of_the_transition() -> None:
     """λ = 0.735, a = 0.312, b = 0.583 (Franosch et al. 1997), from the plateaus at a relative distance of 1e-7."""
-    path = Path(__file__).resolve().parents[2] / "analyses" / "hard_spheres.py"
-    spec = importlib.util.spec_from_file_location("hard_spheres", path)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load_module(find_analysis("hard_spheres"))
     (source,) = eqsolve.load("mct_hard_spheres").tables.values()
     plateau = eqsolve.solve("mct_hard_spheres_plateau", eta=CRITICAL * (1 + 1e-7))
     found = script.exponents(plateau, source.arrays({"eta": CRITICAL, "wave_numbers": 100})["V"])

@@ -116,7 +116,8 @@ def without_constraints(binding: Binding) -> Binding:
 
 
 # --- Constraints on means over paths, E g(x(t)) = 1: differentiated once, with Itô's term, and damped.
-# The rate of decay, per unit of time: Baumgarte 1972, doi:10.1016/0045-7825(72)90018-7.
+# Rate of decay of an error, per unit of time; any positive one stabilises (Baumgarte 1972,
+# doi:10.1016/0045-7825(72)90018-7).
 _DAMPING = 1
 _FINITE = Float("1e-200")  # keeps multipliers finite in a first guess in which all means vanish
 

@@ -22,7 +22,7 @@ from eqsolve.language.binding import read_value, refuse_unknown
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.flow import Flow
-from eqsolve.language.indices import Index, Sum, at_indices, free_indices, members_in, places
+from eqsolve.language.indices import Index, Sum, at_indices, counts, free_indices, members_in, ordered_indices, places
 from eqsolve.language.model import Model, Table, leaves
 from eqsolve.language.nodes import GP, E
 from eqsolve.language.printing import kept_by_model
@@ -31,7 +31,7 @@ from eqsolve.language.system import System
 from eqsolve.numerics.arrays import member_name, member_names
 
 _MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
-_REPRESENTATIVE = 3  # values of an index when a model is looked at rather than solved
+_REPRESENTATIVE = 3  # values of an index when a model is only checked: a first, a last and one between
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,7 @@ def representative(model: Model) -> Expanded:
 
 
 def _entries(made: Expanded) -> set[str]:
-    counts = {name: [axis.count for axis in axes] for name, axes in made.tables.items()}
-    return {member_name(name, place) for name, sizes in counts.items() for place in np.ndindex(*sizes)}
+    return {member_name(name, place) for name, axes in made.tables.items() for place in np.ndindex(*counts(axes))}
 
 
 @kept_by_model
@@ -223,12 +222,12 @@ class _MemberWriter:
     def _meet(self, base: str, axes: tuple[Index, ...], taken: set[str]) -> None:
         if base in self.axes:
             return
-        count = int(np.prod([axis.count for axis in axes]))
+        count = int(np.prod(counts(axes)))
         if count > _MOST:
             raise ModelError(
                 f"{self.model.label}: `{base}` has {count} members, and the solver that fits takes at most {_MOST} one by one"
             )
-        for place in np.ndindex(*(axis.count for axis in axes)):
+        for place in np.ndindex(*counts(axes)):
             if (name := member_name(base, place)) in taken:
                 raise ModelError(f"{self.model.label}: `{name}` is the name of a member of `{base}`; rename one of them")
         self.axes[base] = axes
@@ -313,7 +312,7 @@ class _MemberWriter:
     def _observables(self, table: Table) -> Table:
         made: dict[str, Any] = {}
         for name, expr in table.items():
-            over = tuple(sorted(free_indices(expr), key=str))
+            over = ordered_indices(expr)
             if over:
                 self.axes[name] = over
             for place in places(over):
@@ -386,7 +385,7 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
                 f"the table `{name}` of model `{model.name}` has no values; give them: tables={{{name}: array}}, or "
                 f"{name}=array"
             )
-        shape = tuple(axis.count for axis in indices)
+        shape = counts(indices)
         if 8 * float(np.prod([float(count) for count in shape])) > 2**36:
             size = 8 * np.prod([float(count) for count in shape]) / 2**30
             raise ParameterError(
@@ -459,7 +458,7 @@ def family_axes(model: Model) -> dict[str, tuple[Index, ...]]:
     found = {
         item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if not isinstance(item, Parameter)
     }
-    over = {name: tuple(sorted(free_indices(expr), key=str)) for name, expr in model.observables.items()}
+    over = {name: ordered_indices(expr) for name, expr in model.observables.items()}
     return {**found, **{name: axes for name, axes in over.items() if axes}}
 
 

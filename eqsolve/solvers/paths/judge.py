@@ -247,7 +247,7 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
 
     A guard against errors that all refined sets share: the paths are drawn with a seed of their own from the whole law.
     Tested are the means of one time, and those of pairs at equal times, on some nodes: the distance to the solution in
-    standard errors, less what is left of the tolerance. Several are allowed, since tails may be heavy.
+    standard errors, less the rest of the tolerance. Several are allowed, since tails may be heavy.
     """
     nodes = np.unique(np.linspace(1, solved.grid.size - 1, _LOOKED).astype(int))
     stated = [float(errors[name].max() / np.abs(values).max()) for name, values in curves.single.items() if values.any()]
