@@ -20,15 +20,16 @@ from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why_not_convolution
-from eqsolve.passes.forms.expressions import free_times, partial, reads
+from eqsolve.passes.forms.expressions import free_times, outside_means, partial, reads
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.forms.sectors import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, keeps_means, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
+from eqsolve.passes.rewrite.white import driven, make_additive
 
 
-# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient that is
-# the same for all paths. Products with processes depend on the sense in which they are integrated.
+# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient. Products
+# with processes depend on the sense in which they are integrated.
 def white_problems(system: System) -> list[str]:
     """Return what is wrong with the use of white noise, the equations first."""
     found = [problem for equation in system.equations for problem in _equation(equation, system)]
@@ -40,6 +41,16 @@ def white_problems(system: System) -> list[str]:
         if item.value.head in system.whites and item.response != "noise"
     ]
     found += [*_law_words(system), *_changes(system)]
+    if system.whites and not found and all(item.value.head in system.init for item in driven(system)):
+        try:
+            if make_additive(system) is not system and system.constraints:
+                (first, *_) = system.constraints
+                found.append(
+                    f"the constraint that fixes `{first.name}` ({system.location}) stands beside white noise that is "
+                    "multiplied by a process, which is not solved yet"
+                )
+        except ModelError as error:
+            found += error.problems
     return list(dict.fromkeys(found))
 
 
@@ -76,12 +87,11 @@ def _coefficient(equation: Equation, value: Value, system: System) -> Iterator[s
     weight, name = partial(equation.rhs, value), value.head.name
     if weight.has(value):
         yield f"{equation.label} is not linear in the white noise `{value}`; its powers and functions have no meaning"
-    elif weight.atoms(Random) or any(isinstance(item.head, Process) for item in weight.atoms(Value)):
-        sense = f" in the sense of {told.capitalize()}" if (told := system.laws[value.head].sense) else ""
+    elif any(isinstance(item.head, Process) for item in outside_means(weight)) and system.laws[value.head].sense is None:
         yield (
-            f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; no solver "
-            f"integrates such a product yet{sense}: write the equation of a variable whose noise is additive, such as log(x) "
-            f"for a noise x(t)*{name}(t)"
+            f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; say in which "
+            f'sense this is integrated: laws={{{name}: White({system.laws[value.head].strength}, sense="ito")}} or '
+            'sense="stratonovich"'
         )
 
 
@@ -113,15 +123,9 @@ def _law_words(system: System) -> Iterator[str]:
 
 
 def _changes(system: System) -> Iterator[str]:
-    """White noise under a change of variable, or beside a constraint: both rest on the ordinary chain rule."""
-    driven = {eq.head: eq for eq in system.equations if any(value.head in system.whites for value in eq.rhs.atoms(Value))}
-    for head in system.substitute:
-        if head in driven:
-            yield (
-                f"{driven[head].label} is driven by white noise, for which the change of variable `{head.name} = "
-                f"{system.substitute[head]}` does not obey the ordinary chain rule; leave it out of substitute="
-            )
-    if driven and system.constraints and not keeps_means(system):
+    """White noise that is multiplied, or under a change of variable, or beside a constraint."""
+    rough = [eq for eq in system.equations if any(value.head in system.whites for value in eq.rhs.atoms(Value))]
+    if rough and system.constraints and not keeps_means(system):
         (first, *_) = system.constraints
         where = f"the constraint that fixes `{first.name}` ({system.location})"
         yield f"{where} stands beside white noise, which is not solved yet"

@@ -23,6 +23,7 @@ from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.solvers.marching import Pace, longest_step
+from eqsolve.solvers.ode.singular_start import FIRST, Clock, StartError, StartPanel, smooth_length, start_panel
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
@@ -92,7 +93,7 @@ class OdeSystem:
             shape = (paths.count, len(moments))
             return [filled(value, shape)[paths.best[0].start] for value in program.sizes(*values, *stand_ins)]
 
-        rates = evaluate(own)[: len(own)]
+        rates = [np.where(np.isfinite(rate), rate, 0.0) for rate in evaluate(own)[: len(own)]]
         added = [np.maximum(value, np.max(np.diff(moments) * rate[:-1])) for value, rate in zip(own, rates, strict=True)]
         found = evaluate(added)[len(added) :]
         return dict(zip(names, (float(np.max(value)) for value in (*added, *found)), strict=True))
@@ -174,6 +175,7 @@ class Integrator:
         self.system, self.begin, self.options = system, system.begin, options
         self.method = "DOP853"
         self.runs = 0  # that are done
+        self.clock, self.length = Clock(self.begin), 0.0  # of a first panel, where there is one
 
     def run(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None = None, by: float = 0.8) -> OdeRun:
         """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends."""
@@ -188,18 +190,19 @@ class Integrator:
         return made
 
     def _march(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None, by: float) -> OdeRun:
-        slope = _Slope(self.system, paths, raises=self.method == "Radau")
-        start = self.system.initial(paths)
-        end = self.options.t_max
-        atol = 1e-3 * tolerance * _sizes(slope, self.begin, start, end, paths.count)
-        solver = integrator(self.method)(slope, self.begin, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
-        ends, pieces = [self.begin], []
+        begun = self._begin(paths, finer_than, by)
+        slope, clock = _Slope(self.system, paths, self.clock, raises=self.method == "Radau"), self.clock
+        first, start, end = begun.end, begun.state, clock.place(self.options.t_max)
+        atol = 1e-3 * tolerance * np.maximum(_sizes(slope, first, start, end, paths.count), np.abs(begun.start))
+        solver = integrator(self.method)(slope, first, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
+        ends, pieces = ([clock.first, first], [begun]) if self.length else ([first], [])
         next_look = _PATIENCE
-        pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
+        pace = Pace(first, end, _PATIENCE, _MOST_CALLS)
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
+        longest = None if finer_than is None else clock.place(finer_than.ends)
         while solver.status == "running":
-            if finer_than is not None:
-                solver.max_step = longest_step(finer_than.ends, by, solver.t)
+            if longest is not None:
+                solver.max_step = longest_step(longest, by, solver.t)
             try:
                 reason = solver.step()
             except ValueError as error:  # scipy's linear algebra on numbers that overflowed
@@ -208,9 +211,9 @@ class Integrator:
                 raise slope.stopped(solver.t, reason)
             ends.append(solver.t)
             pieces.append(solver.dense_output())
-            here = (solver.t - self.begin) / (end - self.begin)
+            here = (solver.t - first) / (end - first)
             self.options.report_share(
-                (self.runs + here) / max(_RUNS, self.runs + 2), f"{paths.count} paths, t = {solver.t:.4g}"
+                (self.runs + here) / max(_RUNS, self.runs + 2), f"{paths.count} paths, t = {clock.time(solver.t):.4g}"
             )
             if little := pace.stalled(solver.t, slope.calls):
                 raise slope.stopped(solver.t, f"the last {_PATIENCE} evaluations {little}")
@@ -220,7 +223,28 @@ class Integrator:
                 if solver.step_size * slope.fastest_decay(solver.t, solver.y) > _STIFF:
                     raise _StiffError
                 next_look *= 2
-        return OdeRun(paths, np.array(ends), integrator("OdeSolution")(ends, pieces), self.method, slope.calls)
+        table = integrator("OdeSolution")(ends, pieces)
+        return OdeRun(paths, clock.time(np.array(ends)), lambda times: table(clock.place(times)), self.method, slope.calls)
+
+    def _begin(self, paths: ConstantPaths, finer_than: OdeRun | None, by: float) -> StartPanel:
+        """Return the start; where coefficients are singular there, a first panel, ``by`` times as long as another run's."""
+        start = self.system.initial(paths)
+        if not self.length:
+            if np.isfinite(self.system.slope(self.begin, start, paths)).all():
+                return StartPanel(self.begin, self.begin, start, start[None])
+            slope = _Slope(self.system, paths, self.clock, raises=False)
+            self.length = smooth_length(slope, start, self.options.t_max - self.begin)
+            if not self.length:
+                self.clock = Clock.at_singular(self.begin)
+                self.length = FIRST * float(self.clock.place(self.options.t_max))
+            logger.info("coefficients are singular at the start: a first panel of collocation, up to t = %.3g",
+                        self.clock.time(self.clock.first + self.length))  # fmt: skip
+        slope = _Slope(self.system, paths, self.clock, raises=False)
+        try:
+            last = None if finer_than is None else float(self.clock.place(finer_than.ends[1])) - self.clock.first
+            return start_panel(slope, start, self.length if last is None else by * last)
+        except StartError as error:
+            raise StoppedError(str(error), self.begin) from None
 
     def _structure(self, paths: ConstantPaths) -> dict[str, Any]:
         """Tell the implicit method how to differentiate: paths that share no mean do not see each other."""
@@ -259,18 +283,22 @@ def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) ->
 class _Slope:
     """The right-hand side on given paths, counting its calls and remembering where it was not finite."""
 
-    def __init__(self, system: OdeSystem, paths: ConstantPaths, raises: bool) -> None:
-        self.system, self.paths, self.raises = system, paths, raises
+    def __init__(self, system: OdeSystem, paths: ConstantPaths, clock: Clock, raises: bool) -> None:
+        self.system, self.paths, self.clock, self.raises = system, paths, clock, raises
         self.calls = 0
         self.trouble: tuple[float, str] | None = None
 
+    @property
+    def labels(self) -> list[str]:
+        return [equation.label for equation in self.system.program.states]
+
     def __call__(self, moment: float, state: Array) -> Array:
         self.calls += 1
-        slope = self.system.slope(moment, state, self.paths)
+        slope = self.clock.rate(moment) * self.system.slope(self.clock.time(moment), state, self.paths)
         if not np.isfinite(slope).all() and np.isfinite(state).all():
-            self.trouble = (moment, self._describe(moment, slope))
+            self.trouble = (moment, self._describe(self.clock.time(moment), slope))
             if self.raises:
-                raise StoppedError(self.trouble[1], moment)
+                raise StoppedError(self.trouble[1], self.clock.time(moment))
         return slope
 
     def _describe(self, moment: float, slope: Array) -> str:
@@ -286,10 +314,10 @@ class _Slope:
     def stopped(self, moment: float, reason: str | None) -> StoppedError:
         """Return the error that says why no path goes on from a moment."""
         if self.trouble is not None and abs(self.trouble[0] - moment) <= 1e-6 * max(abs(moment), 1e-300):
-            return StoppedError(self.trouble[1], moment)
-        labels = ", ".join(equation.label for equation in self.system.program.states)
+            return StoppedError(self.trouble[1], self.clock.time(moment))
+        moment = self.clock.time(moment)
         return StoppedError(
-            f"the solution of the {labels} cannot be continued past t = {moment:.6g} "
+            f"the solution of the {', '.join(self.labels)} cannot be continued past t = {moment:.6g} "
             f"({(reason or '').rstrip('.').lower()}); it may blow up, or meet a pole or a jump; end before it",
             moment,
         )

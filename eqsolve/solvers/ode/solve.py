@@ -68,7 +68,8 @@ class OdeSolver(Solver):
         options.demand_after(begin)
 
         def solved(options: Options) -> Result:
-            return _package(plan.name, values, system, _solve(system, options), options)
+            with np.errstate(divide="ignore", invalid="ignore"):  # at a start where coefficients are singular
+                return _package(plan.name, values, system, _solve(system, options), options)
 
         try:
             return solved(options)
