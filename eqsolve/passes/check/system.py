@@ -473,7 +473,7 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
                 "the left-hand side must be a function at its times, such as `w(t)`"
             )
         else:
-            zero = "; sympy makes 0 of a derivative along another time, `w(t).diff(t')`: did you mean `w(t).diff(t)`?"
+            zero = _solved_for(equation, system) or "; sympy makes 0 of a derivative along another time, `w(t).diff(t')`: did you mean `w(t).diff(t)`?"
             yield (
                 f"{equation.label} names no unknown: the left-hand side must be a function at its times, such as `w(t)`, "
                 f"or its derivative, such as `w(t).diff(t)`; got `{lhs}`{zero if lhs == 0 else _solved_for(equation, system)}"
@@ -504,6 +504,9 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
 
 def _solved_for(equation: Equation, system: System) -> str:
     """Return how to write an equation whose left-hand side is a balance, where that can be told."""
+    if equation.lhs.has(Int) or equation.rhs.has(Int):
+        name = min((value.head.name for side in (equation.lhs, equation.rhs) for value in side.atoms(Value)), default="y")
+        return f"; an equation of the first kind is a constraint that fixes its unknown, constraints={{{name}: Eq(...)}}"
     inner = equation.rhs.expr if isinstance(equation.rhs, Derivative) else equation.rhs
     if isinstance(inner, Value) and inner.head not in system.unknowns:
         return "; exchange its two sides"

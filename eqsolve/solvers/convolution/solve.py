@@ -9,9 +9,13 @@ Order 2m − 1 at panel ends, m + 1 between (Brunner, Collocation Methods for Vo
 Differential Equations, 2004, doi:10.1017/CBO9780511543234). With P panels the cost is P² m² evaluations of each integrand and
 the memory P m numbers for every unknown; P grows like log t where the solution varies on that scale.
 
+Kernels such as 1/√(t − s) are integrated in a power of the lag in which they are smooth, on pieces that grow from zero, and
+panels grow from a start where the solution may be like √t (graded panels). Integral equations of the first kind are collocated
+as constraints, by polynomials that need not meet at the ends of panels.
+
 Error. The solution is compared with one whose tails are larger (``marching.Gain``). The tolerance
 is relative to the largest value of each function. Chosen for systems without processes that read
-functions at shifted times.
+functions at shifted times, or have such kernels.
 """
 
 import functools
@@ -43,6 +47,8 @@ logger = logging.getLogger("eqsolve")
 Given = tuple[ConvolutionProgram, list[Array]]  # with the numbers of its tables
 _FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
 _RATIO = 30.0  # between the tails of two solutions that are compared
+_BESIDE = 0.9  # the same where panels grow from a singular start
+_WEAK = 10.0  # times the tails of others, where a kernel is infinite: they are those of the first panels
 _FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 
@@ -114,10 +120,11 @@ def _march(
     """
     end, sizes, longest = options.t_max - begin, None, None
     if guide is not None:
-        longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER)
+        longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER if guide.power == 1 else _BESIDE)
         end, sizes = (end, guide.sizes.copy()) if stop is None else (guide.end, None)
     march = MemoryMarch(program[0], m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint, program[1])
     stops = np.append(break_points(delays, end, m + 1), end)
+    resolution *= _WEAK if march.power > 1 else 1.0
 
     def after(width: float) -> None:
         options.report(march.end, f"{march.panels} panels")
