@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx
 
-_SQUARE = 0.75  # of half the variance over the mean squared: up to here a shifted square
-
 
 def positive_step(which: int, x: Any, growth: Any, inflow: Any, spread: Any, normal: Any) -> Any:
     """Return x after a step, ``which`` = 0, or its derivative by the first, second, ... of the following arguments.
@@ -29,7 +27,7 @@ def positive_step(which: int, x: Any, growth: Any, inflow: Any, spread: Any, nor
     alive = mean > 0
     mean = np.where(alive, mean, 1.0)
     r = np.where(alive, np.maximum(spread * ratio * rate, 0.0) / (2 * mean**2), 0.0)
-    square = r <= _SQUARE
+    square = r <= 0.75
     w = np.sqrt(np.where(square, 1 - r, 1.0))
     shift = np.sqrt(w + w**2) + np.sqrt(np.where(square, r, 0.0)) * z
     # erfc(y) = e^{−y²} erfcx(y), and erfcx overflows for y < −26 only

@@ -473,7 +473,7 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
                 "the left-hand side must be a function at its times, such as `w(t)`"
             )
         else:
-            zero = _solved_for(equation, system) or "; sympy makes 0 of a derivative along another time, `w(t).diff(t')`: did you mean `w(t).diff(t)`?"
+            zero = "; sympy makes 0 of a derivative along another time, `w(t).diff(t')`: did you mean `w(t).diff(t)`?"
             yield (
                 f"{equation.label} names no unknown: the left-hand side must be a function at its times, such as `w(t)`, "
                 f"or its derivative, such as `w(t).diff(t)`; got `{lhs}`{zero if lhs == 0 else _solved_for(equation, system)}"

@@ -23,7 +23,7 @@ from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.solvers.marching import Pace, longest_step
-from eqsolve.solvers.ode.singular_start import FIRST, Clock, StartError, StartPanel, smooth_length, start_panel
+from eqsolve.solvers.ode.singular_start import Clock, StartError, StartPanel, smooth_length, start_panel
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
@@ -236,7 +236,7 @@ class Integrator:
             self.length = smooth_length(slope, start, self.options.t_max - self.begin)
             if not self.length:
                 self.clock = Clock.at_singular(self.begin)
-                self.length = FIRST * float(self.clock.place(self.options.t_max))
+                self.length = 0.1 * float(self.clock.place(self.options.t_max))
             logger.info("coefficients are singular at the start: a first panel of collocation, up to t = %.3g",
                         self.clock.time(self.clock.first + self.length))  # fmt: skip
         slope = _Slope(self.system, paths, self.clock, raises=False)

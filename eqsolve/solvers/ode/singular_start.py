@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,27 +20,12 @@ from eqsolve.numerics.grids import lagrange, radau
 from eqsolve.numerics.secants import solve_krylov
 
 _POWER = 12  # p: square, cube and fourth roots
-_LATER = 4  # where the start is not zero, and differences from it lose digits
-FIRST = 0.1  # of the whole in u
 _LENGTHS = (0.03, 1e-2, 1e-3, 1e-4, 1e-6)  # of the whole: first panels that are tried in time itself, t = u
-_SMOOTH = 1e-12  # relative change between two of them, where the solution is smooth
-_COLLOCATED = 8  # nodes of the first panel
-_SETTLED = 1e-13  # relative change that ends the iteration on it
+_RULE = radau(8)  # of a first panel
 
 
 class StartError(Exception):
     """No solution, or more than one, is finite at the start."""
-
-
-class Slope(Protocol):
-    """dy/du by the place u, with the clock that gives its time, and the labels of the equations."""
-
-    clock: Clock
-
-    @property
-    def labels(self) -> list[str]: ...
-
-    def __call__(self, moment: float, state: Array) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -52,8 +37,8 @@ class Clock:
 
     @classmethod
     def at_singular(cls, begin: float) -> Clock:
-        """Return the clock for a solution that is not smooth in time."""
-        return cls(begin, _POWER if begin == 0 else _LATER)
+        """Return the clock for a solution that is not smooth in time; differences from a later start lose digits."""
+        return cls(begin, _POWER if begin == 0 else _POWER // 3)
 
     @property
     def first(self) -> float:
@@ -85,16 +70,15 @@ class StartPanel:
         return np.asarray(self.values[-1])
 
     def __call__(self, places: Array) -> Array:
-        weights = lagrange(radau(_COLLOCATED).with_start, (np.atleast_1d(places) - self.begin) / (self.end - self.begin))
+        weights = lagrange(_RULE.with_start, (np.atleast_1d(places) - self.begin) / (self.end - self.begin))
         made = np.vstack([self.start, self.values]).T @ weights.T
         return made if np.ndim(places) else made[:, 0]
 
 
-def start_panel(slope: Slope, start: Array, length: float) -> StartPanel:
+def start_panel(slope: Any, start: Array, length: float) -> StartPanel:
     """Return the first panel; raise where no finite solution starts there, or more than one."""
     long, short = (None if _is_free(slope, start, length) else _collocate(slope, start, part * length) for part in (1.0, 0.5))
-    label = ", ".join(slope.labels)
-    where = f"at the start, t = {slope.clock.begin:.6g}, coefficients of the {label} are singular"
+    where = f"at the start, t = {slope.clock.begin:.6g}, coefficients of the {', '.join(slope.labels)} are singular"
     if long is None or short is None:
         raise StartError(f"{where}, and the start determines no solution, or more than one")
     moved = [float(np.abs(panel.values - start).max()) for panel in (long, short)]
@@ -103,27 +87,27 @@ def start_panel(slope: Slope, start: Array, length: float) -> StartPanel:
     return long
 
 
-def smooth_length(slope: Slope, start: Array, span: float) -> float:
+def smooth_length(slope: Any, start: Array, span: float) -> float:
     """Return the length of a first panel on which the solution is a polynomial in time, to rounding; 0 if there is none."""
     for length in (share * span for share in _LENGTHS):
         long, short = (_collocate(slope, start, part * length) for part in (1.0, 0.5))
         if long is not None and short is not None:
-            gap = np.abs(long(slope.clock.first + length / 2 * radau(_COLLOCATED).nodes).T - short.values)
-            if float(np.max(gap / (np.abs(start) + np.abs(short.values).max(axis=0) + 1e-300))) < _SMOOTH:
+            gap = np.abs(long(slope.clock.first + length / 2 * _RULE.nodes).T - short.values)
+            if float(np.max(gap / (np.abs(start) + np.abs(short.values).max(axis=0) + 1e-300))) < 1e-12:
                 return length
     return 0.0
 
 
-def _is_free(slope: Slope, start: Array, length: float) -> bool:
-    """Whether u ∂(dy/du)/∂y has a limit with a positive eigenvalue λ: solutions that differ by uᵝ, β = λ, start together."""
+def _is_free(slope: Any, start: Array, length: float) -> bool:
+    """Whether u ∂(dy/du)/∂y has a limit with a positive eigenvalue: solutions that differ by that power of u start together."""
     if len(start) > 64:
         return False
-    scale = 1e-7 * (np.abs(start) + 1e-3 * (float(np.abs(start).max()) or 1.0))
-    found = []
-    for place in (slope.clock.first + part * length for part in (1.0, 0.5)):
+    clock, found = slope.clock, []
+    steps = np.diag(1e-7 * (np.abs(start) + 1e-3 * (float(np.abs(start).max()) or 1.0)))
+    for part in (1e-6, 5e-7):  # so early that what is not singular counts for nothing
+        place = float(clock.place(clock.begin + part * (clock.time(clock.first + length) - clock.begin)))
         here = slope(place, start)
-        columns = [(slope(place, start + row) - here) / row.max() for row in np.diag(scale)]
-        found.append((place - slope.clock.first) * np.array(columns).T)
+        found.append((place - clock.first) * np.array([(slope(place, start + row) - here) / row.max() for row in steps]).T)
     sizes = [float(np.abs(matrix).max()) for matrix in found]
     if not np.isfinite(sizes).all() or sizes[1] > 1.5 * sizes[0]:
         return False
@@ -145,15 +129,14 @@ def _balanced(matrix: Array) -> tuple[Array, Array, Array]:
     return matrix * rows[:, None] * columns, rows, columns
 
 
-def _collocate(slope: Slope, start: Array, length: float) -> StartPanel | None:
+def _collocate(slope: Any, start: Array, length: float) -> StartPanel | None:
     """Return the collocation polynomial of a panel by Newton's method; None where its linear equations are singular."""
-    rule, size = radau(_COLLOCATED), len(start)
-    places, count = slope.clock.first + length * rule.nodes, _COLLOCATED * size
-    values = np.tile(start, (_COLLOCATED, 1))
+    places, count = slope.clock.first + length * _RULE.nodes, len(_RULE.nodes) * len(start)
+    values = np.tile(start, (len(_RULE.nodes), 1))
 
     def residual(values: Array) -> Array:
         rates = np.array([slope(float(place), row) for place, row in zip(places, values, strict=True)])
-        return np.asarray(values - start - length * rule.integrals @ rates)
+        return np.asarray(values - start - length * _RULE.integrals @ rates)
 
     scale = np.maximum(np.abs(start), 1e-3 * float(np.abs(start).max()) or 1.0)
     for _ in range(20):
@@ -164,8 +147,6 @@ def _collocate(slope: Slope, start: Array, length: float) -> StartPanel | None:
         right = -(miss / scale).ravel()
         if count <= 256:
             matrix = np.array([change(unit) for unit in np.eye(count)]).T
-            if not np.isfinite(matrix).all():
-                return None
             matrix, rows, columns = _balanced(matrix)
             if not np.isfinite(matrix).all() or np.linalg.cond(matrix) > 1e11:
                 return None
@@ -173,7 +154,7 @@ def _collocate(slope: Slope, start: Array, length: float) -> StartPanel | None:
         else:
             step = solve_krylov(change, right, np.ones(count), most=80, tolerance=1e-8)
         values = values + step.reshape(values.shape) * scale
-        if float(np.abs(step).max()) <= _SETTLED * max(1.0, float(np.abs(values / scale).max())) + 1e-15:
+        if float(np.abs(step).max()) <= 1e-13 * max(1.0, float(np.abs(values / scale).max())):
             break
     begin = slope.clock.first
     return StartPanel(begin, begin + length, start, values) if np.isfinite(values).all() else None

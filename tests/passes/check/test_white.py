@@ -65,6 +65,8 @@ def test_sound_uses_pass(tmp_path: Path, parts: dict[str, str]) -> None:
           "more": ", Eq(y(t).diff(t), -y(t))", "init": ", y: a"}, ["equation for `x` (m.py:", "holds another process"]),
         ({"drift": "Eq(x(t).diff(t), -x(t) + exp(x(t)**3) * xi(t))", "laws": "xi: White(2*T, sense='ito')"},
          ["equation for `x` (m.py:", "no variable with added noise is found in closed form"]),
+        ({"drift": "Eq(x(t).diff(t), -x(t) + sqrt(x(t)*(1 - x(t))) * xi(t))", "laws": "xi: White(2*T, sense='ito')"},
+         ["equation for `x` (m.py:", "may bring to zero in a finite time"]),
         ({"drift": "Eq(x(t).diff(t), -1 - x(t) + sqrt(x(t)) * xi(t))", "laws": "xi: White(2*T, sense='ito')"},
          ["equation for `x` (m.py:", "a drift that is `-1` at zero"]),
         ({"drift": "Eq(x(t).diff(t), -x(t) + xi(t)**2)"}, ["equation for `x` (m.py:", "not linear in the white noise"]),

@@ -71,7 +71,11 @@ def test_a_kernel_that_decays_too() -> None:
     [
         (Rational(1, 2), t, lambda u: 2 * mpmath.sqrt(u) / mpmath.pi),
         (Rational(1, 2), sqrt(t), lambda u: number(1) / 2),
-        (Rational(3, 10), t**2, lambda u: 2 * u ** number("1.3") / (mpmath.gamma(number("0.7")) * mpmath.gamma(number("2.3")))),
+        (
+            Rational(3, 10),
+            t**2,
+            lambda u: 2 * u ** number("1.3") / (mpmath.gamma(number("0.7")) * mpmath.gamma(number("2.3"))),
+        ),
     ],
 )
 def test_abels_equation_of_the_first_kind(power: Any, given: Any, exact: Callable[[Any], Any]) -> None:

@@ -31,6 +31,11 @@ KNOWN: dict[str, tuple[list[Any], dict[Any, Any], Callable[[Any], Any]]] = {
         {x: 0, velocity: Rational(1, 2)},
         lambda s: mpmath.besselj(1, s),
     ),
+    "growing": (
+        [Eq(x(t).diff(t, 2), -3 / t * velocity + 5 * x(t))],
+        {x: 1, velocity: 0},
+        lambda s: 2 * mpmath.besseli(1, mpmath.sqrt(5) * s) / (mpmath.sqrt(5) * s),
+    ),
     "square root": ([Eq(x(t).diff(t), -x(t) / sqrt(t))], {x: 1}, lambda s: mpmath.exp(-2 * mpmath.sqrt(s))),
     "cube root": ([Eq(x(t).diff(t), -x(t) / t ** (2 * third))], {x: 1}, lambda s: mpmath.exp(-3 * mpmath.cbrt(s))),
     "logarithm": ([Eq(x(t).diff(t), log(t) * x(t))], {x: 1}, lambda s: mpmath.exp(s * mpmath.log(s) - s)),

@@ -74,13 +74,7 @@ class StepsControl:
     # nodes³ × paths of all samples, at most: a solve that needs more returns what it has
     work: float = 4e12
     rounds: int = 5  # of refinement, at most
-    # in continuous time: steps at first, how often they are halved, the tolerance of every length of
-    # them, and the share of the last change of extrapolated values that is stated as the error (1/3
-    # of a second order)
-    coarsest: int = 16
-    halvings: int = 6
-    inner: float = 0.4
-    left: float = 0.5
+    coarsest: int = 16  # steps at first, in continuous time
 
 
 class StepsSolver(Solver):
@@ -134,30 +128,28 @@ def _prepare(plan: Plan, values: Values, options: Options, step: float, control:
 
 
 def _refine(plan: Plan, values: Values, options: Options, control: StepsControl) -> Result:
-    """Solve in continuous time: steps are halved, and values extrapolated from two lengths of first order, until the change
-    from the two before is below the tolerance."""
+    """Solve in continuous time: steps are halved, and values extrapolated from two lengths of first order, until half the
+    change from the two before (1/3 of it for a second order) is below half the tolerance."""
     begin = float(at(plan.program(DISCRETE), values.numbers).start()[0])
-    inner = replace(options, rtol=control.inner * options.rtol, atol=control.inner * (options.atol or 0.0) or None)
+    share = 1 / math.sqrt(5.0)  # 2 a − b scatters by √5
+    inner = replace(options, rtol=share * options.rtol, atol=share * (options.atol or 0.0) or None)
     levels: list[Estimate] = []
-    for number in range(control.halvings):
+    for number in range(control.rounds + 1):
         step = (options.t_max - begin) / (control.coarsest << number)
         solve = _prepare(plan, values, inner, step, control)
         levels = [*levels[-2:], solve.best(max(levels[-1].rounds[-1][0] // 8, control.paths) if levels else control.paths)]
         if len(levels) < 3:
             continue
-        stride = 2 ** (number - 2)
-        coarse, middle, fine = (_every(item, stride << shift) for item, shift in zip(levels, range(3), strict=True))
+        stride = 1 << number
+        coarse, middle, fine = (_every(item, stride >> shift) for item, shift in zip(levels, (2, 1, 0), strict=True))
         every = {name: 2 * value - middle.curves.all[name] for name, value in fine.curves.all.items()}
         moved = {name: every[name] - 2 * middle.curves.all[name] + coarse.curves.all[name] for name in every}
-        steps = {name: control.left * over_neighbours(np.abs(value), 2, np.max) for name, value in moved.items()}
+        steps = {name: over_neighbours(np.abs(value), 2, np.max) / 2 for name, value in moved.items()}
         spread = {name: np.hypot(2 * fine.spread[name], middle.spread[name]) for name in every}
         bias = {name: 2 * fine.bias[name] + middle.bias[name] + steps[name] for name in every}
         made = Estimate(fine.curves.filled(every), spread, bias, fine.rounds)
-        solve.options, solve.grid, solve.kept = (
-            options,
-            OperatorGrid.discrete(step * (stride << 2), begin, options.t_max),
-            stride << 2,
-        )
+        solve.options, solve.kept = options, stride
+        solve.grid = OperatorGrid.discrete(step * stride, begin, options.t_max)
         over = [max(solve.excesses(made.curves, item).values(), default=0.0) for item in (steps, solve.chance(made))]
         logger.info("time grid: %d steps; their error is %.2g times the tolerance, that by chance %.2g",
                     control.coarsest << number, *over)  # fmt: skip
