@@ -2,12 +2,9 @@
 
 In Stratonovich's sense the ordinary chain rule holds, and Itô's drift is larger by S c² g g'/2, with S the strength of the
 noise. So y = ∫ dx/g(x), Lamperti's variable, has the noise c ξ (Kloeden & Platen 1992, section 4.4). Where g is affine and the
-drift does not vanish with it, x = v eʷ with all noise in w instead (Doss 1977), which knows no sign. A coefficient that is
-random and constant along a path, ρ ξ, is that of ρ W with W' = ξ.
+drift does not vanish with it, x = v eʷ with all noise in w (Doss 1977). A random coefficient, ρ ξ, is that of ρ W with W' = ξ.
 
-A noise √x ξ, as of births and deaths, brings paths to zero, where y is singular: x is put in short steps that keep it
-positive (Andersen, J. Comput. Finance 11, 1 (2008), doi:10.21314/JCF.2008.189), with the mean and the variance of x' = a + f x
-+ √(S x) ξ, the drift's a and f being those at the start of the step.
+A noise √x ξ, of births and deaths, brings paths to zero, where y is singular: see ``eqsolve.numerics.births``.
 """
 
 from dataclasses import dataclass
@@ -39,38 +36,25 @@ class _Driven:
     weights: dict[Value, Expr]
 
     @property
-    def now(self) -> Time:
-        assert isinstance(self.equation.time, Time)
+    def now(self) -> Any:
         return self.equation.time
 
     @property
     def start(self) -> Expr:
         return start_constant(self.value.head, self.system.init[self.value.head])
 
-    @property
-    def is_multiplied(self) -> bool:
-        return any(differs(weight) for weight in self.weights.values())
-
-    def strength(self, noise: Value) -> Expr:
-        """Return S of a noise, at the running time."""
-        given: Expr = self.system.laws[noise.head].strength
-        return given.xreplace({item: self.now for item in given.free_symbols if isinstance(item, Time)})
-
     def spread(self, rest: dict[Value, Expr]) -> Expr:
-        """Return Σ S c², with c what noises are multiplied by."""
-        return Add(*(self.strength(noise) * weight**2 for noise, weight in rest.items()))
+        """Return Σ S c² at the running time, with S the strengths of noises and c what they are multiplied by."""
+        made = Add(*(self.system.laws[noise.head].strength * weight**2 for noise, weight in rest.items()))
+        return made.xreplace({item: self.now for item in made.free_symbols if isinstance(item, Time)})
 
     def new(self, name: str) -> Process:
-        taken = {head.name for head in self.system.unknowns} | {item.name for item in self.system.parameters}
-        return Process(fresh_name(f"{self.value.head.name}_{name}", taken))
+        return Process(fresh_name(f"{self.value.head.name}_{name}", {*self.system.names}))
 
     def rewritten(self, rates: dict[Process, tuple[Expr, Expr]], image: Expr) -> System:
         """Return the system with the unknown as a function of others, given by their rates and starts."""
-        made = [
-            Equation(Derivative(head(self.now), self.now, evaluate=False), right, self.equation.location)
-            for head, (right, _) in rates.items()
-        ]
-        made.append(Equation(self.value, image, self.equation.location))
+        lefts = [(Derivative(head(self.now), self.now, evaluate=False), right) for head, (right, _) in rates.items()]
+        made = [Equation(left, right, self.equation.location) for left, right in (*lefts, (self.value, image))]
         init = {key: entry for key, entry in self.system.init.items() if key != self.value.head}
         init |= {head: start for head, (_, start) in rates.items()}
         return self.system._with(equations=_exchanged(self.system, {self.equation: made}), init=Table(init))
@@ -80,10 +64,10 @@ class _Driven:
         return ModelError(f"{self.equation.label} multiplies the white noise `{noise}` by `{weight}`, {why}")
 
 
-def differs(expr: Expr) -> bool:
+def differs(*expressions: Expr) -> bool:
     """Whether an expression differs between paths."""
-    bare = expr.replace(lambda node: isinstance(node, E), lambda node: S.One)
-    return bool(bare.atoms(Random)) or _reads_paths(expr)
+    bare = [expr.replace(lambda node: isinstance(node, E), lambda node: S.One) for expr in expressions]
+    return any(expr.atoms(Random) or _reads_paths(expr) for expr in bare)
 
 
 def _reads_paths(expr: Expr) -> bool:
@@ -106,25 +90,22 @@ def _exchanged(system: System, made: dict[Equation, list[Equation]]) -> tuple[Eq
     return tuple(new for old in system.equations for new in made.get(old, [old]))
 
 
-def _with_drifts(system: System, more: dict[Equation, Expr]) -> System:
-    made = {eq: [Equation(eq.lhs, eq.rhs + extra, eq.location, eq.order)] for eq, extra in more.items()}
+def _add_drifts(system: System, sign: int, chosen: set[Process]) -> System:
+    """Return the system with sign × S/2 Σ g_j ∂g/∂x_j added to drifts, for some of the noises."""
+    made, items = {}, driven(system)
+    for item in items:
+        weights, eq = {noise: g for noise, g in item.weights.items() if noise.head in chosen}, item.equation
+        pairs = [(noise, g, other) for noise, g in weights.items() for other in items if noise in other.weights]
+        more = Add(*(item.spread({n: S.One}) * o.weights[n] * partial(g, o.value) for n, g, o in pairs)) * sign / 2
+        made[eq] = [Equation(eq.lhs, eq.rhs + more, eq.location, eq.order)]
     return system._with(equations=_exchanged(system, made))
 
 
 def in_ito_sense(system: System) -> System:
-    """Return the system with noises in Itô's sense: those in Stratonovich's add the drift S/2 Σ g_j ∂g/∂x_j."""
+    """Return the system with all noises in Itô's sense."""
     meant = {key for key in system.whites if system.laws[key].sense == "stratonovich"}
-    items = driven(system) if meant else []
-    more = {
-        item.equation: Add(*(
-            item.strength(noise) / 2 * other.weights.get(noise, S.Zero) * partial(weight, other.value)
-            for noise, weight in item.weights.items() if noise.head in meant
-            for other in items
-        ))
-        for item in items
-    }  # fmt: skip
     laws = {key: White(law.strength, "ito") if key in meant else law for key, law in system.laws.items()}
-    return _with_drifts(system, more)._with(laws=Table(laws)) if meant else system
+    return _add_drifts(system, 1, meant)._with(laws=Table(laws)) if meant else system
 
 
 def make_additive(system: System) -> System:
@@ -132,7 +113,7 @@ def make_additive(system: System) -> System:
 
     One without such products is returned as it is. Raise, naming the product, where no such system is known.
     """
-    if not any(item.is_multiplied or item.value.head in system.substitute for item in driven(system)):
+    if not any(differs(*item.weights.values()) or item.value.head in system.substitute for item in driven(system)):
         return system
     system = in_ito_sense(system)
     if any(item.value.head in system.substitute for item in driven(system)):
@@ -147,18 +128,14 @@ def make_additive(system: System) -> System:
 
 def _change(system: System) -> System:
     """Return the system in the variables it declares, by the ordinary chain rule in Stratonovich's sense."""
-    more = {
-        item.equation: -Add(*(item.strength(noise) / 2 * w * partial(w, item.value) for noise, w in item.weights.items()))
-        for item in driven(system)
-        if item.value.head in system.substitute
-    }
-    changed = _with_drifts(system, more)
+    changed = _add_drifts(system, -1, set(system.whites))
     changed = apply_substitutions(changed, derive_substitutions(changed))
     new = {value.head for expr in system.substitute.values() for value in expr.atoms(Value)}
     for item in driven(changed):
-        if item.value.head in new and item.is_multiplied:
+        if item.value.head in new and differs(*item.weights.values()):
             raise item.refuse("after the declared change of variable; declare one that leaves the noise added to the rest")
-    return changed
+    old = {item.equation.key: item.equation for item in driven(system)}  # others stay in Itô's sense
+    return changed._with(equations=tuple(old.get(eq.key, eq) if eq.is_differential else eq for eq in changed.equations))
 
 
 def _coefficients(item: _Driven) -> tuple[Expr, dict[Value, Expr]]:

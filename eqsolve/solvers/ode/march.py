@@ -23,7 +23,7 @@ from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.solvers.marching import Pace, longest_step
-from eqsolve.solvers.ode.singular_start import Clock, StartError, StartPanel, smooth_length, start_panel
+from eqsolve.solvers.ode.singular_start import Clock, StartError, StartPanel, choose_clock, start_panel
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
@@ -192,7 +192,7 @@ class Integrator:
     def _march(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None, by: float) -> OdeRun:
         begun = self._begin(paths, finer_than, by)
         slope, clock = _Slope(self.system, paths, self.clock, raises=self.method == "Radau"), self.clock
-        first, start, end = begun.end, begun.state, clock.place(self.options.t_max)
+        first, start, end = begun.end, begun.values[-1], clock.place(self.options.t_max)
         atol = 1e-3 * tolerance * np.maximum(_sizes(slope, first, start, end, paths.count), np.abs(begun.start))
         solver = integrator(self.method)(slope, first, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
         ends, pieces = ([clock.first, first], [begun]) if self.length else ([first], [])
@@ -228,21 +228,19 @@ class Integrator:
 
     def _begin(self, paths: ConstantPaths, finer_than: OdeRun | None, by: float) -> StartPanel:
         """Return the start; where coefficients are singular there, a first panel, ``by`` times as long as another run's."""
-        start = self.system.initial(paths)
-        if not self.length:
+        start, length = self.system.initial(paths), self.length
+        if not length:
             if np.isfinite(self.system.slope(self.begin, start, paths)).all():
                 return StartPanel(self.begin, self.begin, start, start[None])
             slope = _Slope(self.system, paths, self.clock, raises=False)
-            self.length = smooth_length(slope, start, self.options.t_max - self.begin)
-            if not self.length:
-                self.clock = Clock.at_singular(self.begin)
-                self.length = 0.1 * float(self.clock.place(self.options.t_max))
-            logger.info("coefficients are singular at the start: a first panel of collocation, up to t = %.3g",
-                        self.clock.time(self.clock.first + self.length))  # fmt: skip
-        slope = _Slope(self.system, paths, self.clock, raises=False)
+            self.clock, self.length = choose_clock(slope, start, self.options.t_max - self.begin)
+            length = self.length
+            logger.info("coefficients are singular at the start: a first panel of collocation, of length %.3g",
+                        self.clock.time(self.clock.first + length) - self.begin)  # fmt: skip
+        elif finer_than is not None:
+            length = by * (float(self.clock.place(finer_than.ends[1])) - self.clock.first)
         try:
-            last = None if finer_than is None else float(self.clock.place(finer_than.ends[1])) - self.clock.first
-            return start_panel(slope, start, self.length if last is None else by * last)
+            return start_panel(_Slope(self.system, paths, self.clock, raises=False), start, length)
         except StartError as error:
             raise StoppedError(str(error), self.begin) from None
 

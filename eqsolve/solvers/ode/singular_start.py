@@ -9,7 +9,6 @@ is then 1e-12 of the whole time.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,14 +34,8 @@ class Clock:
     begin: float
     power: int = 1
 
-    @classmethod
-    def at_singular(cls, begin: float) -> Clock:
-        """Return the clock for a solution that is not smooth in time; differences from a later start lose digits."""
-        return cls(begin, _POWER if begin == 0 else _POWER // 3)
-
     @property
     def first(self) -> float:
-        """The start."""
         return self.begin if self.power == 1 else 0.0
 
     def time(self, place: Any) -> Any:
@@ -52,7 +45,6 @@ class Clock:
         return time if self.power == 1 else np.maximum(time - self.begin, 0.0) ** (1 / self.power)
 
     def rate(self, place: float) -> float:
-        """Return dt/du."""
         return 1.0 if self.power == 1 else self.power * place ** (self.power - 1)
 
 
@@ -65,10 +57,6 @@ class StartPanel:
     start: Array
     values: Array
 
-    @property
-    def state(self) -> Array:
-        return np.asarray(self.values[-1])
-
     def __call__(self, places: Array) -> Array:
         weights = lagrange(_RULE.with_start, (np.atleast_1d(places) - self.begin) / (self.end - self.begin))
         made = np.vstack([self.start, self.values]).T @ weights.T
@@ -77,9 +65,9 @@ class StartPanel:
 
 def start_panel(slope: Any, start: Array, length: float) -> StartPanel:
     """Return the first panel; raise where no finite solution starts there, or more than one."""
-    long, short = (None if _is_free(slope, start, length) else _collocate(slope, start, part * length) for part in (1.0, 0.5))
     where = f"at the start, t = {slope.clock.begin:.6g}, coefficients of the {', '.join(slope.labels)} are singular"
-    if long is None or short is None:
+    long, short = (_collocate(slope, start, part * length) for part in (1.0, 0.5))
+    if long is None or short is None or _is_free(slope, start, length):
         raise StartError(f"{where}, and the start determines no solution, or more than one")
     moved = [float(np.abs(panel.values - start).max()) for panel in (long, short)]
     if moved[1] > 0.97 * moved[0] and moved[1] > 1e-9 * float(np.abs(start).max()):
@@ -87,74 +75,55 @@ def start_panel(slope: Any, start: Array, length: float) -> StartPanel:
     return long
 
 
-def smooth_length(slope: Any, start: Array, span: float) -> float:
-    """Return the length of a first panel on which the solution is a polynomial in time, to rounding; 0 if there is none."""
+def choose_clock(slope: Any, start: Array, span: float) -> tuple[Clock, float]:
+    """Return time itself, and a first panel on which the solution is a polynomial; else a power of time, and a tenth in u."""
+    begin = slope.clock.begin
     for length in (share * span for share in _LENGTHS):
         long, short = (_collocate(slope, start, part * length) for part in (1.0, 0.5))
         if long is not None and short is not None:
-            gap = np.abs(long(slope.clock.first + length / 2 * _RULE.nodes).T - short.values)
+            gap = np.abs(long(begin + length / 2 * _RULE.nodes).T - short.values)
             if float(np.max(gap / (np.abs(start) + np.abs(short.values).max(axis=0) + 1e-300))) < 1e-12:
-                return length
-    return 0.0
+                return slope.clock, length
+    power = _POWER if begin == 0 else _POWER // 3  # differences from a later start lose digits
+    return Clock(begin, power), 0.1 * span ** (1 / power)
 
 
 def _is_free(slope: Any, start: Array, length: float) -> bool:
-    """Whether u ∂(dy/du)/∂y has a limit with a positive eigenvalue: solutions that differ by that power of u start together."""
-    if len(start) > 64:
-        return False
+    """Whether u ∂(dy/du)/∂y has a limit with a positive eigenvalue: solutions apart by that power of u start together."""
     clock, found = slope.clock, []
-    steps = np.diag(1e-7 * (np.abs(start) + 1e-3 * (float(np.abs(start).max()) or 1.0)))
+    steps = np.diag(1e-7 * (np.abs(start) + 1e-3 * (float(np.abs(start).max()) or 1.0)))[: 64 if len(start) <= 64 else 0]
     for part in (1e-6, 5e-7):  # so early that what is not singular counts for nothing
         place = float(clock.place(clock.begin + part * (clock.time(clock.first + length) - clock.begin)))
         here = slope(place, start)
         found.append((place - clock.first) * np.array([(slope(place, start + row) - here) / row.max() for row in steps]).T)
-    sizes = [float(np.abs(matrix).max()) for matrix in found]
-    if not np.isfinite(sizes).all() or sizes[1] > 1.5 * sizes[0]:
-        return False
-    return bool(np.linalg.eigvals(found[1]).real.max() > 1e-2)
-
-
-def _slope_along(residual: Callable[[Array], Array], values: Array, miss: Array, scale: Array, direction: Array) -> Array:
-    part = 1e-7 * direction.reshape(values.shape) * scale
-    return np.asarray(((residual(values + part) - miss) / (1e-7 * scale)).ravel())
-
-
-def _balanced(matrix: Array) -> tuple[Array, Array, Array]:
-    """Return a matrix with rows and columns scaled to a largest entry of one, and the scales."""
-    rows, columns = np.ones(len(matrix)), np.ones(len(matrix))
-    for _ in range(30):
-        made = np.abs(matrix) * rows[:, None] * columns
-        rows /= np.sqrt(np.maximum(made.max(axis=1), 1e-300))
-        columns /= np.sqrt(np.maximum(made.max(axis=0), 1e-300))
-    return matrix * rows[:, None] * columns, rows, columns
+    first, second = (float(np.abs(matrix).max(initial=0.0)) for matrix in found)
+    limited = len(steps) > 0 and np.isfinite(first + second) and second <= 1.5 * first
+    return bool(limited and np.linalg.eigvals(found[1]).real.max() > 1e-2)
 
 
 def _collocate(slope: Any, start: Array, length: float) -> StartPanel | None:
     """Return the collocation polynomial of a panel by Newton's method; None where its linear equations are singular."""
-    places, count = slope.clock.first + length * _RULE.nodes, len(_RULE.nodes) * len(start)
-    values = np.tile(start, (len(_RULE.nodes), 1))
-
-    def residual(values: Array) -> Array:
-        rates = np.array([slope(float(place), row) for place, row in zip(places, values, strict=True)])
-        return np.asarray(values - start - length * _RULE.integrals @ rates)
-
+    begin, values = slope.clock.first, np.tile(start, (len(_RULE.nodes), 1))
     scale = np.maximum(np.abs(start), 1e-3 * float(np.abs(start).max()) or 1.0)
+
+    def residual(moves: Array) -> Array:
+        table = values + moves.reshape(values.shape) * scale
+        rates = np.array([slope(begin + length * c, row) for c, row in zip(_RULE.nodes, table, strict=True)])
+        return np.asarray(((table - start - length * _RULE.integrals @ rates) / scale).ravel())
+
     for _ in range(20):
-        miss = residual(values)
-        if not np.isfinite(miss).all():
-            return None
-        change = functools.partial(_slope_along, residual, values, miss, scale)
-        right = -(miss / scale).ravel()
-        if count <= 256:
-            matrix = np.array([change(unit) for unit in np.eye(count)]).T
-            matrix, rows, columns = _balanced(matrix)
-            if not np.isfinite(matrix).all() or np.linalg.cond(matrix) > 1e11:
+        miss = residual(np.zeros(values.size))
+        slopes = functools.partial(lambda miss, move: (residual(1e-7 * move) - miss) / 1e-7, miss)
+        if values.size <= 256:
+            matrix = np.array([slopes(unit) for unit in np.eye(values.size)]).T
+            if not np.isfinite(matrix).all() or np.linalg.cond(matrix) > 1e13:
                 return None
-            step = columns * np.linalg.solve(matrix, rows * right)
+            step = np.linalg.solve(matrix, -miss)
         else:
-            step = solve_krylov(change, right, np.ones(count), most=80, tolerance=1e-8)
+            step = solve_krylov(slopes, -miss, np.ones(values.size), most=80, tolerance=1e-8)
         values = values + step.reshape(values.shape) * scale
+        if not np.isfinite(values).all():
+            return None
         if float(np.abs(step).max()) <= 1e-13 * max(1.0, float(np.abs(values / scale).max())):
             break
-    begin = slope.clock.first
-    return StartPanel(begin, begin + length, start, values) if np.isfinite(values).all() else None
+    return StartPanel(begin, begin + length, start, values)

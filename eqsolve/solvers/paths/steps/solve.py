@@ -332,7 +332,7 @@ class _StepsSolve:
     def package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
         errors = {name: error + estimate.bias[name] for name, error in self.chance(estimate).items()}
         kept = self.last[2] if self.options.paths and self.last is not None else []
-        kept = [replace(item, values={n: v[:, :: self.kept] for n, v in item.values.items()}) for item in kept]
+        kept = [replace(item, values={n: np.asarray(v)[:, :: self.kept] for n, v in item.values.items()}) for item in kept]
         stats = {"paths": estimate.rounds[-1][0], "samples": self.control.samples}
         over, grid = self.excesses(estimate.curves, errors), PanelGrid(self.grid.nodes, 1)
         return make_result(self.plan.name, grid, estimate.curves, errors, over, kept, self.options, params, stats)
