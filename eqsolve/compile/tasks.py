@@ -122,10 +122,8 @@ class _Known:
         from eqsolve.passes.rewrite.starts import STEP
         from eqsolve.passes.rewrite.white import make_additive
 
-        if not isinstance(self.model, System) or not self.model.whites:
-            return self.model, False
-        made = make_additive(self.model)
-        return made, STEP in made.parameters
+        made = make_additive(self.model) if isinstance(self.model, System) and self.model.whites else self.model
+        return made, isinstance(made, System) and made.step is None and STEP in made.parameters
 
     @functools.cached_property
     def only_in_steps(self) -> str:
@@ -211,8 +209,7 @@ def make_task(
     A system is solved beside its ``derivatives`` along parameters; with a ``step``, in discrete time and its own variables.
     """
     case = reason = ""
-    from eqsolve.passes.rewrite.starts import STEP
-
+    refined = False
     if isinstance(model, Cases):
         chosen = binder_of(model).choose(settings)
         model, settings, case, reason = chosen.model, chosen.settings, chosen.model.name, chosen.reason
@@ -222,6 +219,7 @@ def make_task(
         refuse_continuous(declared, model, step)
         model, named = _known(model).additive if step is None else _known(model).in_steps
         settings = {**settings, "step": 1.0 if step is None else step} if named else settings
+        refined = named and step is None
     if observables is not None:  # a parameter of those left out may still be set
         own = _known(model).select(observables)
         kept = own.settable
@@ -231,8 +229,7 @@ def make_task(
     companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
     switches: System | None = None
-    refined = step is None and isinstance(model, System) and STEP in model.parameters
-    declares = [name for name in model.settable if not (refined and name == STEP.name)]
+    declares = [name for name in model.settable if not (refined and name == "step")]
     if wanted and isinstance(model, System):
         bind(model, settings)  # what is wrong is said of the model as it was given
         names = {item.name for item in model.randoms}

@@ -43,12 +43,7 @@ def white_problems(system: System) -> list[str]:
     found += [*_law_words(system), *_changes(system)]
     if system.whites and not found and all(item.value.head in system.init for item in driven(system)):
         try:
-            if make_additive(system) is not system and system.constraints:
-                (first, *_) = system.constraints
-                found.append(
-                    f"the constraint that fixes `{first.name}` ({system.location}) stands beside white noise that is "
-                    "multiplied by a process, which is not solved yet"
-                )
+            make_additive(system)
         except ModelError as error:
             found += error.problems
     return list(dict.fromkeys(found))

@@ -27,21 +27,15 @@ from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_subs
 
 @dataclass(frozen=True)
 class _Driven:
-    """A differential equation with white noise: its unknown now, its drift, and the coefficient of each noise."""
+    """A differential equation with white noise: its unknown now, its drift, the coefficient of each noise, time and start."""
 
     system: System
     equation: Equation
     value: Value
     drift: Expr
     weights: dict[Value, Expr]
-
-    @property
-    def now(self) -> Any:
-        return self.equation.time
-
-    @property
-    def start(self) -> Expr:
-        return start_constant(self.value.head, self.system.init[self.value.head])
+    now: Any
+    start: Any
 
     def spread(self, rest: dict[Value, Expr]) -> Expr:
         """Return Σ S c² at the running time, with S the strengths of noises and c what they are multiplied by."""
@@ -82,7 +76,8 @@ def driven(system: System) -> list[_Driven]:
         if noises and equation.is_differential and isinstance(equation.head, Process):
             drift = equation.rhs.xreplace(dict.fromkeys(noises, S.Zero))
             weights = {noise: partial(equation.rhs, noise) for noise in noises}
-            made.append(_Driven(system, equation, equation.target, drift, weights))  # type: ignore[arg-type]
+            start = start_constant(equation.head, system.init.get(equation.head))
+            made.append(_Driven(system, equation, equation.head(equation.time), drift, weights, equation.time, start))
     return made
 
 
@@ -116,6 +111,10 @@ def make_additive(system: System) -> System:
     if not any(differs(*item.weights.values()) or item.value.head in system.substitute for item in driven(system)):
         return system
     system = in_ito_sense(system)
+    if system.constraints:
+        raise next(item for item in driven(system) if differs(*item.weights.values())).refuse(
+            "beside a constraint, which is not solved yet"
+        )
     if any(item.value.head in system.substitute for item in driven(system)):
         system = _change(system)
     if roots := [item for item in driven(system) if _is_root(item)]:
@@ -209,10 +208,7 @@ def _scale(item: _Driven, g: Expr, u: Dummy) -> tuple[Expr, Expr]:
     for image in found:
         if abs(complex(sp.N(image.xreplace({y: forward}).subs({u: start, **numbers}) - start))) < 1e-9:
             return forward, image.xreplace({y: u})
-    raise item.refuse(
-        "for which no variable with added noise is found in closed form; declare one, substitute={x: f(y(t))}, with f' "
-        "proportional to the coefficient"
-    )
+    raise item.refuse("for which no variable with added noise is found in closed form; declare one, substitute={x: f(y(t))}")
 
 
 def _split_constants(item: _Driven) -> System:

@@ -538,18 +538,13 @@ class MemoryMarch:
         self.sizes = np.zeros(count) if sizes is None else sizes
         self.steps = self.tries = 0
         self._weights = self._summed = np.zeros(1)
+        self.order = m + 1  # the power of its width that the tail of a panel falls with
         self.resolved: Array | None = None  # which of the given functions under integrals panels resolve; all without
         self._begin(end)
 
     @property
     def panels(self) -> int:
         return self.functions.panels
-
-    @property
-    def order(self) -> int:
-        """The power of its width that the tail of a panel falls with: a low one behind a singular start, where it depends on
-        the ratio to the time."""
-        return self.m + 1 if self.power == 1 else 4
 
     @property
     def end(self) -> float:
@@ -596,16 +591,13 @@ class MemoryMarch:
         return MemoryPanel(self.program, self.functions, width, self.delays, self.constants, self.power)
 
     def _power(self, end: float) -> int:
-        """Return the power of a variable in which given functions that grow like v^−α towards zero are smooth; 1 without.
-
-        Panels need not resolve these.
-        """
+        """Return the power of a variable in which given functions like v^−α are smooth; panels need not resolve them."""
         values = np.abs(self._gauges(end * np.array([1e-30, 1e-28])))
         slopes = np.log(values[:, 0] / values[:, 1]) / math.log(100.0) if len(values) else np.zeros(0)
         weak = np.isfinite(slopes) & (slopes > 0.01) & (slopes < 0.8)
         if not weak.any():
             return 1
-        self.resolved = ~weak
+        self.resolved, self.order = ~weak, 4  # behind a singular start tails depend on the ratio of width and time
         return math.ceil(3 / (1 - float(slopes[weak].max())))
 
     def _first(self, values: list[Array]) -> Array:

@@ -23,7 +23,7 @@ from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.solvers.marching import Pace, longest_step
-from eqsolve.solvers.ode.singular_start import Clock, StartError, StartPanel, choose_clock, start_panel
+from eqsolve.solvers.ode.singular_start import StartError, StartPanel, start_length, start_panel
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
@@ -175,7 +175,7 @@ class Integrator:
         self.system, self.begin, self.options = system, system.begin, options
         self.method = "DOP853"
         self.runs = 0  # that are done
-        self.clock, self.length = Clock(self.begin), 0.0  # of a first panel, where there is one
+        self.length = 0.0  # of a first panel, where coefficients are singular at the start
 
     def run(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None = None, by: float = 0.8) -> OdeRun:
         """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends."""
@@ -191,18 +191,17 @@ class Integrator:
 
     def _march(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None, by: float) -> OdeRun:
         begun = self._begin(paths, finer_than, by)
-        slope, clock = _Slope(self.system, paths, self.clock, raises=self.method == "Radau"), self.clock
-        first, start, end = begun.end, begun.values[-1], clock.place(self.options.t_max)
+        slope = _Slope(self.system, paths, raises=self.method == "Radau")
+        first, start, end = begun.end, begun.values[-1], self.options.t_max
         atol = 1e-3 * tolerance * np.maximum(_sizes(slope, first, start, end, paths.count), np.abs(begun.start))
         solver = integrator(self.method)(slope, first, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
-        ends, pieces = ([clock.first, first], [begun]) if self.length else ([first], [])
+        ends, pieces = ([self.begin, first], [begun]) if self.length else ([first], [])
         next_look = _PATIENCE
-        pace = Pace(first, end, _PATIENCE, _MOST_CALLS)
+        pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
-        longest = None if finer_than is None else clock.place(finer_than.ends)
         while solver.status == "running":
-            if longest is not None:
-                solver.max_step = longest_step(longest, by, solver.t)
+            if finer_than is not None:
+                solver.max_step = longest_step(finer_than.ends, by, solver.t)
             try:
                 reason = solver.step()
             except ValueError as error:  # scipy's linear algebra on numbers that overflowed
@@ -211,9 +210,9 @@ class Integrator:
                 raise slope.stopped(solver.t, reason)
             ends.append(solver.t)
             pieces.append(solver.dense_output())
-            here = (solver.t - first) / (end - first)
+            here = (solver.t - self.begin) / (end - self.begin)
             self.options.report_share(
-                (self.runs + here) / max(_RUNS, self.runs + 2), f"{paths.count} paths, t = {clock.time(solver.t):.4g}"
+                (self.runs + here) / max(_RUNS, self.runs + 2), f"{paths.count} paths, t = {solver.t:.4g}"
             )
             if little := pace.stalled(solver.t, slope.calls):
                 raise slope.stopped(solver.t, f"the last {_PATIENCE} evaluations {little}")
@@ -223,24 +222,19 @@ class Integrator:
                 if solver.step_size * slope.fastest_decay(solver.t, solver.y) > _STIFF:
                     raise _StiffError
                 next_look *= 2
-        table = integrator("OdeSolution")(ends, pieces)
-        return OdeRun(paths, clock.time(np.array(ends)), lambda times: table(clock.place(times)), self.method, slope.calls)
+        return OdeRun(paths, np.array(ends), integrator("OdeSolution")(ends, pieces), self.method, slope.calls)
 
     def _begin(self, paths: ConstantPaths, finer_than: OdeRun | None, by: float) -> StartPanel:
         """Return the start; where coefficients are singular there, a first panel, ``by`` times as long as another run's."""
-        start, length = self.system.initial(paths), self.length
-        if not length:
-            if np.isfinite(self.system.slope(self.begin, start, paths)).all():
+        start, slope = self.system.initial(paths), _Slope(self.system, paths, raises=False)
+        if not self.length:
+            if np.isfinite(slope(self.begin, start)).all():
                 return StartPanel(self.begin, self.begin, start, start[None])
-            slope = _Slope(self.system, paths, self.clock, raises=False)
-            self.clock, self.length = choose_clock(slope, start, self.options.t_max - self.begin)
-            length = self.length
-            logger.info("coefficients are singular at the start: a first panel of collocation, of length %.3g",
-                        self.clock.time(self.clock.first + length) - self.begin)  # fmt: skip
-        elif finer_than is not None:
-            length = by * (float(self.clock.place(finer_than.ends[1])) - self.clock.first)
         try:
-            return start_panel(_Slope(self.system, paths, self.clock, raises=False), start, length)
+            if not self.length:
+                self.length = start_length(slope, start, self.options.t_max - self.begin)
+                logger.info("coefficients are singular at the start: a first panel of collocation, up to %.3g", self.length)
+            return start_panel(slope, start, self.length if finer_than is None else by * (finer_than.ends[1] - self.begin))
         except StartError as error:
             raise StoppedError(str(error), self.begin) from None
 
@@ -281,22 +275,19 @@ def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) ->
 class _Slope:
     """The right-hand side on given paths, counting its calls and remembering where it was not finite."""
 
-    def __init__(self, system: OdeSystem, paths: ConstantPaths, clock: Clock, raises: bool) -> None:
-        self.system, self.paths, self.clock, self.raises = system, paths, clock, raises
+    def __init__(self, system: OdeSystem, paths: ConstantPaths, raises: bool) -> None:
+        self.system, self.paths, self.raises, self.begin = system, paths, raises, system.begin
+        self.labels = ", ".join(equation.label for equation in system.program.states)
         self.calls = 0
         self.trouble: tuple[float, str] | None = None
 
-    @property
-    def labels(self) -> list[str]:
-        return [equation.label for equation in self.system.program.states]
-
     def __call__(self, moment: float, state: Array) -> Array:
         self.calls += 1
-        slope = self.clock.rate(moment) * self.system.slope(self.clock.time(moment), state, self.paths)
+        slope = self.system.slope(moment, state, self.paths)
         if not np.isfinite(slope).all() and np.isfinite(state).all():
-            self.trouble = (moment, self._describe(self.clock.time(moment), slope))
+            self.trouble = (moment, self._describe(moment, slope))
             if self.raises:
-                raise StoppedError(self.trouble[1], self.clock.time(moment))
+                raise StoppedError(self.trouble[1], moment)
         return slope
 
     def _describe(self, moment: float, slope: Array) -> str:
@@ -312,10 +303,9 @@ class _Slope:
     def stopped(self, moment: float, reason: str | None) -> StoppedError:
         """Return the error that says why no path goes on from a moment."""
         if self.trouble is not None and abs(self.trouble[0] - moment) <= 1e-6 * max(abs(moment), 1e-300):
-            return StoppedError(self.trouble[1], self.clock.time(moment))
-        moment = self.clock.time(moment)
+            return StoppedError(self.trouble[1], moment)
         return StoppedError(
-            f"the solution of the {', '.join(self.labels)} cannot be continued past t = {moment:.6g} "
+            f"the solution of the {self.labels} cannot be continued past t = {moment:.6g} "
             f"({(reason or '').rstrip('.').lower()}); it may blow up, or meet a pole or a jump; end before it",
             moment,
         )

@@ -2,8 +2,7 @@
 
 On a first panel it is a polynomial that satisfies the equation at Radau nodes: none is the start, and where a coefficient is
 k/t it is the solution that is finite there (de Hoog & Weiss, SIAM J. Math. Anal. 16, 775 (1985), doi:10.1137/0516058). Where
-that is not smooth in time, t = uᵖ: powers of the p-th root of time are smooth in u, and logarithms nearly so; the first panel
-is then 1e-12 of the whole time.
+that is not smooth, as √t, the panel is so short that this does not count, and the integrator's steps grow from there.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import lagrange, radau
 from eqsolve.numerics.secants import solve_krylov
 
-_POWER = 12  # p: square, cube and fourth roots
-_LENGTHS = (0.03, 1e-2, 1e-3, 1e-4, 1e-6)  # of the whole: first panels that are tried in time itself, t = u
+_LENGTHS = (0.03, 1e-2, 1e-3, 1e-4, 1e-6)  # of the whole: first panels that are tried
+_SHORTEST = 1e-30  # of the whole, where none is smooth
 _RULE = radau(8)  # of a first panel
 
 
@@ -27,30 +26,9 @@ class StartError(Exception):
     """No solution, or more than one, is finite at the start."""
 
 
-@dataclass(frozen=True)
-class Clock:
-    """The variable u of an integration, t = begin + uᵖ; time itself for p = 1."""
-
-    begin: float
-    power: int = 1
-
-    @property
-    def first(self) -> float:
-        return self.begin if self.power == 1 else 0.0
-
-    def time(self, place: Any) -> Any:
-        return place if self.power == 1 else self.begin + place**self.power
-
-    def place(self, time: Any) -> Any:
-        return time if self.power == 1 else np.maximum(time - self.begin, 0.0) ** (1 / self.power)
-
-    def rate(self, place: float) -> float:
-        return 1.0 if self.power == 1 else self.power * place ** (self.power - 1)
-
-
 @dataclass(frozen=True, eq=False)
 class StartPanel:
-    """A first panel in u: its ends, values at the start and at its nodes; of one node, the start alone."""
+    """A first panel: its ends, values at the start and at its nodes; of one node, the start alone."""
 
     begin: float
     end: float
@@ -63,39 +41,44 @@ class StartPanel:
         return made if np.ndim(places) else made[:, 0]
 
 
+def _where(slope: Any) -> str:
+    return f"at the start, t = {slope.begin:.6g}, coefficients of the {slope.labels} are singular"
+
+
 def start_panel(slope: Any, start: Array, length: float) -> StartPanel:
     """Return the first panel; raise where no finite solution starts there, or more than one."""
-    where = f"at the start, t = {slope.clock.begin:.6g}, coefficients of the {', '.join(slope.labels)} are singular"
     long, short = (_collocate(slope, start, part * length) for part in (1.0, 0.5))
     if long is None or short is None or _is_free(slope, start, length):
-        raise StartError(f"{where}, and the start determines no solution, or more than one")
+        raise StartError(f"{_where(slope)}, and the start determines no solution, or more than one")
     moved = [float(np.abs(panel.values - start).max()) for panel in (long, short)]
     if moved[1] > 0.97 * moved[0] and moved[1] > 1e-9 * float(np.abs(start).max()):
-        raise StartError(f"{where}, and no finite solution starts from the values given")
+        raise StartError(f"{_where(slope)}, and no finite solution starts from the values given")
     return long
 
 
-def choose_clock(slope: Any, start: Array, span: float) -> tuple[Clock, float]:
-    """Return time itself, and a first panel on which the solution is a polynomial; else a power of time, and a tenth in u."""
-    begin = slope.clock.begin
+def start_length(slope: Any, start: Array, span: float) -> float:
+    """Return the length of a first panel: one on which the solution is a polynomial, if there is one."""
     for length in (share * span for share in _LENGTHS):
         long, short = (_collocate(slope, start, part * length) for part in (1.0, 0.5))
         if long is not None and short is not None:
-            gap = np.abs(long(begin + length / 2 * _RULE.nodes).T - short.values)
+            gap = np.abs(long(slope.begin + length / 2 * _RULE.nodes).T - short.values)
             if float(np.max(gap / (np.abs(start) + np.abs(short.values).max(axis=0) + 1e-300))) < 1e-12:
-                return slope.clock, length
-    power = _POWER if begin == 0 else _POWER // 3  # differences from a later start lose digits
-    return Clock(begin, power), 0.1 * span ** (1 / power)
+                return length
+    if slope.begin != 0:
+        raise StartError(
+            f"{_where(slope)}, and the solution is not smooth there; count the time from the start, so that it is 0"
+        )
+    return _SHORTEST * span
 
 
 def _is_free(slope: Any, start: Array, length: float) -> bool:
-    """Whether u ∂(dy/du)/∂y has a limit with a positive eigenvalue: solutions apart by that power of u start together."""
-    clock, found = slope.clock, []
+    """Whether t ∂y'/∂y has a limit with a positive eigenvalue: solutions apart by that power of t start together."""
+    found = []
     steps = np.diag(1e-7 * (np.abs(start) + 1e-3 * (float(np.abs(start).max()) or 1.0)))[: 64 if len(start) <= 64 else 0]
-    for part in (1e-6, 5e-7):  # so early that what is not singular counts for nothing
-        place = float(clock.place(clock.begin + part * (clock.time(clock.first + length) - clock.begin)))
-        here = slope(place, start)
-        found.append((place - clock.first) * np.array([(slope(place, start + row) - here) / row.max() for row in steps]).T)
+    early = 1e-6 * length if length > 1e-9 else length  # so early that what is not singular counts for nothing
+    for t in (early, early / 2):
+        here = slope(slope.begin + t, start)
+        found.append(t * np.array([(slope(slope.begin + t, start + row) - here) / row.max() for row in steps]).T)
     first, second = (float(np.abs(matrix).max(initial=0.0)) for matrix in found)
     limited = len(steps) > 0 and np.isfinite(first + second) and second <= 1.5 * first
     return bool(limited and np.linalg.eigvals(found[1]).real.max() > 1e-2)
@@ -103,7 +86,7 @@ def _is_free(slope: Any, start: Array, length: float) -> bool:
 
 def _collocate(slope: Any, start: Array, length: float) -> StartPanel | None:
     """Return the collocation polynomial of a panel by Newton's method; None where its linear equations are singular."""
-    begin, values = slope.clock.first, np.tile(start, (len(_RULE.nodes), 1))
+    begin, values = slope.begin, np.tile(start, (len(_RULE.nodes), 1))
     scale = np.maximum(np.abs(start), 1e-3 * float(np.abs(start).max()) or 1.0)
 
     def residual(moves: Array) -> Array:

@@ -138,6 +138,8 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControl)
         step = (options.t_max - begin) / (control.coarsest << number)
         solve = _prepare(plan, values, inner, step, control)
         levels = [*levels[-2:], solve.best(max(levels[-1].rounds[-1][0] // 8, control.paths) if levels else control.paths)]
+        if solve.ended and len(levels) < 3:
+            raise KeyboardInterrupt
         if len(levels) < 3:
             continue
         stride = 1 << number
@@ -153,9 +155,10 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControl)
         over = [max(solve.excesses(made.curves, item).values(), default=0.0) for item in (steps, solve.chance(made))]
         logger.info("time grid: %d steps; their error is %.2g times the tolerance, that by chance %.2g",
                     control.coarsest << number, *over)  # fmt: skip
-        if over[0] <= 0.5 or over[1] > over[0] or options.is_short_of_time():
+        if over[0] <= 0.5 or over[1] > over[0] or solve.ended or options.is_short_of_time():
             break
-    return solve.package(made, values.settings)
+    result = solve.package(made, values.settings)
+    return result.stopped(*solve.ended) if solve.ended else result
 
 
 def _every(item: Estimate, stride: int) -> Estimate:
