@@ -54,7 +54,7 @@ class _Driven:
         return self.system._with(equations=_exchanged(self.system, {self.equation: made}), init=Table(init))
 
     def refuse(self, why: str) -> ModelError:
-        noise, weight = next((noise, weight) for noise, weight in self.weights.items() if differs(weight))
+        noise, weight = max(self.weights.items(), key=lambda pair: differs(pair[1]))
         return ModelError(f"{self.equation.label} multiplies the white noise `{noise}` by `{weight}`, {why}")
 
 
@@ -112,9 +112,8 @@ def make_additive(system: System) -> System:
         return system
     system = in_ito_sense(system)
     if system.constraints:
-        raise next(item for item in driven(system) if differs(*item.weights.values())).refuse(
-            "beside a constraint, which is not solved yet"
-        )
+        first = max(driven(system), key=lambda item: differs(*item.weights.values()))
+        raise first.refuse("beside a constraint, which is not solved yet")
     if any(item.value.head in system.substitute for item in driven(system)):
         system = _change(system)
     if roots := [item for item in driven(system) if _is_root(item)]:

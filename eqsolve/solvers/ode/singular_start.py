@@ -65,9 +65,7 @@ def start_length(slope: Any, start: Array, span: float) -> float:
             if float(np.max(gap / (np.abs(start) + np.abs(short.values).max(axis=0) + 1e-300))) < 1e-12:
                 return length
     if slope.begin != 0:
-        raise StartError(
-            f"{_where(slope)}, and the solution is not smooth there; count the time from the start, so that it is 0"
-        )
+        raise StartError(f"{_where(slope)}, and the solution is not smooth there; count the time from the start")
     return _SHORTEST * span
 
 
