@@ -40,7 +40,12 @@ def white_problems(system: System) -> list[str]:
         for item in reads(expr)
         if item.value.head in system.whites and item.response != "noise"
     ]
-    found += [*_law_words(system), *_changes(system)]
+    found += _law_words(system)
+    if driven(system) and system.constraints and not keeps_means(system):
+        (first, *_) = system.constraints
+        found.append(
+            f"the constraint that fixes `{first.name}` ({system.location}) stands beside white noise, which is not solved yet"
+        )
     if system.whites and not found and all(item.value.head in system.init for item in driven(system)):
         try:
             make_additive(system)
@@ -115,15 +120,6 @@ def _law_words(system: System) -> Iterator[str]:
             )
         if isinstance(law, White) and len(free_times(law.strength)) > 1:
             yield f"{label} has a strength `{law.strength}` in more than one time; expected a function of one time"
-
-
-def _changes(system: System) -> Iterator[str]:
-    """White noise that is multiplied, or under a change of variable, or beside a constraint."""
-    rough = [eq for eq in system.equations if any(value.head in system.whites for value in eq.rhs.atoms(Value))]
-    if rough and system.constraints and not keeps_means(system):
-        (first, *_) = system.constraints
-        where = f"the constraint that fixes `{first.name}` ({system.location})"
-        yield f"{where} stands beside white noise, which is not solved yet"
 
 
 # --- Whether an expression changes when its two times are exchanged, decided by numbers put in.

@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import OdeEquation, OdeProgram
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array, filled
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
@@ -23,7 +23,7 @@ from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.solvers.marching import Pace, longest_step
-from eqsolve.solvers.ode.singular_start import StartError, StartPanel, start_length, start_panel
+from eqsolve.solvers.ode.singular_start import StartPanel, StoppedError, start_length, start_panel
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
@@ -145,14 +145,6 @@ _PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls until pace and stiffness ar
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
 
-class StoppedError(SolverError):
-    """A path cannot be continued; ``time`` is where."""
-
-    def __init__(self, message: str, time: float) -> None:
-        super().__init__(message)
-        self.time = time
-
-
 class _StiffError(Exception):
     """Stability makes the explicit method's steps too short."""
 
@@ -230,13 +222,9 @@ class Integrator:
         if not self.length:
             if np.isfinite(slope(self.begin, start)).all():
                 return StartPanel(self.begin, self.begin, start, start[None])
-        try:
-            if not self.length:
-                self.length = start_length(slope, start, self.options.t_max - self.begin)
-                logger.info("coefficients are singular at the start: a first panel of collocation, up to %.3g", self.length)
-            return start_panel(slope, start, self.length if finer_than is None else by * (finer_than.ends[1] - self.begin))
-        except StartError as error:
-            raise StoppedError(str(error), self.begin) from None
+            self.length = start_length(slope, start, self.options.t_max - self.begin)
+            logger.info("coefficients are singular at the start: a first panel of collocation, up to %.3g", self.length)
+        return start_panel(slope, start, self.length if finer_than is None else by * (finer_than.ends[1] - self.begin))
 
     def _structure(self, paths: ConstantPaths) -> dict[str, Any]:
         """Tell the implicit method how to differentiate: paths that share no mean do not see each other."""

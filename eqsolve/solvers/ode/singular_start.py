@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import lagrange, radau
 from eqsolve.numerics.secants import solve_krylov
@@ -22,8 +23,12 @@ _SHORTEST = 1e-30  # of the whole, where none is smooth
 _RULE = radau(8)  # of a first panel
 
 
-class StartError(Exception):
-    """No solution, or more than one, is finite at the start."""
+class StoppedError(SolverError):
+    """A path cannot be continued; ``time`` is where."""
+
+    def __init__(self, message: str, time: float) -> None:
+        super().__init__(message)
+        self.time = time
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +46,19 @@ class StartPanel:
         return made if np.ndim(places) else made[:, 0]
 
 
-def _where(slope: Any) -> str:
-    return f"at the start, t = {slope.begin:.6g}, coefficients of the {slope.labels} are singular"
+def _refuse(slope: Any, why: str) -> StoppedError:
+    said = f"at the start, t = {slope.begin:.6g}, coefficients of the {slope.labels} are singular, and {why}"
+    return StoppedError(said, slope.begin)
 
 
 def start_panel(slope: Any, start: Array, length: float) -> StartPanel:
     """Return the first panel; raise where no finite solution starts there, or more than one."""
     long, short = (_collocate(slope, start, part * length) for part in (1.0, 0.5))
     if long is None or short is None or _is_free(slope, start, length):
-        raise StartError(f"{_where(slope)}, and the start determines no solution, or more than one")
+        raise _refuse(slope, "the start determines no solution, or more than one")
     moved = [float(np.abs(panel.values - start).max()) for panel in (long, short)]
     if moved[1] > 0.97 * moved[0] and moved[1] > 1e-9 * float(np.abs(start).max()):
-        raise StartError(f"{_where(slope)}, and no finite solution starts from the values given")
+        raise _refuse(slope, "no finite solution starts from the values given")
     return long
 
 
@@ -65,7 +71,7 @@ def start_length(slope: Any, start: Array, span: float) -> float:
             if float(np.max(gap / (np.abs(start) + np.abs(short.values).max(axis=0) + 1e-300))) < 1e-12:
                 return length
     if slope.begin != 0:
-        raise StartError(f"{_where(slope)}, and the solution is not smooth there; count the time from the start")
+        raise _refuse(slope, "the solution is not smooth there; count the time from the start")
     return _SHORTEST * span
 
 
