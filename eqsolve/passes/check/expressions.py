@@ -273,7 +273,7 @@ class ExpressionCheck:
         elif end == self.start:
             return
         elif str(end) in map(str, scope.times):
-            yield f"has an integral that {verb} at sympy's own symbol `{end}`; declare the time by eqsolve, times(\"{end}\")"
+            yield f'has an integral that {verb} at sympy\'s own symbol `{end}`; declare the time by eqsolve, times("{end}")'
         elif end == 0 and verb == "starts":
             yield f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there"
         elif verb == "ends":

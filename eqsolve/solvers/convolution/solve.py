@@ -46,8 +46,6 @@ logger = logging.getLogger("eqsolve")
 Given = tuple[ConvolutionProgram, list[Array]]  # with the numbers of its tables
 _FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
 _RATIO = 30.0  # between the tails of two solutions that are compared
-_BESIDE = 0.9  # the same where panels grow from a singular start
-_WEAK = 10.0  # times the tails of others, where a kernel is infinite: they are those of the first panels
 _FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 
@@ -119,11 +117,11 @@ def _march(
     """
     end, sizes, longest = options.t_max - begin, None, None
     if guide is not None:
-        longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER if guide.power == 1 else _BESIDE)
+        longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER if guide.power == 1 else 0.9)
         end, sizes = (end, guide.sizes.copy()) if stop is None else (guide.end, None)
     march = MemoryMarch(program[0], m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint, program[1])
     stops = np.append(break_points(delays, end, m + 1), end)
-    resolution *= _WEAK if march.power > 1 else 1.0
+    resolution *= 10.0 if march.power > 1 else 1.0  # behind a singular start the first panel alone has such tails
 
     def after(width: float) -> None:
         options.report(march.end, f"{march.panels} panels")

@@ -18,8 +18,6 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import lagrange, radau
 from eqsolve.numerics.secants import solve_krylov
 
-_LENGTHS = (0.03, 1e-2, 1e-3, 1e-4, 1e-6)  # of the whole: first panels that are tried
-_SHORTEST = 1e-30  # of the whole, where none is smooth
 _RULE = radau(8)  # of a first panel
 
 
@@ -64,7 +62,7 @@ def start_panel(slope: Any, start: Array, length: float) -> StartPanel:
 
 def start_length(slope: Any, start: Array, span: float) -> float:
     """Return the length of a first panel: one on which the solution is a polynomial, if there is one."""
-    for length in (share * span for share in _LENGTHS):
+    for length in (share * span for share in (0.03, 1e-2, 1e-3, 1e-4, 1e-6)):
         long, short = (_collocate(slope, start, part * length) for part in (1.0, 0.5))
         if long is not None and short is not None:
             gap = np.abs(long(slope.begin + length / 2 * _RULE.nodes).T - short.values)
@@ -72,7 +70,7 @@ def start_length(slope: Any, start: Array, span: float) -> float:
                 return length
     if slope.begin != 0:
         raise _refuse(slope, "the solution is not smooth there; count the time from the start")
-    return _SHORTEST * span
+    return 1e-30 * span  # even of a cube root nothing is left
 
 
 def _is_free(slope: Any, start: Array, length: float) -> bool:

@@ -74,7 +74,6 @@ class StepsControl:
     # nodes³ × paths of all samples, at most: a solve that needs more returns what it has
     work: float = 4e12
     rounds: int = 5  # of refinement, at most
-    coarsest: int = 16  # steps at first, in continuous time
 
 
 class StepsSolver(Solver):
@@ -135,7 +134,8 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControl)
     inner = replace(options, rtol=share * options.rtol, atol=share * (options.atol or 0.0) or None)
     levels: list[Estimate] = []
     for number in range(control.rounds + 1):
-        step = (options.t_max - begin) / (control.coarsest << number)
+        count = 16 << number
+        step = (options.t_max - begin) / count
         solve = _prepare(plan, values, inner, step, control)
         levels = [*levels[-2:], solve.best(max(levels[-1].rounds[-1][0] // 8, control.paths) if levels else control.paths)]
         if solve.ended and len(levels) < 3:
@@ -154,7 +154,7 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControl)
         solve.grid = OperatorGrid.discrete(step * stride, begin, options.t_max)
         over = [max(solve.excesses(made.curves, item).values(), default=0.0) for item in (steps, solve.chance(made))]
         logger.info("time grid: %d steps; their error is %.2g times the tolerance, that by chance %.2g",
-                    control.coarsest << number, *over)  # fmt: skip
+                    count, *over)  # fmt: skip
         if over[0] <= 0.5 or over[1] > over[0] or solve.ended or options.is_short_of_time():
             break
     result = solve.package(made, values.settings)
