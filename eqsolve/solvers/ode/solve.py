@@ -33,7 +33,8 @@ from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode import march
-from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, StoppedError
+from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem
+from eqsolve.solvers.ode.singular_start import StoppedError
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 
