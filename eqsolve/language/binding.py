@@ -100,7 +100,7 @@ def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
     _check_conditions(model, values)
     chosen: dict[Basic, Basic] = dict(values)
     chosen |= {
-        item: item.with_law(_law(model, item, settings[item.name], values)) for item in model.randoms if item.name in settings
+        item: item.with_law(_law(model, item, settings[item.base], values)) for item in model.randoms if item.base in settings
     }
     return chosen
 

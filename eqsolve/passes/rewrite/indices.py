@@ -18,17 +18,18 @@ import sympy
 from sympy import Add, Basic, Derivative, Integer, Tuple
 
 from eqsolve.errors import ModelError, ParameterError
-from eqsolve.language.binding import read_value, refuse_unknown
+from eqsolve.language.binding import bind_some, read_value, refuse_unknown
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.flow import Flow
 from eqsolve.language.indices import Index, Sum, at_indices, counts, free_indices, members_in, ordered_indices, places
+from eqsolve.language.laws import Normal
 from eqsolve.language.model import Model, Table, leaves
 from eqsolve.language.nodes import GP, E
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Unknown, Value
+from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Random, Unknown, Value
 from eqsolve.language.system import System
-from eqsolve.numerics.arrays import member_name, member_names
+from eqsolve.numerics.arrays import ROUNDING, member_name, member_names
 
 _MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
 _REPRESENTATIVE = 3  # values of an index when a model is only checked: a first, a last and one between
@@ -51,6 +52,56 @@ class Expanded:
                 if (member := member_name(name, place)) in known:
                     made[member] = float(value)
         return made
+
+
+# --- Jointly normal families: a root of the covariance times independent standard normal constants.
+@dataclass(frozen=True)
+class JointNormal:
+    """The law of a family that is jointly normal over its index: the covariance is ``factor`` times a table."""
+
+    name: str
+    mean: Any
+    factor: Any
+    covariance: Parameter
+
+    @property
+    def root(self) -> str:
+        """The name of the table R with R Rᵀ = covariance."""
+        return f"{self.name}_root"
+
+    def array(self, covariance: np.ndarray) -> np.ndarray:
+        """Return the symmetric root, which follows the covariance without jumps."""
+        table = self.covariance.base
+        scale = float(np.abs(covariance).max(initial=0.0))
+        if not np.allclose(covariance, covariance.T, rtol=0, atol=ROUNDING * scale):
+            raise ParameterError(f"the table `{table}` is the covariance of `{self.name}`; it must be symmetric")
+        values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+        if values[0] < -ROUNDING * scale * len(values):
+            raise ParameterError(
+                f"the table `{table}` is the covariance of `{self.name}`, and has the eigenvalue {values[0]:.3g} below zero; "
+                "give one that is positive semidefinite"
+            )
+        return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def joint_normal(item: Random) -> JointNormal | None:
+    """Return the law of a family whose members are not independent: Normal(mean, K[k, l]) of `w[k]`."""
+    law, more = item.law, free_indices(item.law) - set(item.axes) if item.law is not None else frozenset()
+    if law is None or not more:
+        return None
+    mean, covariance = law.args if isinstance(law, Normal) else (sympy.S.Zero, sympy.S.Zero)
+    tables = [entry for entry in covariance.atoms(Parameter) if entry.indices]
+    factor = covariance / tables[0] if len(tables) == 1 else covariance
+    if (
+        len(item.axes) != 1 or len(tables) != 1 or free_indices(factor) or free_indices(mean) - set(item.axes)
+        or set(tables[0].indices) != {*item.axes, *more}
+    ):  # fmt: skip
+        own = ", ".join(map(str, item.axes))
+        raise ModelError(
+            f"the law {law} of `{item.base}[{own}]` has the index `{', '.join(sorted(map(str, more)))}`; a family that is "
+            "jointly normal carries one index and has the law Normal(mean, K[k, l]), with a table `K`, or a factor times it"
+        )
+    return JointNormal(item.base, mean, factor, tables[0])
 
 
 # --- What can be wrong with indices.
@@ -90,10 +141,15 @@ def index_problems(model: Model) -> list[str]:
                     f"tables= of {model.label}: the function for {', '.join(sources.names)} takes `{name}`, which is no "
                     "parameter of the model; declare it and give it a default, defaults={...}"
                 )
-    entries = {item.base for leaf in leaves(model._key()) for item in members_in(leaf) if isinstance(item, Parameter)}
+    entries = {item.base for item in _members(model) if isinstance(item, Parameter)}
     for sources in getattr(model, "tables", {}).values():
         if not entries & set(sources.names):
             found.append(f"tables= of {model.label} gives {', '.join(sources.names)}, which no equation uses")
+    for item in model.randoms:
+        try:
+            joint_normal(item)
+        except ModelError as error:
+            found.append(f"{model.label}: {error}")
     return list(dict.fromkeys(found))
 
 
@@ -116,24 +172,22 @@ def _resized(expr: Any, sizes: Mapping[Index, Index]) -> Any:
     for item in members_in(expr):
         axes = tuple(sizes.get(axis, axis) for axis in item.axes)
         member = (axes, tuple(entry.xreplace(sizes) for entry in item.indices))
-        swaps[item] = _with_member(item, member)
+        swaps[item] = _with_member(item, member, sizes)
     return expr.xreplace(swaps)
 
 
-def _with_member(item: Named | Head, member: tuple[Any, Any]) -> Basic:
+def _with_member(item: Named | Head, member: tuple[Any, Any], sizes: Mapping[Index, Index]) -> Basic:
     if isinstance(item, Head):
         return type(item)(item.base, item.own_latex, member)
-    extra = tuple(_resized(entry, {}) if isinstance(entry, Basic) else entry for entry in item.extra)
+    extra = tuple(_resized(entry, sizes) if isinstance(entry, Basic) else entry for entry in item.extra)
     return type(item)(item.base, item.own_latex, extra, member, **item._assumptions_orig)
 
 
 def all_indices(model: Model) -> tuple[Index, ...]:
     """Return every index of a model, in order of their names."""
-    found: set[Index] = set()
-    for leaf in leaves(model._key()):
-        found |= leaf.atoms(Index)
-        for item in members_in(leaf):
-            found |= {*item.axes, *(index for entry in item.indices for index in entry.atoms(Index))}
+    found = {item for item in model.names.values() if isinstance(item, Index)}
+    for item in _members(model):
+        found |= {*item.axes, *(index for entry in item.indices for index in entry.atoms(Index))}
     return tuple(sorted(found, key=str))
 
 
@@ -158,9 +212,8 @@ def _small(model: Model) -> Model:
     """Return a model with few values of every index."""
     swaps: dict[Index, Index] = {}
     least = 1 + max(
-        (abs(int(number)) for leaf in leaves(model._key()) for item in members_in(leaf) for entry in item.indices
-         for number in entry.atoms(Integer)), default=0,
-    )  # fmt: skip
+        (abs(int(number)) for item in _members(model) for entry in item.indices for number in entry.atoms(Integer)), default=0
+    )
     for item in all_indices(model):
         most = item.count if item.size.is_Integer else _REPRESENTATIVE
         count = Integer(min(most, max(_REPRESENTATIVE, least)))
@@ -213,11 +266,13 @@ class _MemberWriter:
             if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and not eq.is_differential
         }
         taken = {item.name for item in model.names.values() if not item.indices}
-        for leaf in leaves(model._key()):
-            for item in members_in(leaf):
-                self._meet(item.base, item.axes, taken)
-                if isinstance(item, Parameter):
-                    self.tables.add(item.base)
+        for item in _members(model):
+            self._meet(item.base, item.axes, taken)
+            if isinstance(item, Parameter):
+                self.tables.add(item.base)
+            if isinstance(item, Random) and (law := joint_normal(item)) is not None:
+                self._meet(law.root, law.covariance.axes, taken)
+                self.tables.add(law.root)
 
     def _meet(self, base: str, axes: tuple[Index, ...], taken: set[str]) -> None:
         if base in self.axes:
@@ -275,6 +330,13 @@ class _MemberWriter:
         if isinstance(item, Head):
             return type(item)(name, latex)
         here = dict(zip(item.axes, item.indices, strict=True))
+        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
+            mean, factor = self.at(law.mean, here, label), self.at(law.factor, here, label)
+            terms = []
+            for place in range(item.axes[0].count):
+                draw = Random(member_name(f"{item.base}_draw", (place,)), None, (Normal(0, 1),))
+                terms.append(Parameter(member_name(law.root, (*item.indices, place))) * draw)
+            return mean + sympy.sqrt(factor) * Add(*terms)
         extra = tuple(self.at(entry, here, label) for entry in item.extra)
         return type(item)(name, latex, extra, **item._assumptions_orig)
 
@@ -364,7 +426,7 @@ def _indices_of(key: Any) -> frozenset[Index]:
 # --- Numbers of tables.
 def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the tables of a model by name, checked against its indices, and the settings that are no tables."""
-    axes = {item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if isinstance(item, Parameter)}
+    axes = {item.base: item.axes for item in _members(model) if isinstance(item, Parameter)}
     given = {name: value for name, value in settings.items() if name in axes}
     rest = {name: value for name, value in settings.items() if name not in axes}
     for name in rest:
@@ -399,7 +461,15 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
             where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
             raise ParameterError(f"the table `{name}` is not finite at [{where}]")
         made[name] = array
+    for item in _members(model):
+        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
+            made[law.root] = law.array(made[law.covariance.base])
     return made, rest
+
+
+def _members(model: Model) -> list[Named | Head]:
+    """Return the members of families in a model, in the laws of its random constants too."""
+    return [item for item in model.names.values() if item.indices]
 
 
 def _array(name: str, given: Any) -> np.ndarray:
@@ -436,6 +506,13 @@ def sized(model: Model, settings: Mapping[str, Any]) -> Model:
     return _sized(model, tuple((name, settings[name]) for name in sorted(names) if name in settings)) if names else model
 
 
+def with_laws(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+    """Return a model whose families of random constants have the laws that settings give, and the other settings."""
+    given = {item.base: settings[item.base] for item in model.randoms if item.indices and item.base in settings}
+    rest = {name: value for name, value in settings.items() if name not in given}
+    return (model.subs(bind_some(model, given)) if given else model), rest
+
+
 def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
     """Return a model without indices, the numbers of its tables as defaults, and the settings that are left for it.
 
@@ -443,7 +520,7 @@ def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
     """
     if not model.is_indexed:
         return model, dict(settings)
-    model = sized(model, settings)
+    model, settings = with_laws(sized(model, settings), settings)
     arrays, rest = table_arrays(model, settings)
     made = expand(model)
     numbers = made.settings(arrays)
@@ -455,9 +532,7 @@ def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
 
 def family_axes(model: Model) -> dict[str, tuple[Index, ...]]:
     """Return the axes of what a result holds: unknowns and observables with indices, by name."""
-    found = {
-        item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if not isinstance(item, Parameter)
-    }
+    found = {item.base: item.axes for item in _members(model) if not isinstance(item, Parameter)}
     over = {name: ordered_indices(expr) for name, expr in model.observables.items()}
     return {**found, **{name: axes for name, axes in over.items() if axes}}
 

@@ -7,8 +7,9 @@ Solving Ordinary Differential Equations II, IV.8 (Radau IIA, order 5). Both are 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from eqsolve.compile.ode import OdeEquation, OdeProgram
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array, filled
 from eqsolve.numerics.backend import memory
-from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
+from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths, sample_paths
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
-from eqsolve.numerics.laws import NumericLaw
+from eqsolve.numerics.laws import NumericLaw, joint_groups
+from eqsolve.numerics.sobol import DIMENSIONS
 from eqsolve.solvers.marching import Pace, longest_step
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
@@ -49,16 +51,16 @@ class OdeSystem:
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
         given = self.program.starts(*(paths.values[item] for item in self.laws))
-        return np.concatenate([filled(value, (paths.count,)) for value in given])
+        return np.concatenate([filled(value, (paths.count, *([paths.sets] if paths.sets else []))) for value in given]).ravel()
 
     def slope(self, moment: float, state: Array, paths: ConstantPaths) -> Array:
         """Return the derivative of one state, or of several in columns."""
-        table = state if state.ndim == 2 else state[:, None]
+        table = state if state.ndim == 2 else state.reshape(-1, paths.sets or 1)
         moments = np.full(table.shape[1], moment)
         values = self._evaluate(moments, table, paths, self.program.needed)
         shape = (paths.count, table.shape[1])
         slopes = np.concatenate([filled(value, shape) for value in self.program.derivatives(*values)])
-        return slopes if state.ndim == 2 else slopes[:, 0]
+        return slopes if state.ndim == 2 else slopes.ravel()
 
     def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the functions of time, per rule, and the paths of the processes under the best rule."""
@@ -116,7 +118,7 @@ class OdeSystem:
 
         What is ``averaged`` is collected there, with its part.
         """
-        values: list[Array] = [moments[None, :], *(paths.values[item][:, None] for item in self.laws)]
+        values: list[Array] = [moments[None, :], *(paths.values[item].reshape(paths.count, -1) for item in self.laws)]
         values.extend(table.reshape(len(self.program.states), paths.count, -1))
         for step in self.program.steps[:steps]:
             value = np.atleast_2d(np.asarray(step.function(*values)[0], dtype=float))
@@ -133,7 +135,16 @@ def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping
     """Return a program with numbers of its parameters and laws of its random constants."""
     drawn = {name: law.at(numbers, laws) for name, law in program.laws}
     used = {name: drawn[name] if name in drawn else laws[name] for name in program.constants}
-    return OdeSystem(at(program, numbers), used, find_parts(program.meetings, used))
+    parts = find_parts(program.meetings, used)
+    if _largest(used, parts) > _MOST_PRODUCT:  # constants are sampled together
+        parts = Parts((tuple(used),), {name: 0 for names in (used, *program.meetings) for name in names})
+    return OdeSystem(at(program, numbers), used, parts)
+
+
+def _largest(laws: Mapping[str, NumericLaw], parts: Parts) -> float:
+    """Return how many paths the smallest rules that can be compared have in the largest part."""
+    counts = {members: len(laws[members[0]].rule(_ORDERS[_BELOW])[0]) for members in joint_groups(laws)}
+    return max(math.prod(float(n) for names, n in counts.items() if names[0] in part) for part in parts.constants)
 
 
 _RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
@@ -141,6 +152,7 @@ logger = logging.getLogger("eqsolve")
 
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
 _PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls until pace and stiffness are examined; too many
+_HELD = 30_000_000  # numbers at once
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
 
@@ -165,6 +177,34 @@ class OdeRun:
     states: Callable[[Array], Array]
     method: str
     calls: int
+
+    def curves(self, system: OdeSystem, moments: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the functions of time, per rule, and the paths of the processes under the best rule."""
+        made = [self._over_sets(system.curves, part) for part in self._pieces(system, moments)]
+
+        def joined(kind: int) -> dict[str, Array]:
+            rows = list(zip(*made, strict=True))  # sets, then pieces of time
+            return {name: np.block([[one[kind][name] for one in row] for row in rows]) for name in made[0][0][kind]}
+
+        return joined(0), joined(1)
+
+    def scales(self, system: OdeSystem) -> dict[str, float]:
+        """Return, per function of time, the largest size of what was averaged and added up to give it."""
+        made = [one for part in self._pieces(system, self.ends, beside=1) for one in self._over_sets(system.scales, part)]
+        return {name: max(one[name] for one in made) for name in made[0]}
+
+    def _over_sets(self, function: Callable[..., Any], moments: Array) -> list[Any]:
+        """Return a function of moments, states and paths, for every set of points that stand side by side."""
+        states = self.states(moments)
+        if not self.paths.sets:
+            return [function(moments, states, self.paths)]
+        each = states.reshape(-1, self.paths.sets, len(moments))
+        return [function(moments, each[:, place], self.paths.one_set(place)) for place in range(self.paths.sets)]
+
+    def _pieces(self, system: OdeSystem, moments: Array, beside: int = 0) -> list[Array]:
+        """Cut moments into pieces at which all quantities of all paths can be held at once."""
+        step = max(2, int(_HELD // (self.paths.count * (len(system.program.states) + len(system.program.steps)))))
+        return [moments[k : k + step + beside] for k in range(0, max(len(moments) - beside, 1), step)]
 
 
 class Integrator:
@@ -328,6 +368,8 @@ _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
 NODES = 8  # per panel
 _TAILS = 1e-4  # of the tolerance, for the nodes left out
+_MOST_PRODUCT = 20_000  # paths of a product of the smallest rules: of three densities, not of four
+_SETS, _FEWEST = 8, 128  # independent sets of points where constants are sampled, and points of one to begin with
 
 
 @dataclass(frozen=True)
@@ -339,8 +381,10 @@ class Levels:
     least: tuple[float, ...]
 
     @classmethod
-    def first(cls, system: OdeSystem) -> Levels:
+    def first(cls, system: OdeSystem, seed: int = 0) -> Levels | Draws:
         """Return the smallest rules that can be compared."""
+        if _largest(system.laws, system.parts) > _MOST_PRODUCT and len(system.laws) <= DIMENSIONS:
+            return Draws(system, _FEWEST, seed)
         levels = {item: _BELOW for item, law in system.laws.items() if law.has_density}
         return cls(system, levels, (0.0,) * len(system.parts.constants))
 
@@ -353,9 +397,8 @@ class Levels:
 
     def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Levels:
         """Return larger rules for laws whose quadrature error is too large; the same if there are none."""
-        system, states = self.system, run.states(run.ends)
-        curves = system.curves(grid.nodes, run.states(grid.nodes), run.paths)[0]
-        scales = system.scales(run.ends, states, run.paths)
+        system = self.system
+        curves, scales = run.curves(system, grid.nodes)[0], run.scales(system)
         controlled = system.program.observables or tuple(curves)
         worst = {}
         for place, (item, level) in enumerate(self.levels.items()):
@@ -373,7 +416,7 @@ class Levels:
                 larger[item] = self._next(item, level, 2 if worst[item] < 100 else 4)
         if larger == self.levels:
             return self
-        shares = system.contributions(run.ends, states, run.paths)
+        shares = system.contributions(run.ends, run.states(run.ends), run.paths)
         weights = [run.paths.weights[best] for best in run.paths.best]
         made = Levels(
             system, larger, tuple(_least(*pair, _TAILS * options.rtol) for pair in zip(weights, shares, strict=True))
@@ -388,6 +431,11 @@ class Levels:
         """Return what the nodes left out would add to a mean at most, relative to the size of its terms."""
         return _TAILS * options.rtol if any(self.least) else 0.0
 
+    def error(self, values: Array) -> Array:
+        """Return the error of expectations under the best rules; ``values`` holds them per rule and time."""
+        found = [_law_error(values, place) for place in range(len(self.levels))]
+        return np.sum(found, axis=0) + np.zeros(values.shape[1])
+
     def _next(self, item: str, level: int, steps: int) -> int:
         """Return the level some steps further, as long as the law's rules grow."""
         law = self.system.laws[item]
@@ -396,6 +444,44 @@ class Levels:
                 break
             level += 1
         return level
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Scrambled Sobol points in place of products of rules, which are too many for more than a few constants.
+
+    Independent scramblings, each with its own expectations, tell the error of all together.
+    """
+
+    system: OdeSystem
+    count: int  # points of one scrambling
+    seed: int
+
+    def paths(self, *, below: bool) -> ConstantPaths:
+        """Return the paths of all scramblings together; those ``below`` the best are of each by itself."""
+        return sample_paths(self.system.laws, self.count, _SETS, self.seed, apart=below)
+
+    def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Draws:
+        """Return more points where their error is too large and memory has room for them; the same elsewhere."""
+        system = self.system
+        curves, scales = run.curves(system, grid.nodes)[0], run.scales(system)
+        errors = {key: over_panels(self.error(curves[key]), grid.order) for key in system.program.observables or curves}
+        worst = max(excess(curves[key][-1], error, options, scale=scales[key]) for key, error in errors.items())
+        logger.info("means over %d constants: %d points; %d independent sets of them differ by %.2g times the tolerance",
+                    len(system.laws), _SETS * self.count, _SETS, worst)  # fmt: skip
+        if worst <= _SHARE:
+            return self
+        larger = self.count * 2 ** min(3, math.ceil(math.log2(worst / _SHARE)))
+        kept = 2 * _SETS * larger * len(system.program.states) * _KEPT[1] * 2 * len(run.ends)  # by two runs at a time
+        return self if kept > memory() / 2 else replace(self, count=larger)
+
+    def tails(self, options: Options) -> float:
+        """Return what is left out: nothing."""
+        return 0.0
+
+    def error(self, values: Array) -> Array:
+        """Return two standard errors of what all scramblings together give."""
+        return np.asarray(2 * np.std(values, axis=0, ddof=1) / math.sqrt(_SETS))
 
 
 def _least(weights: Array, shares: Array, allowed: float) -> float:
@@ -410,7 +496,7 @@ def _least(weights: Array, shares: Array, allowed: float) -> float:
     return float(np.sqrt(weights[last[-1]] * weights[last[-1] + 1])) if len(last) else 0.0
 
 
-def choose_rules(integrator: Integrator, tolerance: float, rules: Levels) -> tuple[OdeRun, Levels]:
+def choose_rules(integrator: Integrator, tolerance: float, rules: Levels | Draws) -> tuple[OdeRun, Levels | Draws]:
     """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
     while True:
         run = integrator.run(rules.paths(below=True), tolerance)
@@ -419,12 +505,6 @@ def choose_rules(integrator: Integrator, tolerance: float, rules: Levels) -> tup
         if larger is rules or integrator.options.is_short_of_time():
             return run, rules
         rules = larger
-
-
-def quadrature_error(values: Array) -> Array:
-    """Return the error of expectations under the best rule; ``values`` holds them per rule and time."""
-    laws = (len(values) - 1) // _BELOW
-    return np.sum([_law_error(values, place) for place in range(laws)], axis=0) + np.zeros(values.shape[1])
 
 
 def _law_error(values: Array, place: int) -> Array:
