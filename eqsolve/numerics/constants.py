@@ -17,8 +17,6 @@ from eqsolve.numerics.laws import Component, NormalLaw, NumericLaw, joint_groups
 from eqsolve.numerics.sobol import sobol_normals
 
 _MOST_PATHS = 400_000
-_FINE = 180  # values of a law that is not normal, where paths are sampled
-_SHOWN = 1024  # paths of a sample that a result keeps
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,13 +166,13 @@ def sample_paths(laws: Mapping[str, NumericLaw], count: int, sets: int, seed: in
                 case Component():
                     values[item] = law.column[np.minimum(ndtr(column) * len(law.column), len(law.column) - 1).astype(int)]
                 case _:  # the quantiles of a fine rule
-                    nodes, mass = law.rule(_FINE)
+                    nodes, mass = law.rule(180)
                     order = np.argsort(nodes, kind="stable")
                     edges = np.cumsum(mass[order])[:-1]
                     values[item] = nodes[order][np.searchsorted(edges, ndtr(column), side="right")]
     total = count if apart else sets * count
     made = {item: values[item] for item in laws}
-    shown = slice(0, min(total, _SHOWN))
+    shown = slice(0, min(total, 1024))  # what a result keeps
     return ConstantPaths(made, np.full((1, total), 1 / total), (slice(0, total),), (shown,), sets if apart else 0)
 
 

@@ -152,7 +152,6 @@ logger = logging.getLogger("eqsolve")
 
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
 _PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls until pace and stiffness are examined; too many
-_HELD = 30_000_000  # numbers at once
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
 
@@ -203,7 +202,7 @@ class OdeRun:
 
     def _pieces(self, system: OdeSystem, moments: Array, beside: int = 0) -> list[Array]:
         """Cut moments into pieces at which all quantities of all paths can be held at once."""
-        step = max(2, int(_HELD // (self.paths.count * (len(system.program.states) + len(system.program.steps)))))
+        step = max(2, int(memory() / 800 / (self.paths.count * (len(system.program.states) + len(system.program.steps)))))
         return [moments[k : k + step + beside] for k in range(0, max(len(moments) - beside, 1), step)]
 
 
@@ -368,8 +367,9 @@ _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
 NODES = 8  # per panel
 _TAILS = 1e-4  # of the tolerance, for the nodes left out
-_MOST_PRODUCT = 20_000  # paths of a product of the smallest rules: of three densities, not of four
-_SETS, _FEWEST = 8, 128  # independent sets of points where constants are sampled, and points of one to begin with
+_MOST_PRODUCT = _ORDERS[_BELOW] ** 3.5  # paths of the smallest rules: products of three densities, not of four
+_SETS = 2 * _BELOW  # independent sets of points where constants are sampled
+_FEWEST = 16 * _SETS  # points of one of them, to begin with
 
 
 @dataclass(frozen=True)
