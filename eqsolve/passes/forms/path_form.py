@@ -191,6 +191,7 @@ class _Builder:
             if entry is None:
                 raise ModelError(f"{label}: `{node}` mixes a process with the kernel of its integral; separate them")
             outer, kernel, signal = entry
+            self.collect(kernel.xreplace({MIDDLE: COLUMN}), label)
             total += outer * self.remember(kernel, self.local(signal.xreplace({MIDDLE: ROW}), label))
         return total
 
