@@ -2,8 +2,8 @@
 
 A network f(x) = Σ_i w_i φ(W_i·x/√D)/(γ N) of N hidden units, trained at a rate γ² N on the squared error of P samples.
 For N → ∞ its units are independent and alike: a unit has the preactivations h_μ(t) on the samples and the readout weight
-z(t), which start normal, h_μ(0) with the covariance K_μν = x_μ·x_ν/D of the inputs. ``gamma`` is the strength of features: as it
-vanishes units stay where they are, and the outputs f_μ follow regression with the kernel Φ + K G at the start.
+z(t), which start normal, h_μ(0) with the covariance K_μν = x_μ·x_ν/D of the inputs. ``gamma`` is the strength of features: as
+it vanishes units stay where they are, and the outputs f_μ follow regression with the kernel Φ + K G at the start.
 """
 
 import numpy as np

@@ -150,7 +150,43 @@ def index_problems(model: Model) -> list[str]:
             joint_normal(item)
         except ModelError as error:
             found.append(f"{model.label}: {error}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys((*found, *_table_problems(model))))
+
+
+def _table_problems(model: Model) -> Iterator[str]:
+    """Hold tables against their indices: arrays, and what functions give at the defaults where that is not much."""
+    try:
+        model = sized(model, {})
+    except ParameterError:
+        return
+    axes = {item.base: item.axes for item in _members(model) if isinstance(item, Parameter)}
+    given = {item.name: model.given(item) for item in model.parameters}
+    for sources in getattr(model, "tables", {}).values():
+        shapes = {name: counts(axes[name]) for name in sources.names if name in axes}
+        many = sum(np.prod([float(count) for count in shape]) for shape in shapes.values())
+        if any(given.get(name) is None for name in sources.arguments) or (sources.arguments and many > _MOST):
+            continue
+        try:
+            made = sources.arrays({name: float(given[name]) for name in sources.arguments})
+        except Exception as error:  # the user's function
+            text = f"{type(error).__name__}: {error}"
+            yield f"tables= of {model.label}: what makes {', '.join(sources.names)} fails at the defaults, {text}"
+            continue
+        for name, shape in shapes.items():
+            if np.shape(made[name]) != shape:
+                order = ", ".join(map(str, axes[name]))
+                yield (
+                    f"tables= of {model.label}: the table `{name}[{order}]` takes the shape {shape}, "
+                    f"got {np.shape(made[name])}"
+                )
+
+
+def by_family(model: Model, text: str) -> str:
+    """Return a message about members that are written out, `x_0`, with the name of their family, `x[k]`."""
+    for base, axes in {item.base: item.axes for item in _members(model)}.items():
+        whole = f"{base}[{', '.join(map(str, axes))}]"
+        text = re.sub(rf"\b{base}(_\d+){{{len(axes)}}}\b", whole, text)
+    return text
 
 
 def _sum_problems(expr: Basic, bound: frozenset[Index]) -> Iterator[str]:
@@ -217,7 +253,7 @@ def _small(model: Model) -> Model:
     for item in all_indices(model):
         most = item.count if item.size.is_Integer else _REPRESENTATIVE
         count = Integer(min(most, max(_REPRESENTATIVE, least)))
-        swaps[item] = item.func(item.base, item.own_latex, (count,), **item._assumptions_orig)
+        swaps[item] = item.func(item.base, item.own_latex, (count, item.size), **item._assumptions_orig)
     return _changed(model, lambda expr: _resized(expr, swaps))
 
 
@@ -292,7 +328,7 @@ class _MemberWriter:
         """Return an expression at values of its indices, its sums written out."""
         if not isinstance(expr, Basic):
             return expr
-        return self._scalars(self._crossed(self._summed(at_indices(expr, place))), label)
+        return self._scalars(self._crossed(self._summed(at_indices(expr, place))), label, expr)
 
     def _crossed(self, expr: Any) -> Any:
         """Put in the definition of correlations of two different members: these are not symmetric in their times."""
@@ -315,17 +351,14 @@ class _MemberWriter:
             return expr
         return expr.func(*map(self._summed, expr.args))
 
-    def _scalars(self, expr: Any, label: str) -> Any:
-        return expr.xreplace({item: self.scalar(item, label) for item in members_in(expr)})
+    def _scalars(self, expr: Any, label: str, source: Any) -> Any:
+        return expr.xreplace({item: self.scalar(item, label, source) for item in members_in(expr)})
 
-    def scalar(self, item: Any, label: str = "") -> Any:
-        """Return the unknown, constant or parameter that a member is."""
-        for axis, entry in zip(item.axes, item.indices, strict=True):
+    def scalar(self, item: Any, label: str, source: Any) -> Any:
+        """Return the unknown, constant or parameter that a member is; ``source`` is the expression it comes from."""
+        for spot, (axis, entry) in enumerate(zip(item.axes, item.indices, strict=True)):
             if not entry.is_Integer or not 0 <= entry < axis.count:
-                raise ModelError(
-                    f"{label or self.model.label}: `{item}` lies outside its range 0 … {axis.count - 1}; say what stands "
-                    f"there by cases, Piecewise((value, Eq(k, 0)), ({item.base}[k - 1](t), True)) with sympy's Eq"
-                )
+                raise ModelError(f"{label or self.model.label}: {_outside(item, spot, source)}")
         name, latex = member_name(item.base, item.indices), item.latex_name
         if isinstance(item, Head):
             return type(item)(name, latex)
@@ -415,6 +448,23 @@ class _MemberWriter:
 
     def _name(self, name: str) -> str:
         return name
+
+
+def _outside(item: Named | Head, spot: int, expr: Basic) -> str:
+    """Return what is wrong with a member of an expression that lies outside its range, and the way out for it."""
+    last, low = item.axes[spot].extra[-1] - 1, item.indices[spot] < 0  # (of the index as it was declared)
+    for member in members_in(expr):
+        for index in member.indices[spot].atoms(Index) if member.base == item.base else ():
+            shift = member.indices[spot] - index
+            if (shift < 0) == low and shift != 0:
+                place = f"{index} < {-shift}" if low else f"{index} > {last - shift}"
+                place = f"Eq({index}, {0 if low else last})" if abs(shift) == 1 else place
+                shown = f"{member}" + {1: "(t)", 2: "(t, tp)"}.get(getattr(item, "arity", 0), "")
+                return (
+                    f"`{shown}` lies outside its range 0 … {last} at one end; say what stands there by cases, "
+                    f"Piecewise((value, {place}), ({shown}, True)), with sympy's Piecewise and Eq"
+                )
+    return f"`{item}` lies outside its range 0 … {last}"
 
 
 def _indices_of(key: Any) -> frozenset[Index]:

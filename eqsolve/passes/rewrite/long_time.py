@@ -52,9 +52,7 @@ from eqsolve.verbs import later
 def derive_long_time(model: System | Flow, name: str | None, integrated: bool) -> FixedPoint:
     """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
     if model.is_indexed:
-        from eqsolve.passes.rewrite.indices import written_out
-
-        model = written_out(model, {})[0]  # type: ignore[assignment]
+        model = later("written_out")(model, {})[0]
     system = later("dmft")(model, None) if isinstance(model, Flow) else model
     made = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
     return made._with(location=model.location)
