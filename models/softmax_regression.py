@@ -1,8 +1,8 @@
 """Softmax regression by gradient flow with weight decay: three classes, labels from a teacher's softmax.
 
 The student says p_k = e^{x·w_k}/Σ_j e^{x·w_j}, the teacher, given its fields, the same with w*_k and a sharpness ``beta``; the
-loss is the cross-entropy −Σ_k p*_k log p_k, and all w_k start from 0. ``m_00`` and ``m_01`` are the overlaps of the weights of a
-class with those of its teacher and of another one.
+loss is the cross-entropy −Σ_k p*_k log p_k, and all w_k start from 0. ``m_00`` and ``m_01`` are the overlaps of the weights of
+a class with those of its teacher and of another one.
 """
 
 from sympy import exp, log
