@@ -24,7 +24,7 @@ from eqsolve.language.laws import Law, Resampled, Telegraph
 from eqsolve.language.nodes import GP, E, Int, Resp, White, entries
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System, members, start_constant
-from eqsolve.passes.forms.expressions import free_times, partial, rebuilt
+from eqsolve.passes.forms.expressions import free_times, outermost, partial, rebuilt
 from eqsolve.passes.forms.sectors import (
     COLUMN,
     MIDDLE,
@@ -149,10 +149,20 @@ class _Builder:
         edges = [(value.head, eq.head) for eq in pointwise for value in eq.rhs.atoms(Value) if value.head in heads]
         graph = make_graph(heads, edges)
         looped = {node for node in graph if node in reached(graph, [node])}
+        looped |= {eq.head for eq in pointwise if len(eq.rhs.atoms(Int)) > 1 and self._enters_nonlinearly(eq.head)}
         self.loops = [eq for eq in pointwise if eq.head in looped]
         self.definitions = {eq.head: eq for eq in pointwise if eq.head not in looped}
         self.memories: dict[tuple[Expr, Expr], Memory] = {}
         self.means: dict[E, Mean] = {}
+
+    def _enters_nonlinearly(self, head: Any) -> bool:
+        """Whether a process multiplies what differs between paths: one unknown then, rather than each of its integrals."""
+        for equation in self.system.equations:
+            if isinstance(equation.head, Process):
+                values = [item for item in outermost(equation.rhs, Value, but=(Int, E)) if item.head == head]
+                if any(is_random(partial(equation.rhs, item)) for item in values):
+                    return True
+        return False
 
     # --- inlining
     def inline(self, expr: Any) -> Any:
