@@ -265,8 +265,10 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         shown = {**given, **rest}
         params = {name: value for name, value in result.params.items() if name in model.settable}
         params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
-        drawn = {item.base: member_names(item.base, counts(item.axes))[0] for item in model.randoms if item.indices}
-        params |= {name: result.params[first] for name, first in drawn.items() if first in result.params}
+        for item in model.randoms:
+            first = member_names(item.base, counts(item.axes))[0]
+            if item.indices and first in result.params:
+                params[item.base] = result.params[first]
         result = replace(result, params=params)
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}

@@ -255,7 +255,7 @@ class Model(Mapping[str, Equation]):
 
     @property
     def settable(self) -> dict[str, Parameter | Random]:
-        """What can be set in it, by name: its parameters, then its random constants, a family of them by its own name."""
+        """What can be set, by name: parameters, then random constants, families by their own name."""
         return {item.base: item for item in (*self.parameters, *self.randoms)}
 
     @property

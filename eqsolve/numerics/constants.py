@@ -44,7 +44,8 @@ class ConstantPaths:
 
     def one_set(self, place: int) -> Any:
         """Return one of the sets by itself."""
-        return replace(self, values={item: table[:, place] for item, table in self.values.items()}, sets=0)
+        values = {item: table[:, place] for item, table in self.values.items()}
+        return replace(self, values=values, sets=0)
 
     def mean(self, values: Array, part: int = 0) -> Array:
         """Return every rule's expectation of values given per path and moment, repeated on the rule's paths."""
@@ -150,8 +151,10 @@ def _product_rule(laws: Mapping[str, NumericLaw], orders: Mapping[str, int], lea
     return {item: column[kept] for item, column in values.items()}, product[kept] * (product.sum() / product[kept].sum())
 
 
-def sample_paths(laws: Mapping[str, NumericLaw], count: int, sets: int, seed: int, *, apart: bool) -> ConstantPaths:
-    """Return several scramblings of Sobol points together, or ``apart``, each in a column with its own expectations."""
+def sample_paths(
+    laws: Mapping[str, NumericLaw], count: int, sets: int, seed: int, *, apart: bool,
+) -> ConstantPaths:  # fmt: skip
+    """Return several scramblings of Sobol points together, or ``apart``, one in each column."""
     from scipy.special import ndtr
 
     groups = joint_groups(laws)
@@ -164,7 +167,8 @@ def sample_paths(laws: Mapping[str, NumericLaw], count: int, sets: int, seed: in
                 case NormalLaw():
                     values[item] = float(law.mean) + float(law.variance) ** 0.5 * column
                 case Component():
-                    values[item] = law.column[np.minimum(ndtr(column) * len(law.column), len(law.column) - 1).astype(int)]
+                    most = len(law.column)
+                    values[item] = law.column[np.minimum(ndtr(column) * most, most - 1).astype(int)]
                 case _:  # the quantiles of a fine rule
                     nodes, mass = law.rule(180)
                     order = np.argsort(nodes, kind="stable")
@@ -173,7 +177,8 @@ def sample_paths(laws: Mapping[str, NumericLaw], count: int, sets: int, seed: in
     total = count if apart else sets * count
     made = {item: values[item] for item in laws}
     shown = slice(0, min(total, 1024))  # what a result keeps
-    return ConstantPaths(made, np.full((1, total), 1 / total), (slice(0, total),), (shown,), sets if apart else 0)
+    shares = np.full((1, total), 1 / total)
+    return ConstantPaths(made, shares, (slice(0, total),), (shown,), sets if apart else 0)
 
 
 # --- Finite samples: drawn, or placed so that their empirical law is that of the constant.

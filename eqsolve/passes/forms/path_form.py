@@ -149,18 +149,19 @@ class _Builder:
         edges = [(value.head, eq.head) for eq in pointwise for value in eq.rhs.atoms(Value) if value.head in heads]
         graph = make_graph(heads, edges)
         looped = {node for node in graph if node in reached(graph, [node])}
-        looped |= {eq.head for eq in pointwise if len(eq.rhs.atoms(Int)) > 1 and self._enters_nonlinearly(eq.head)}
+        several = [eq.head for eq in pointwise if len(eq.rhs.atoms(Int)) > 1]
+        looped |= {head for head in several if self._enters_nonlinearly(head)}
         self.loops = [eq for eq in pointwise if eq.head in looped]
         self.definitions = {eq.head: eq for eq in pointwise if eq.head not in looped}
         self.memories: dict[tuple[Expr, Expr], Memory] = {}
         self.means: dict[E, Mean] = {}
 
     def _enters_nonlinearly(self, head: Any) -> bool:
-        """Whether a process multiplies what differs between paths: one unknown then, rather than each of its integrals."""
+        """Whether a process multiplies what differs between paths: it, not its integrals, is unknown."""
         for equation in self.system.equations:
             if isinstance(equation.head, Process):
-                values = [item for item in outermost(equation.rhs, Value, but=(Int, E)) if item.head == head]
-                if any(is_random(partial(equation.rhs, item)) for item in values):
+                values = outermost(equation.rhs, Value, but=(Int, E))
+                if any(is_random(partial(equation.rhs, it)) for it in values if it.head == head):
                     return True
         return False
 

@@ -87,4 +87,5 @@ def unseparated(label: str, node: E) -> str:
 
 def is_random(expr: Expr) -> bool:
     """Whether an expression differs between paths: what is averaged does not."""
-    return any(isinstance(getattr(item, "head", item), Process | Random) for item in outermost(expr, Value, Random, but=E))
+    found = outermost(expr, Value, Random, but=E)
+    return any(isinstance(getattr(item, "head", item), Process | Random) for item in found)

@@ -57,7 +57,7 @@ class Expanded:
 # --- Jointly normal families: a root of the covariance times independent standard normal constants.
 @dataclass(frozen=True)
 class JointNormal:
-    """The law of a family that is jointly normal over its index: the covariance is ``factor`` times a table."""
+    """The law of a jointly normal family: its covariance is ``factor`` times a table."""
 
     name: str
     mean: Any
@@ -71,35 +71,34 @@ class JointNormal:
 
     def array(self, covariance: np.ndarray) -> np.ndarray:
         """Return the symmetric root, which follows the covariance without jumps."""
-        table = self.covariance.base
+        what = f"the table `{self.covariance.base}` is the covariance of `{self.name}`"
         scale = float(np.abs(covariance).max(initial=0.0))
         if not np.allclose(covariance, covariance.T, rtol=0, atol=ROUNDING * scale):
-            raise ParameterError(f"the table `{table}` is the covariance of `{self.name}`; it must be symmetric")
+            raise ParameterError(f"{what}; it must be symmetric")
         values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
         if values[0] < -ROUNDING * scale * len(values):
             raise ParameterError(
-                f"the table `{table}` is the covariance of `{self.name}`, and has the eigenvalue {values[0]:.3g} below zero; "
-                "give one that is positive semidefinite"
+                f"{what}, and has the eigenvalue {values[0]:.3g} below zero; give one that is positive semidefinite"
             )
         return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def joint_normal(item: Random) -> JointNormal | None:
-    """Return the law of a family whose members are not independent: Normal(mean, K[k, l]) of `w[k]`."""
-    law, more = item.law, free_indices(item.law) - set(item.axes) if item.law is not None else frozenset()
+    """Return the law of a family whose members are not independent, Normal(mean, K[k, l])."""
+    law = item.law
+    more = frozenset() if law is None else free_indices(law) - set(item.axes)
     if law is None or not more:
         return None
     mean, covariance = law.args if isinstance(law, Normal) else (sympy.S.Zero, sympy.S.Zero)
     tables = [entry for entry in covariance.atoms(Parameter) if entry.indices]
     factor = covariance / tables[0] if len(tables) == 1 else covariance
-    if (
-        len(item.axes) != 1 or len(tables) != 1 or free_indices(factor) or free_indices(mean) - set(item.axes)
-        or set(tables[0].indices) != {*item.axes, *more}
-    ):  # fmt: skip
+    plain = not free_indices(factor) and not free_indices(mean) - set(item.axes)
+    if len(item.axes) != 1 or len(tables) != 1 or {*item.axes, *more} != set(tables[0].indices) or not plain:
         own = ", ".join(map(str, item.axes))
         raise ModelError(
-            f"the law {law} of `{item.base}[{own}]` has the index `{', '.join(sorted(map(str, more)))}`; a family that is "
-            "jointly normal carries one index and has the law Normal(mean, K[k, l]), with a table `K`, or a factor times it"
+            f"the law {law} of `{item.base}[{own}]` has the index `{', '.join(sorted(map(str, more)))}`; "
+            "a family that is jointly normal carries one index and has the law Normal(mean, K[k, l]), "
+            "with a table `K`, or a factor times it"
         )
     return JointNormal(item.base, mean, factor, tables[0])
 
@@ -154,7 +153,7 @@ def index_problems(model: Model) -> list[str]:
 
 
 def _table_problems(model: Model) -> Iterator[str]:
-    """Hold tables against their indices: arrays, and what functions give at the defaults where that is not much."""
+    """Hold tables against their indices: arrays, and what functions give at the defaults."""
     try:
         model = sized(model, {})
     except ParameterError:
@@ -164,25 +163,25 @@ def _table_problems(model: Model) -> Iterator[str]:
     for sources in getattr(model, "tables", {}).values():
         shapes = {name: counts(axes[name]) for name in sources.names if name in axes}
         many = sum(np.prod([float(count) for count in shape]) for shape in shapes.values())
-        if any(given.get(name) is None for name in sources.arguments) or (sources.arguments and many > _MOST):
+        if any(given.get(name) is None for name in sources.arguments):
+            continue
+        if sources.arguments and many > _MOST:  # which takes its time
             continue
         try:
             made = sources.arrays({name: float(given[name]) for name in sources.arguments})
         except Exception as error:  # the user's function
-            text = f"{type(error).__name__}: {error}"
-            yield f"tables= of {model.label}: what makes {', '.join(sources.names)} fails at the defaults, {text}"
+            text = f"what makes {', '.join(sources.names)} fails at the defaults"
+            yield f"tables= of {model.label}: {text}, {type(error).__name__}: {error}"
             continue
         for name, shape in shapes.items():
             if np.shape(made[name]) != shape:
                 order = ", ".join(map(str, axes[name]))
-                yield (
-                    f"tables= of {model.label}: the table `{name}[{order}]` takes the shape {shape}, "
-                    f"got {np.shape(made[name])}"
-                )
+                text = f"the table `{name}[{order}]` takes the shape {shape}"
+                yield f"tables= of {model.label}: {text}, got {np.shape(made[name])}"
 
 
 def by_family(model: Model, text: str) -> str:
-    """Return a message about members that are written out, `x_0`, with the name of their family, `x[k]`."""
+    """Return a message about members, `x_0`, with the name of their family, `x[k]`."""
     for base, axes in {item.base: item.axes for item in _members(model)}.items():
         whole = f"{base}[{', '.join(map(str, axes))}]"
         text = re.sub(rf"\b{base}(_\d+){{{len(axes)}}}\b", whole, text)
@@ -247,9 +246,8 @@ def with_sizes(model: Model, numbers: Mapping[str, Any]) -> Model:
 def _small(model: Model) -> Model:
     """Return a model with few values of every index."""
     swaps: dict[Index, Index] = {}
-    least = 1 + max(
-        (abs(int(number)) for item in _members(model) for entry in item.indices for number in entry.atoms(Integer)), default=0
-    )
+    entries = [entry for item in _members(model) for entry in item.indices]
+    least = 1 + max((abs(int(it)) for entry in entries for it in entry.atoms(Integer)), default=0)
     for item in all_indices(model):
         most = item.count if item.size.is_Integer else _REPRESENTATIVE
         count = Integer(min(most, max(_REPRESENTATIVE, least)))
@@ -355,7 +353,7 @@ class _MemberWriter:
         return expr.xreplace({item: self.scalar(item, label, source) for item in members_in(expr)})
 
     def scalar(self, item: Any, label: str, source: Any) -> Any:
-        """Return the unknown, constant or parameter that a member is; ``source`` is the expression it comes from."""
+        """Return the unknown, constant or parameter that a member of an expression is."""
         for spot, (axis, entry) in enumerate(zip(item.axes, item.indices, strict=True)):
             if not entry.is_Integer or not 0 <= entry < axis.count:
                 raise ModelError(f"{label or self.model.label}: {_outside(item, spot, source)}")
@@ -451,8 +449,9 @@ class _MemberWriter:
 
 
 def _outside(item: Named | Head, spot: int, expr: Basic) -> str:
-    """Return what is wrong with a member of an expression that lies outside its range, and the way out for it."""
-    last, low = item.axes[spot].extra[-1] - 1, item.indices[spot] < 0  # (of the index as it was declared)
+    """Return what is wrong with a member that lies outside its range, and the way out."""
+    last = item.axes[spot].extra[-1] - 1  # of the index as it was declared
+    low = item.indices[spot] < 0
     for member in members_in(expr):
         for index in member.indices[spot].atoms(Index) if member.base == item.base else ():
             shift = member.indices[spot] - index
@@ -461,8 +460,8 @@ def _outside(item: Named | Head, spot: int, expr: Basic) -> str:
                 place = f"Eq({index}, {0 if low else last})" if abs(shift) == 1 else place
                 shown = f"{member}" + {1: "(t)", 2: "(t, tp)"}.get(getattr(item, "arity", 0), "")
                 return (
-                    f"`{shown}` lies outside its range 0 … {last} at one end; say what stands there by cases, "
-                    f"Piecewise((value, {place}), ({shown}, True)), with sympy's Piecewise and Eq"
+                    f"`{shown}` lies outside its range 0 … {last} at one end; say what stands there "
+                    f"by cases, Piecewise((value, {place}), ({shown}, True)), with sympy's Eq"
                 )
     return f"`{item}` lies outside its range 0 … {last}"
 
@@ -557,8 +556,9 @@ def sized(model: Model, settings: Mapping[str, Any]) -> Model:
 
 
 def with_laws(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
-    """Return a model whose families of random constants have the laws that settings give, and the other settings."""
-    given = {item.base: settings[item.base] for item in model.randoms if item.indices and item.base in settings}
+    """Return a model whose random families have the laws of some settings, and the other settings."""
+    families = {item.base for item in model.randoms if item.indices}
+    given = {name: law for name, law in settings.items() if name in families}
     rest = {name: value for name, value in settings.items() if name not in given}
     return (model.subs(bind_some(model, given)) if given else model), rest
 

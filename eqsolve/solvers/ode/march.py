@@ -6,6 +6,7 @@ Solving Ordinary Differential Equations II, IV.8 (Radau IIA, order 5). Both are 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +52,8 @@ class OdeSystem:
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
         given = self.program.starts(*(paths.values[item] for item in self.laws))
-        return np.concatenate([filled(value, (paths.count, *([paths.sets] if paths.sets else []))) for value in given]).ravel()
+        shape = (paths.count, paths.sets) if paths.sets else (paths.count,)
+        return np.concatenate([filled(value, shape) for value in given]).ravel()
 
     def slope(self, moment: float, state: Array, paths: ConstantPaths) -> Array:
         """Return the derivative of one state, or of several in columns."""
@@ -118,7 +120,8 @@ class OdeSystem:
 
         What is ``averaged`` is collected there, with its part.
         """
-        values: list[Array] = [moments[None, :], *(paths.values[item].reshape(paths.count, -1) for item in self.laws)]
+        constants = (paths.values[item].reshape(paths.count, -1) for item in self.laws)
+        values: list[Array] = [moments[None, :], *constants]
         values.extend(table.reshape(len(self.program.states), paths.count, -1))
         for step in self.program.steps[:steps]:
             value = np.atleast_2d(np.asarray(step.function(*values)[0], dtype=float))
@@ -137,14 +140,16 @@ def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping
     used = {name: drawn[name] if name in drawn else laws[name] for name in program.constants}
     parts = find_parts(program.meetings, used)
     if _largest(used, parts) > _MOST_PRODUCT:  # constants are sampled together
-        parts = Parts((tuple(used),), {name: 0 for names in (used, *program.meetings) for name in names})
+        names = (*used, *itertools.chain.from_iterable(program.meetings))
+        parts = Parts((tuple(used),), dict.fromkeys(names, 0))
     return OdeSystem(at(program, numbers), used, parts)
 
 
 def _largest(laws: Mapping[str, NumericLaw], parts: Parts) -> float:
     """Return how many paths the smallest rules that can be compared have in the largest part."""
-    counts = {members: len(laws[members[0]].rule(_ORDERS[_BELOW])[0]) for members in joint_groups(laws)}
-    return max(math.prod(float(n) for names, n in counts.items() if names[0] in part) for part in parts.constants)
+    first = [members[0] for members in joint_groups(laws)]
+    counts = {name: float(len(laws[name].rule(_ORDERS[_BELOW])[0])) for name in first}
+    return max(math.prod(counts.get(name, 1.0) for name in part) for part in parts.constants)
 
 
 _RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
@@ -178,32 +183,37 @@ class OdeRun:
     calls: int
 
     def curves(self, system: OdeSystem, moments: Array) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the functions of time, per rule, and the paths of the processes under the best rule."""
+        """Return the functions of time, per rule, and the paths under the best one."""
         made = [self._over_sets(system.curves, part) for part in self._pieces(system, moments)]
 
         def joined(kind: int) -> dict[str, Array]:
             rows = list(zip(*made, strict=True))  # sets, then pieces of time
-            return {name: np.block([[one[kind][name] for one in row] for row in rows]) for name in made[0][0][kind]}
+            names = made[0][0][kind]
+            return {name: np.block([[it[kind][name] for it in row] for row in rows]) for name in names}
 
         return joined(0), joined(1)
 
     def scales(self, system: OdeSystem) -> dict[str, float]:
-        """Return, per function of time, the largest size of what was averaged and added up to give it."""
-        made = [one for part in self._pieces(system, self.ends, beside=1) for one in self._over_sets(system.scales, part)]
+        """Return the largest sizes of what was averaged and added up to give functions of time."""
+        pieces = self._pieces(system, self.ends, beside=1)
+        made = [one for part in pieces for one in self._over_sets(system.scales, part)]
         return {name: max(one[name] for one in made) for name in made[0]}
 
     def _over_sets(self, function: Callable[..., Any], moments: Array) -> list[Any]:
-        """Return a function of moments, states and paths, for every set of points that stand side by side."""
+        """Return a function of moments, states and paths, for every set of points."""
         states = self.states(moments)
         if not self.paths.sets:
             return [function(moments, states, self.paths)]
         each = states.reshape(-1, self.paths.sets, len(moments))
-        return [function(moments, each[:, place], self.paths.one_set(place)) for place in range(self.paths.sets)]
+        places = range(self.paths.sets)
+        return [function(moments, each[:, k], self.paths.one_set(k)) for k in places]
 
     def _pieces(self, system: OdeSystem, moments: Array, beside: int = 0) -> list[Array]:
         """Cut moments into pieces at which all quantities of all paths can be held at once."""
-        step = max(2, int(memory() / 800 / (self.paths.count * (len(system.program.states) + len(system.program.steps)))))
-        return [moments[k : k + step + beside] for k in range(0, max(len(moments) - beside, 1), step)]
+        held = self.paths.count * (len(system.program.states) + len(system.program.steps))
+        step = max(2, int(memory() / 800 / held))
+        begins = range(0, max(len(moments) - beside, 1), step)
+        return [moments[k : k + step + beside] for k in begins]
 
 
 class Integrator:
@@ -367,7 +377,7 @@ _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
 NODES = 8  # per panel
 _TAILS = 1e-4  # of the tolerance, for the nodes left out
-_MOST_PRODUCT = _ORDERS[_BELOW] ** 3.5  # paths of the smallest rules: products of three densities, not of four
+_MOST_PRODUCT = _ORDERS[_BELOW] ** 3.5  # paths: products of three densities, not of four
 _SETS = 2 * _BELOW  # independent sets of points where constants are sampled
 _FEWEST = 16 * _SETS  # points of one of them, to begin with
 
@@ -432,7 +442,7 @@ class Levels:
         return _TAILS * options.rtol if any(self.least) else 0.0
 
     def error(self, values: Array) -> Array:
-        """Return the error of expectations under the best rules; ``values`` holds them per rule and time."""
+        """Return the error of ``values`` of the best rules, given per rule and time."""
         found = [_law_error(values, place) for place in range(len(self.levels))]
         return np.sum(found, axis=0) + np.zeros(values.shape[1])
 
@@ -448,7 +458,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Draws:
-    """Scrambled Sobol points in place of products of rules, which are too many for more than a few constants.
+    """Scrambled Sobol points in place of products of rules, which would be too many.
 
     Independent scramblings, each with its own expectations, tell the error of all together.
     """
@@ -458,21 +468,26 @@ class Draws:
     seed: int
 
     def paths(self, *, below: bool) -> ConstantPaths:
-        """Return the paths of all scramblings together; those ``below`` the best are of each by itself."""
+        """Return the paths of all scramblings together, or of each by itself."""
         return sample_paths(self.system.laws, self.count, _SETS, self.seed, apart=below)
 
     def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Draws:
-        """Return more points where their error is too large and memory has room for them; the same elsewhere."""
+        """Return more points where their error is too large and memory has room for them."""
         system = self.system
         curves, scales = run.curves(system, grid.nodes)[0], run.scales(system)
-        errors = {key: over_panels(self.error(curves[key]), grid.order) for key in system.program.observables or curves}
-        worst = max(excess(curves[key][-1], error, options, scale=scales[key]) for key, error in errors.items())
-        logger.info("means over %d constants: %d points; %d independent sets of them differ by %.2g times the tolerance",
-                    len(system.laws), _SETS * self.count, _SETS, worst)  # fmt: skip
+        worst = 0.0
+        for key in system.program.observables or curves:
+            error = over_panels(self.error(curves[key]), grid.order)
+            worst = max(worst, excess(curves[key][-1], error, options, scale=scales[key]))
+        logger.info(
+            "means over %d constants: %d points; by %d sets of them the error is %.2g times the tolerance",
+            len(system.laws), _SETS * self.count, _SETS, worst,
+        )  # fmt: skip
         if worst <= _SHARE:
             return self
         larger = self.count * 2 ** min(3, math.ceil(math.log2(worst / _SHARE)))
-        kept = 2 * _SETS * larger * len(system.program.states) * _KEPT[1] * 2 * len(run.ends)  # by two runs at a time
+        numbers = _SETS * larger * len(system.program.states) * len(run.ends)
+        kept = 4 * _KEPT[1] * numbers  # by two runs, of up to twice as many steps
         return self if kept > memory() / 2 else replace(self, count=larger)
 
     def tails(self, options: Options) -> float:
@@ -496,7 +511,10 @@ def _least(weights: Array, shares: Array, allowed: float) -> float:
     return float(np.sqrt(weights[last[-1]] * weights[last[-1] + 1])) if len(last) else 0.0
 
 
-def choose_rules(integrator: Integrator, tolerance: float, rules: Levels | Draws) -> tuple[OdeRun, Levels | Draws]:
+Rules = Levels | Draws
+
+
+def choose_rules(integrator: Integrator, tolerance: float, rules: Rules) -> tuple[OdeRun, Rules]:
     """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
     while True:
         run = integrator.run(rules.paths(below=True), tolerance)

@@ -33,7 +33,7 @@ from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode import march
-from eqsolve.solvers.ode.march import NODES, Draws, Integrator, Levels, OdeRun, OdeSystem, StoppedError
+from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules, StoppedError
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 
@@ -96,7 +96,7 @@ def _solve(system: OdeSystem, options: Options) -> OdeSolution:
         rules = larger
 
 
-def _refine(integrator: Integrator, rules: Levels | Draws) -> tuple[OdeSolution, Levels | Draws]:
+def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
     """Shorten the steps until the time-step error meets the tolerance; only the first integration compares rules."""
     options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
@@ -151,9 +151,7 @@ class OdeSolution:
         return max((excess(curve, error, self.options, scale=scale) for curve, error, scale in made), default=0.0)
 
 
-def _compare(
-    system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[OdeRun, Levels | Draws], options: Options
-) -> OdeSolution:
+def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[OdeRun, Rules], options: Options) -> OdeSolution:
     """Lay the finer integration on panels and estimate its error."""
     scales = fine.scales(system)
     grid, curves, each, missed = _panels(system, fine, options, scales)
@@ -161,9 +159,9 @@ def _compare(
     best = {name: values[-1] for name, values in curves.items()}
     step = {name: over_panels(np.abs(best[name] - rough[name][-1]), NODES, beside=True) for name in best}
     scout, rules = scouted
-    tails = rules.tails(options)
-    by_rule = scout.curves(system, grid.nodes)[0]
-    rule = {name: over_panels(rules.error(by_rule[name]), NODES) + tails * scales[name] for name in by_rule}
+    by_rule, tails = scout.curves(system, grid.nodes)[0], rules.tails(options)
+    rule = {name: over_panels(rules.error(value), NODES) for name, value in by_rule.items()}
+    rule = {name: error + tails * scales[name] for name, error in rule.items()}
     rest = {name: _on_nodes(missed[name]) + _rounding(values, scales[name]) for name, values in best.items()}
     each_errors = {
         name: over_panels(np.abs(table - rough_each[name]), NODES, beside=True) + _on_nodes(missed[name]) + _rounding(table)
