@@ -1,4 +1,4 @@
-"""Wide network of two hidden layers that learns features from P samples by gradient flow: a true dynamical mean field.
+"""Wide network of two hidden layers that learns features from P samples: a dynamical mean field.
 
 The network of `two_layer_features` with a second hidden layer. What a unit of the first layer gets back through the random
 weights between the layers is a Gaussian field r_μ(t), what one of the second layer gets from the first another, u_μ(t), joint

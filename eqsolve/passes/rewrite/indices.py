@@ -154,6 +154,8 @@ def index_problems(model: Model) -> list[str]:
 
 def _table_problems(model: Model) -> Iterator[str]:
     """Hold tables against their indices: arrays, and what functions give at the defaults."""
+    sizes = {item.size.name for item in all_indices(model) if not item.size.is_Integer}
+    other = {item.name for item in model.parameters if item.is_integer} - sizes  # sizes that are set
     try:
         model = sized(model, {})
     except ParameterError:
@@ -165,7 +167,7 @@ def _table_problems(model: Model) -> Iterator[str]:
         many = sum(np.prod([float(count) for count in shape]) for shape in shapes.values())
         if any(given.get(name) is None for name in sources.arguments):
             continue
-        if sources.arguments and many > _MOST:  # which takes its time
+        if sources.arguments and (many > _MOST or other & set(sources.arguments)):  # slow, or not known
             continue
         try:
             made = sources.arrays({name: float(given[name]) for name in sources.arguments})
