@@ -59,8 +59,8 @@ class Lags:
 
 
 _PAST = (
-    "integrals over the past, ∫ K(t − s) x(s) ds, have no equation over lags yet; write one with K = e^(−a (t − s)) as an unknown "
-    "of its own, y' = x − a y, or look at late times of `eqsolve solve`"
+    "integrals over the past, ∫ K(t − s) x(s) ds, have no equation over lags yet; write one with K = e^(−a (t − s)) as an "
+    "unknown of its own, y' = x − a y, or look at late times of `eqsolve solve`"
 )
 
 
