@@ -71,7 +71,7 @@ def test_populations_are_those_of_two() -> None:
 
 @pytest.mark.slow
 def test_four_populations_against_finite_networks() -> None:
-    """Eight networks of 4 × 500 neurons by Heun's method: second moments and mean rates within four standard errors."""
+    """Eight networks of 4 × 500 neurons by Heun's method: second moments and mean rates within 4.5 standard errors."""
     moments, step, count = [0.5, 1.0, 2.0], 0.02, 500
     found = eqsolve.solve("rnn_populations", t_max=2, rtol=1e-3, at=moments).at(moments)
     (source,) = eqsolve.load("rnn_populations").tables.values()
