@@ -231,11 +231,19 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
     from eqsolve.language.indices import counts
     from eqsolve.numerics.arrays import member_names
-    from eqsolve.passes.rewrite.indices import expand, families_in, family_axes, sized, table_arrays, why_written_out
+    from eqsolve.passes.rewrite.indices import (
+        expand,
+        families_in,
+        family_axes,
+        sized,
+        table_arrays,
+        why_written_out,
+        with_laws,
+    )
     from eqsolve.results.derivatives import with_differences
 
-    model = sized(model, settings)
-    arrays, rest = table_arrays(model, settings)
+    model, plain = with_laws(sized(model, settings), settings)
+    arrays, rest = table_arrays(model, plain)
     axes = family_axes(model)
     on_arrays = not why_written_out(model)
     if on_arrays and options.precision is not None:
@@ -257,16 +265,20 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         shown = {**given, **rest}
         params = {name: value for name, value in result.params.items() if name in model.settable}
         params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
+        for item in model.randoms:
+            first = member_names(item.base, counts(item.axes))[0]
+            if item.indices and first in result.params:
+                params[item.base] = result.params[first]
         result = replace(result, params=params)
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
     result = replace(result, families=families_in(set(result.names) - sampled, model, settings))
-    plain = replace(options, derivatives=(), checkpoint=None)
+    once = replace(options, derivatives=(), checkpoint=None)
     for name in differenced:
         if not isinstance(middle := result.params.get(name), float | int):
             raise UsageError(f"model `{model.name}` has no parameter `{name}` to differentiate along")
         step = _DIFFERENCE * (abs(middle) or 1.0)
-        beside = [_solve_indexed(model, {**settings, name: middle + part * step}, plain, solve) for part in (-1, -0.5, 0.5, 1)]
+        beside = [_solve_indexed(model, {**settings, name: middle + part * step}, once, solve) for part in (-1, -0.5, 0.5, 1)]
         result = with_differences(result, name, step, beside)
     return result
 

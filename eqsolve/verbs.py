@@ -13,6 +13,7 @@ _HOMES = {
     "equation_latex": "eqsolve.language.printing:equation_latex",
     "sections_html": "eqsolve.results.html:sections_html",
     "dmft": "eqsolve.passes.flow.dmft:derive_dmft",
+    "written_out": "eqsolve.passes.rewrite.indices:written_out",
     "gradient_descent": "eqsolve.passes.flow.dmft:derive_descent",
     "infinite_data": "eqsolve.passes.flow.dmft:derive_infinite_data",
     "momentum": "eqsolve.passes.flow.dmft:add_momentum",

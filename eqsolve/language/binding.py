@@ -99,9 +99,9 @@ def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
     values = {item: _parameter(model, item, settings[item.name]) for item in model.parameters if item.name in settings}
     _check_conditions(model, values)
     chosen: dict[Basic, Basic] = dict(values)
-    chosen |= {
-        item: item.with_law(_law(model, item, settings[item.name], values)) for item in model.randoms if item.name in settings
-    }
+    for item in model.randoms:
+        if item.base in settings:
+            chosen[item] = item.with_law(_law(model, item, settings[item.base], values))
     return chosen
 
 

@@ -117,6 +117,10 @@ class Flow(Model):
         return tuple(key for key in self.laws if key in found)
 
     # --- what follows from a flow
+    def _derived(self, verb: str, *given: Any) -> Any:
+        """Return what a verb makes of the flow, its families with their members written out."""
+        return later(verb)(later("written_out")(self, {})[0] if self.is_indexed else self, *given)
+
     def dmft(self, *, eliminate: bool | None = None) -> System:
         """Return the mean-field equations of the flow for n, d → ∞ with n/d → δ (eq. dmft_general).
 
@@ -125,11 +129,11 @@ class Flow(Model):
         """
         if not isinstance(eliminate, bool | None):
             raise UsageError(f"eliminate= takes True or False, got {eliminate!r}")
-        return later("dmft")(self, eliminate)
+        return self._derived("dmft", eliminate)
 
     def infinite_data(self) -> System:
         """Return the limit δ → ∞ of the mean-field equations: differential equations without memory or noise."""
-        return later("infinite_data")(self)
+        return self._derived("infinite_data")
 
     def long_time(self, name: str | None = None, *, integrated: bool = False) -> Any:
         """Return the `FixedPoint` that the mean-field equations tend to if they come to rest."""
@@ -137,11 +141,11 @@ class Flow(Model):
 
     def gradient_descent(self, eta: Any) -> System:
         """Return the mean-field equations of gradient descent with step ``eta``, exact at this step."""
-        return later("gradient_descent")(self, eta)
+        return self._derived("gradient_descent", eta)
 
     def momentum(self, friction: Any) -> Flow:
         """Return the flow with inertia θ'' = −friction θ' + p(g, θ), as a flow of twice as many states."""
-        return later("momentum")(self, friction)
+        return self._derived("momentum", friction)
 
     def sgd(self, batch: Any) -> Flow:
         """Return stochastic gradient descent: at every step each sample is in the batch with probability ``batch``.
@@ -149,18 +153,18 @@ class Flow(Model):
         The loss gradient of a sample in the batch is divided by ``batch``, that of the others is zero. A number or a symbol;
         to be run, and solved, with ``step=``.
         """
-        return later("sgd")(self, batch)
+        return self._derived("sgd", batch)
 
     def langevin(self, temperature: Any) -> Flow:
         """Return Langevin dynamics: white noise White(2 T) of its own is added to every drift that a gradient acts in."""
-        return later("langevin")(self, temperature)
+        return self._derived("langevin", temperature)
 
     def label_noise(self, variance: Any) -> Flow:
         """Return training with fresh label noise: at every step a normal of this variance is added to each teacher's field.
 
         The loss gradients see f* + ζ in place of f*, the observables do not; to be run, and solved, with ``step=``.
         """
-        return later("label_noise")(self, variance)
+        return self._derived("label_noise", variance)
 
     def simulate(
         self,

@@ -255,8 +255,8 @@ class Model(Mapping[str, Equation]):
 
     @property
     def settable(self) -> dict[str, Parameter | Random]:
-        """What can be set in it, by name: its parameters, then its random constants."""
-        return {item.name: item for item in (*self.parameters, *self.randoms) if not item.indices}
+        """What can be set, by name: parameters, then random constants, families by their own name."""
+        return {item.base: item for item in (*self.parameters, *self.randoms)}
 
     @property
     def time_symbols(self) -> tuple[Time, ...]:

@@ -6,14 +6,15 @@ different orders stand side by side, each with its own expectations, so that one
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array, tensor_rule
-from eqsolve.numerics.laws import Component, NumericLaw, joint_groups
+from eqsolve.numerics.laws import Component, NormalLaw, NumericLaw, joint_groups
+from eqsolve.numerics.sobol import sobol_normals
 
 _MOST_PATHS = 400_000
 
@@ -30,6 +31,7 @@ class ConstantPaths:
     shares: Array
     rules: tuple[slice, ...]
     best: tuple[slice, ...]
+    sets: int = 0  # of points that stand side by side, one in each column of the values
 
     @property
     def count(self) -> int:
@@ -39,6 +41,11 @@ class ConstantPaths:
     def weights(self) -> Array:
         """The weight of every path within its rule and part."""
         return np.asarray(self.shares.sum(axis=0))
+
+    def one_set(self, place: int) -> Any:
+        """Return one of the sets by itself."""
+        values = {item: table[:, place] for item, table in self.values.items()}
+        return replace(self, values=values, sets=0)
 
     def mean(self, values: Array, part: int = 0) -> Array:
         """Return every rule's expectation of values given per path and moment, repeated on the rule's paths."""
@@ -142,6 +149,36 @@ def _product_rule(laws: Mapping[str, NumericLaw], orders: Mapping[str, int], lea
     if kept.all():
         return values, product
     return {item: column[kept] for item, column in values.items()}, product[kept] * (product.sum() / product[kept].sum())
+
+
+def sample_paths(
+    laws: Mapping[str, NumericLaw], count: int, sets: int, seed: int, *, apart: bool,
+) -> ConstantPaths:  # fmt: skip
+    """Return several scramblings of Sobol points together, or ``apart``, one in each column."""
+    from scipy.special import ndtr
+
+    groups = joint_groups(laws)
+    points = np.stack([sobol_normals(count, len(groups), seed + place) for place in range(sets)], axis=-1)
+    values: dict[str, Array] = {}
+    for members, column in zip(groups, points if apart else points.reshape(len(groups), -1), strict=True):
+        for item in members:
+            law = laws[item]
+            match law:
+                case NormalLaw():
+                    values[item] = float(law.mean) + float(law.variance) ** 0.5 * column
+                case Component():
+                    most = len(law.column)
+                    values[item] = law.column[np.minimum(ndtr(column) * most, most - 1).astype(int)]
+                case _:  # the quantiles of a fine rule
+                    nodes, mass = law.rule(180)
+                    order = np.argsort(nodes, kind="stable")
+                    edges = np.cumsum(mass[order])[:-1]
+                    values[item] = nodes[order][np.searchsorted(edges, ndtr(column), side="right")]
+    total = count if apart else sets * count
+    made = {item: values[item] for item in laws}
+    shown = slice(0, min(total, 1024))  # what a result keeps
+    shares = np.full((1, total), 1 / total)
+    return ConstantPaths(made, shares, (slice(0, total),), (shown,), sets if apart else 0)
 
 
 # --- Finite samples: drawn, or placed so that their empirical law is that of the constant.

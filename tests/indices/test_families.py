@@ -69,6 +69,35 @@ def test_populations_are_those_of_two() -> None:
         np.testing.assert_allclose(found["q"][place], other[name], rtol=1e-10)
 
 
+@pytest.mark.slow
+def test_four_populations_against_finite_networks() -> None:
+    """Eight networks of 4 × 500 neurons by Heun's method: second moments and mean rates within 4.5 standard errors."""
+    moments, step, count = [0.5, 1.0, 2.0], 0.02, 500
+    found = eqsolve.solve("rnn_populations", t_max=2, rtol=1e-3, at=moments).at(moments)
+    (source,) = eqsolve.load("rnn_populations").tables.values()
+    spread, mean, inputs = source.source(4)
+    runs = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        couplings = np.kron(spread, np.ones((count, count))) * rng.standard_normal((4 * count, 4 * count)) / np.sqrt(count)
+        couplings += np.kron(mean, np.ones((count, count))) / count
+        x, rows = rng.standard_normal(4 * count), []
+
+        def slope(x, couplings=couplings):
+            return -x + np.repeat(inputs, count) + couplings @ np.tanh(x)
+
+        for number in range(1, round(moments[-1] / step) + 1):
+            first = slope(x)
+            x = x + step / 2 * (first + slope(x + step * first))
+            if any(abs(number * step - moment) < step / 2 for moment in moments):
+                rows.append([(x**2).reshape(4, -1).mean(axis=1), np.tanh(x).reshape(4, -1).mean(axis=1)])
+        runs.append(rows)
+    means, errors = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(8)
+    for place, name in enumerate(("q", "r")):
+        apart = np.abs(found[name].values.T - means[:, place]) / np.hypot(errors[:, place], found[f"{name}_error"].values.T)
+        assert apart.max() < 4.5  # of twelve, with errors from eight runs
+
+
 def test_numbers_of_a_table_are_not_set_one_by_one() -> None:
     """They were taken and ignored."""
     for solve in (eqsolve.solve, eqsolve.stationary):

@@ -82,9 +82,15 @@ def test_what_is_wrong_where_it_is_written(make, words) -> None:
         (lambda: decay(-x[p](t)), "sum over it, Sum(..., p)"),
         (lambda: decay(-sympy.Sum(k, (k, 0, 2)) * x[k](t)), "sympy's own Sum"),
         (lambda: decay(-Sum(A[k, k] * x[k](t), k)), "has a meaning outside the sum"),
-        (lambda: decay(-x[k - 1](t)), "lies outside its range"),
+        (lambda: decay(-x[k - 1](t)), "Piecewise((value, Eq(k, 0)), (x[k - 1](t), True))"),
+        (lambda: decay(-x[k + 1](t)), "`x[k + 1](t)` lies outside its range 0 … 2 at one end; say what stands"),
+        (lambda: decay(-x[k + 2](t)), "Piecewise((value, k > 0), (x[k + 2](t), True))"),
+        (lambda: decay(-A[k, k - 1] * x[k](t)), "Piecewise((value, Eq(k, 0)), (A[k, k - 1], True))"),
+        (lambda: decay(-A[k, 0] * x[k](t)).replace(tables={A: NUMBERS[:2]}), "takes the shape (3, 3), got (2, 3)"),
+        (lambda: decay(-A[k, 0] * x[k](t)).replace(tables={A: lambda: NUMBERS[0]}), "takes the shape (3, 3), got (3,)"),
+        (lambda: decay(-A[k, 0] * x[k](t)).replace(tables={A: lambda: NUMBERS[9]}), "fails at the defaults, IndexError"),
         (lambda: system(Eq(x[k](t).diff(t), -x[k](t)), Eq(x[0](t).diff(t), -x[0](t))), "two equations for"),
-        (lambda: system(Eq(x[k](t).diff(t), -y[k](t))), "y_0"),
+        (lambda: system(Eq(x[k](t).diff(t), -y[k](t))), "uses `y[k](t)`, which nothing defines"),
     ],
 )
 def test_what_check_says(make, words) -> None:

@@ -1,4 +1,4 @@
-"""Networks with several outputs: units as Python lists, held against finite sizes and against fresh inputs."""
+"""Networks with several outputs: units with an index, held against finite sizes and against fresh inputs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import erf
-from sympy import Max, Piecewise, exp, log
+from sympy import Expr, Max, Piecewise, exp, log, sqrt
+from sympy import erf as symbolic_erf
 
 import eqsolve
 from eqsolve import E, Flow, random
 from eqsolve.laws import Uniform
+from eqsolve.passes.rewrite.indices import written_out
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,6 +71,30 @@ def test_softmax_regression_agrees_with_its_finite_size() -> None:
             assert abs(value - mean) < 3 * np.hypot(error, stated)
 
 
+def plain_softmax() -> Flow:
+    """Return softmax regression with its classes one by one."""
+    return written_out(eqsolve.load("softmax_regression"), {})[0]
+
+
+def test_classes_with_an_index_are_those_one_by_one() -> None:
+    """Fields, and the gradient of the loss of a class, as they are written by hand."""
+    soft = plain_softmax()
+    f, f_star, beta = soft.fields[:3], soft.fields[3:], soft.symbols("beta")
+    assert [item.name for item in soft.fields] == ["f_0", "f_1", "f_2", "f_star_0", "f_star_1", "f_star_2"]
+    for k in range(3):
+        label = exp(beta * f_star[k]) / sum(exp(beta * item) for item in f_star)
+        assert soft.loss_gradient[k] - (exp(f[k]) / sum(map(exp, f)) - label) == 0
+    assert soft.loss_gradient[3:] == (0, 0, 0)
+    flow = written_out(eqsolve.load("committee"), {})[0]
+    error = sum(map(unit, flow.fields[:2])) - sum(map(unit, flow.fields[2:]))
+    for loss, field in zip(flow.loss_gradient, flow.fields[:2], strict=False):
+        assert (loss - error * error.diff(field) / 2).expand() == 0
+
+
+def unit(x: Expr) -> Expr:
+    return symbolic_erf(x / sqrt(2))
+
+
 def largest(x: list) -> list:
     """Return 1 for the largest and 0 for the others."""
     return [Piecewise((1, x[k] > Max(*(item for j, item in enumerate(x) if j != k))), (0, True)) for k in range(3)]
@@ -87,7 +113,7 @@ def drawn(x: list) -> list:
 
 def with_labels(teachers: list, rule: Callable[[list], list] = largest) -> Flow:
     """Return softmax regression whose label follows from the teacher's fields by a rule."""
-    soft = eqsolve.load("softmax_regression")
+    soft = plain_softmax()
     f, f_star = list(soft.fields[:3]), list(soft.fields[3:])
     label, total = rule(f_star), sum(exp(item) for item in f)
     return soft.replace(
@@ -102,7 +128,7 @@ def with_labels(teachers: list, rule: Callable[[list], list] = largest) -> Flow:
 @pytest.mark.parametrize("rule", [largest, drawn])
 def test_labels_by_several_fields_agree_with_their_finite_size(rule: Callable[[list], list]) -> None:
     """Gradient descent, d = 300, 12 draws: four standard errors of runs and theory, and a bias of order 1/d."""
-    flow = with_labels(list(eqsolve.load("softmax_regression").weights[3:]), rule)
+    flow = with_labels(list(plain_softmax().weights[3:]), rule)
     found = eqsolve.solve(flow, at=[0.5], step=0.25, rtol=3e-2, solver="steps")
     assert found.status == "ok"
     theory = found.at([0.5])
@@ -114,7 +140,7 @@ def test_labels_by_several_fields_agree_with_their_finite_size(rule: Callable[[l
 
 
 def test_fields_in_which_labels_jump_need_uncorrelated_weights() -> None:
-    first, second, third = eqsolve.load("softmax_regression").weights[3:]
+    first, second, third = plain_softmax().weights[3:]
     system = with_labels([first, second, third]).dmft()
     assert {"m_w_0_w_star_1", "Gamma_g_0_f_star_2"} <= set(system.names)
     with pytest.raises(eqsolve.ModelError, match=r"jump in `f_star_0` and in `f_star_1`, whose weights .* are correlated"):

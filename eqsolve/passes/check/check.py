@@ -53,10 +53,16 @@ def check(model: Model) -> None:
 def _accept(model: Model) -> None:
     """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""
     if model.is_indexed:
-        from eqsolve.passes.rewrite.indices import index_problems, representative
+        from eqsolve.passes.rewrite.indices import by_family, index_problems, representative
 
         _demand(model, tuple(index_problems(model)))
-        return _accept(representative(model).model)
+        try:
+            return _accept(representative(model).model)
+        except ModelError as error:
+            if not error.problems:
+                raise
+            problems = tuple(dict.fromkeys(by_family(model, item) for item in error.problems))
+        return _demand(model, problems)
     if isinstance(model, System):
         from eqsolve.passes.check.system import system_problems
 

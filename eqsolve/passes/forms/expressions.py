@@ -46,7 +46,7 @@ def free_times(*expressions: Basic) -> tuple[Time, ...]:
     return tuple(sorted(found, key=str))
 
 
-def outermost(expr: Basic, *kinds: type[Basic], but: type[Basic] | tuple[()] = ()) -> list[Any]:
+def outermost(expr: Basic, *kinds: type[Basic], but: type[Basic] | tuple[type[Basic], ...] = ()) -> list[Any]:
     """Return the nodes of some kinds that stand in no other one, each once, in order; one of ``but`` is not entered."""
     if isinstance(expr, kinds):
         return [expr]

@@ -24,7 +24,7 @@ from eqsolve.language.laws import Law, Resampled, Telegraph
 from eqsolve.language.nodes import GP, E, Int, Resp, White, entries
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System, members, start_constant
-from eqsolve.passes.forms.expressions import free_times, partial, rebuilt
+from eqsolve.passes.forms.expressions import free_times, outermost, partial, rebuilt
 from eqsolve.passes.forms.sectors import (
     COLUMN,
     MIDDLE,
@@ -149,10 +149,21 @@ class _Builder:
         edges = [(value.head, eq.head) for eq in pointwise for value in eq.rhs.atoms(Value) if value.head in heads]
         graph = make_graph(heads, edges)
         looped = {node for node in graph if node in reached(graph, [node])}
+        several = [eq.head for eq in pointwise if len(eq.rhs.atoms(Int)) > 1]
+        looped |= {head for head in several if self._enters_nonlinearly(head)}
         self.loops = [eq for eq in pointwise if eq.head in looped]
         self.definitions = {eq.head: eq for eq in pointwise if eq.head not in looped}
         self.memories: dict[tuple[Expr, Expr], Memory] = {}
         self.means: dict[E, Mean] = {}
+
+    def _enters_nonlinearly(self, head: Any) -> bool:
+        """Whether a process multiplies what differs between paths: it, not its integrals, is unknown."""
+        for equation in self.system.equations:
+            if isinstance(equation.head, Process):
+                values = outermost(equation.rhs, Value, but=(Int, E))
+                if any(is_random(partial(equation.rhs, it)) for it in values if it.head == head):
+                    return True
+        return False
 
     # --- inlining
     def inline(self, expr: Any) -> Any:
@@ -191,6 +202,7 @@ class _Builder:
             if entry is None:
                 raise ModelError(f"{label}: `{node}` mixes a process with the kernel of its integral; separate them")
             outer, kernel, signal = entry
+            self.collect(kernel.xreplace({MIDDLE: COLUMN}), label)
             total += outer * self.remember(kernel, self.local(signal.xreplace({MIDDLE: ROW}), label))
         return total
 

@@ -10,7 +10,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Function, Process, Random, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.expressions import free_times
+from eqsolve.passes.forms.expressions import free_times, outermost
 
 ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")
 
@@ -86,5 +86,6 @@ def unseparated(label: str, node: E) -> str:
 
 
 def is_random(expr: Expr) -> bool:
-    """Whether an expression differs between paths."""
-    return bool(expr.atoms(Random)) or any(isinstance(value.head, Process) for value in expr.atoms(Value))
+    """Whether an expression differs between paths: what is averaged does not."""
+    found = outermost(expr, Value, Random, but=E)
+    return any(isinstance(getattr(item, "head", item), Process | Random) for item in found)

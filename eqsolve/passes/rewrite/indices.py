@@ -18,17 +18,18 @@ import sympy
 from sympy import Add, Basic, Derivative, Integer, Tuple
 
 from eqsolve.errors import ModelError, ParameterError
-from eqsolve.language.binding import read_value, refuse_unknown
+from eqsolve.language.binding import bind_some, read_value, refuse_unknown
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.flow import Flow
 from eqsolve.language.indices import Index, Sum, at_indices, counts, free_indices, members_in, ordered_indices, places
+from eqsolve.language.laws import Normal
 from eqsolve.language.model import Model, Table, leaves
 from eqsolve.language.nodes import GP, E
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Unknown, Value
+from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Random, Unknown, Value
 from eqsolve.language.system import System
-from eqsolve.numerics.arrays import member_name, member_names
+from eqsolve.numerics.arrays import ROUNDING, member_name, member_names
 
 _MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
 _REPRESENTATIVE = 3  # values of an index when a model is only checked: a first, a last and one between
@@ -51,6 +52,55 @@ class Expanded:
                 if (member := member_name(name, place)) in known:
                     made[member] = float(value)
         return made
+
+
+# --- Jointly normal families: a root of the covariance times independent standard normal constants.
+@dataclass(frozen=True)
+class JointNormal:
+    """The law of a jointly normal family: its covariance is ``factor`` times a table."""
+
+    name: str
+    mean: Any
+    factor: Any
+    covariance: Parameter
+
+    @property
+    def root(self) -> str:
+        """The name of the table R with R Rᵀ = covariance."""
+        return f"{self.name}_root"
+
+    def array(self, covariance: np.ndarray) -> np.ndarray:
+        """Return the symmetric root, which follows the covariance without jumps."""
+        what = f"the table `{self.covariance.base}` is the covariance of `{self.name}`"
+        scale = float(np.abs(covariance).max(initial=0.0))
+        if not np.allclose(covariance, covariance.T, rtol=0, atol=ROUNDING * scale):
+            raise ParameterError(f"{what}; it must be symmetric")
+        values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+        if values[0] < -ROUNDING * scale * len(values):
+            raise ParameterError(
+                f"{what}, and has the eigenvalue {values[0]:.3g} below zero; give one that is positive semidefinite"
+            )
+        return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def joint_normal(item: Random) -> JointNormal | None:
+    """Return the law of a family whose members are not independent, Normal(mean, K[k, l])."""
+    law = item.law
+    more = frozenset() if law is None else free_indices(law) - set(item.axes)
+    if law is None or not more:
+        return None
+    mean, covariance = law.args if isinstance(law, Normal) else (sympy.S.Zero, sympy.S.Zero)
+    tables = [entry for entry in covariance.atoms(Parameter) if entry.indices]
+    factor = covariance / tables[0] if len(tables) == 1 else covariance
+    plain = not free_indices(factor) and not free_indices(mean) - set(item.axes)
+    if len(item.axes) != 1 or len(tables) != 1 or {*item.axes, *more} != set(tables[0].indices) or not plain:
+        own = ", ".join(map(str, item.axes))
+        raise ModelError(
+            f"the law {law} of `{item.base}[{own}]` has the index `{', '.join(sorted(map(str, more)))}`; "
+            "a family that is jointly normal carries one index and has the law Normal(mean, K[k, l]), "
+            "with a table `K`, or a factor times it"
+        )
+    return JointNormal(item.base, mean, factor, tables[0])
 
 
 # --- What can be wrong with indices.
@@ -90,11 +140,54 @@ def index_problems(model: Model) -> list[str]:
                     f"tables= of {model.label}: the function for {', '.join(sources.names)} takes `{name}`, which is no "
                     "parameter of the model; declare it and give it a default, defaults={...}"
                 )
-    entries = {item.base for leaf in leaves(model._key()) for item in members_in(leaf) if isinstance(item, Parameter)}
+    entries = {item.base for item in _members(model) if isinstance(item, Parameter)}
     for sources in getattr(model, "tables", {}).values():
         if not entries & set(sources.names):
             found.append(f"tables= of {model.label} gives {', '.join(sources.names)}, which no equation uses")
-    return list(dict.fromkeys(found))
+    for item in model.randoms:
+        try:
+            joint_normal(item)
+        except ModelError as error:
+            found.append(f"{model.label}: {error}")
+    return list(dict.fromkeys((*found, *_table_problems(model))))
+
+
+def _table_problems(model: Model) -> Iterator[str]:
+    """Hold tables against their indices: arrays, and what functions give at the defaults."""
+    sizes = {item.size.name for item in all_indices(model) if not item.size.is_Integer}
+    other = {item.name for item in model.parameters if item.is_integer} - sizes  # sizes that are set
+    try:
+        model = sized(model, {})
+    except ParameterError:
+        return
+    axes = {item.base: item.axes for item in _members(model) if isinstance(item, Parameter)}
+    given = {item.name: model.given(item) for item in model.parameters}
+    for sources in getattr(model, "tables", {}).values():
+        shapes = {name: counts(axes[name]) for name in sources.names if name in axes}
+        many = sum(np.prod([float(count) for count in shape]) for shape in shapes.values())
+        if any(given.get(name) is None for name in sources.arguments):
+            continue
+        if sources.arguments and (many > _MOST or other & set(sources.arguments)):  # slow, or not known
+            continue
+        try:
+            made = sources.arrays({name: float(given[name]) for name in sources.arguments})
+        except Exception as error:  # the user's function
+            text = f"what makes {', '.join(sources.names)} fails at the defaults"
+            yield f"tables= of {model.label}: {text}, {type(error).__name__}: {error}"
+            continue
+        for name, shape in shapes.items():
+            if np.shape(made[name]) != shape:
+                order = ", ".join(map(str, axes[name]))
+                text = f"the table `{name}[{order}]` takes the shape {shape}"
+                yield f"tables= of {model.label}: {text}, got {np.shape(made[name])}"
+
+
+def by_family(model: Model, text: str) -> str:
+    """Return a message about members, `x_0`, with the name of their family, `x[k]`."""
+    for base, axes in {item.base: item.axes for item in _members(model)}.items():
+        whole = f"{base}[{', '.join(map(str, axes))}]"
+        text = re.sub(rf"\b{base}(_\d+){{{len(axes)}}}\b", whole, text)
+    return text
 
 
 def _sum_problems(expr: Basic, bound: frozenset[Index]) -> Iterator[str]:
@@ -116,24 +209,22 @@ def _resized(expr: Any, sizes: Mapping[Index, Index]) -> Any:
     for item in members_in(expr):
         axes = tuple(sizes.get(axis, axis) for axis in item.axes)
         member = (axes, tuple(entry.xreplace(sizes) for entry in item.indices))
-        swaps[item] = _with_member(item, member)
+        swaps[item] = _with_member(item, member, sizes)
     return expr.xreplace(swaps)
 
 
-def _with_member(item: Named | Head, member: tuple[Any, Any]) -> Basic:
+def _with_member(item: Named | Head, member: tuple[Any, Any], sizes: Mapping[Index, Index]) -> Basic:
     if isinstance(item, Head):
         return type(item)(item.base, item.own_latex, member)
-    extra = tuple(_resized(entry, {}) if isinstance(entry, Basic) else entry for entry in item.extra)
+    extra = tuple(_resized(entry, sizes) if isinstance(entry, Basic) else entry for entry in item.extra)
     return type(item)(item.base, item.own_latex, extra, member, **item._assumptions_orig)
 
 
 def all_indices(model: Model) -> tuple[Index, ...]:
     """Return every index of a model, in order of their names."""
-    found: set[Index] = set()
-    for leaf in leaves(model._key()):
-        found |= leaf.atoms(Index)
-        for item in members_in(leaf):
-            found |= {*item.axes, *(index for entry in item.indices for index in entry.atoms(Index))}
+    found = {item for item in model.names.values() if isinstance(item, Index)}
+    for item in _members(model):
+        found |= {*item.axes, *(index for entry in item.indices for index in entry.atoms(Index))}
     return tuple(sorted(found, key=str))
 
 
@@ -157,14 +248,12 @@ def with_sizes(model: Model, numbers: Mapping[str, Any]) -> Model:
 def _small(model: Model) -> Model:
     """Return a model with few values of every index."""
     swaps: dict[Index, Index] = {}
-    least = 1 + max(
-        (abs(int(number)) for leaf in leaves(model._key()) for item in members_in(leaf) for entry in item.indices
-         for number in entry.atoms(Integer)), default=0,
-    )  # fmt: skip
+    entries = [entry for item in _members(model) for entry in item.indices]
+    least = 1 + max((abs(int(it)) for entry in entries for it in entry.atoms(Integer)), default=0)
     for item in all_indices(model):
         most = item.count if item.size.is_Integer else _REPRESENTATIVE
         count = Integer(min(most, max(_REPRESENTATIVE, least)))
-        swaps[item] = item.func(item.base, item.own_latex, (count,), **item._assumptions_orig)
+        swaps[item] = item.func(item.base, item.own_latex, (count, item.size), **item._assumptions_orig)
     return _changed(model, lambda expr: _resized(expr, swaps))
 
 
@@ -213,11 +302,13 @@ class _MemberWriter:
             if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and not eq.is_differential
         }
         taken = {item.name for item in model.names.values() if not item.indices}
-        for leaf in leaves(model._key()):
-            for item in members_in(leaf):
-                self._meet(item.base, item.axes, taken)
-                if isinstance(item, Parameter):
-                    self.tables.add(item.base)
+        for item in _members(model):
+            self._meet(item.base, item.axes, taken)
+            if isinstance(item, Parameter):
+                self.tables.add(item.base)
+            if isinstance(item, Random) and (law := joint_normal(item)) is not None:
+                self._meet(law.root, law.covariance.axes, taken)
+                self.tables.add(law.root)
 
     def _meet(self, base: str, axes: tuple[Index, ...], taken: set[str]) -> None:
         if base in self.axes:
@@ -237,7 +328,7 @@ class _MemberWriter:
         """Return an expression at values of its indices, its sums written out."""
         if not isinstance(expr, Basic):
             return expr
-        return self._scalars(self._crossed(self._summed(at_indices(expr, place))), label)
+        return self._scalars(self._crossed(self._summed(at_indices(expr, place))), label, expr)
 
     def _crossed(self, expr: Any) -> Any:
         """Put in the definition of correlations of two different members: these are not symmetric in their times."""
@@ -260,21 +351,25 @@ class _MemberWriter:
             return expr
         return expr.func(*map(self._summed, expr.args))
 
-    def _scalars(self, expr: Any, label: str) -> Any:
-        return expr.xreplace({item: self.scalar(item, label) for item in members_in(expr)})
+    def _scalars(self, expr: Any, label: str, source: Any) -> Any:
+        return expr.xreplace({item: self.scalar(item, label, source) for item in members_in(expr)})
 
-    def scalar(self, item: Any, label: str = "") -> Any:
-        """Return the unknown, constant or parameter that a member is."""
-        for axis, entry in zip(item.axes, item.indices, strict=True):
+    def scalar(self, item: Any, label: str, source: Any) -> Any:
+        """Return the unknown, constant or parameter that a member of an expression is."""
+        for spot, (axis, entry) in enumerate(zip(item.axes, item.indices, strict=True)):
             if not entry.is_Integer or not 0 <= entry < axis.count:
-                raise ModelError(
-                    f"{label or self.model.label}: `{item}` lies outside its range 0 … {axis.count - 1}; say what stands "
-                    f"there by cases, Piecewise((value, Eq(k, 0)), ({item.base}[k - 1](t), True)) with sympy's Eq"
-                )
+                raise ModelError(f"{label or self.model.label}: {_outside(item, spot, source)}")
         name, latex = member_name(item.base, item.indices), item.latex_name
         if isinstance(item, Head):
             return type(item)(name, latex)
         here = dict(zip(item.axes, item.indices, strict=True))
+        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
+            mean, factor = self.at(law.mean, here, label), self.at(law.factor, here, label)
+            terms = []
+            for place in range(item.axes[0].count):
+                draw = Random(member_name(f"{item.base}_draw", (place,)), None, (Normal(0, 1),))
+                terms.append(Parameter(member_name(law.root, (*item.indices, place))) * draw)
+            return mean + sympy.sqrt(factor) * Add(*terms)
         extra = tuple(self.at(entry, here, label) for entry in item.extra)
         return type(item)(name, latex, extra, **item._assumptions_orig)
 
@@ -355,6 +450,24 @@ class _MemberWriter:
         return name
 
 
+def _outside(item: Named | Head, spot: int, expr: Basic) -> str:
+    """Return what is wrong with a member that lies outside its range, and the way out."""
+    last = item.axes[spot].extra[-1] - 1  # of the index as it was declared
+    low = item.indices[spot] < 0
+    for member in members_in(expr):
+        for index in member.indices[spot].atoms(Index) if member.base == item.base else ():
+            shift = member.indices[spot] - index
+            if (shift < 0) == low and shift != 0:
+                place = f"{index} < {-shift}" if low else f"{index} > {last - shift}"
+                place = f"Eq({index}, {0 if low else last})" if abs(shift) == 1 else place
+                shown = f"{member}" + {1: "(t)", 2: "(t, tp)"}.get(getattr(item, "arity", 0), "")
+                return (
+                    f"`{shown}` lies outside its range 0 … {last} at one end; say what stands there "
+                    f"by cases, Piecewise((value, {place}), ({shown}, True)), with sympy's Eq"
+                )
+    return f"`{item}` lies outside its range 0 … {last}"
+
+
 def _indices_of(key: Any) -> frozenset[Index]:
     if isinstance(key, Derivative | Value | Basic):
         return free_indices(key)
@@ -364,7 +477,7 @@ def _indices_of(key: Any) -> frozenset[Index]:
 # --- Numbers of tables.
 def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the tables of a model by name, checked against its indices, and the settings that are no tables."""
-    axes = {item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if isinstance(item, Parameter)}
+    axes = {item.base: item.axes for item in _members(model) if isinstance(item, Parameter)}
     given = {name: value for name, value in settings.items() if name in axes}
     rest = {name: value for name, value in settings.items() if name not in axes}
     for name in rest:
@@ -399,7 +512,15 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
             where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
             raise ParameterError(f"the table `{name}` is not finite at [{where}]")
         made[name] = array
+    for item in _members(model):
+        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
+            made[law.root] = law.array(made[law.covariance.base])
     return made, rest
+
+
+def _members(model: Model) -> list[Named | Head]:
+    """Return the members of families in a model, in the laws of its random constants too."""
+    return [item for item in model.names.values() if item.indices]
 
 
 def _array(name: str, given: Any) -> np.ndarray:
@@ -436,6 +557,14 @@ def sized(model: Model, settings: Mapping[str, Any]) -> Model:
     return _sized(model, tuple((name, settings[name]) for name in sorted(names) if name in settings)) if names else model
 
 
+def with_laws(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+    """Return a model whose random families have the laws of some settings, and the other settings."""
+    families = {item.base for item in model.randoms if item.indices}
+    given = {name: law for name, law in settings.items() if name in families}
+    rest = {name: value for name, value in settings.items() if name not in given}
+    return (model.subs(bind_some(model, given)) if given else model), rest
+
+
 def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
     """Return a model without indices, the numbers of its tables as defaults, and the settings that are left for it.
 
@@ -443,7 +572,7 @@ def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
     """
     if not model.is_indexed:
         return model, dict(settings)
-    model = sized(model, settings)
+    model, settings = with_laws(sized(model, settings), settings)
     arrays, rest = table_arrays(model, settings)
     made = expand(model)
     numbers = made.settings(arrays)
@@ -455,9 +584,7 @@ def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
 
 def family_axes(model: Model) -> dict[str, tuple[Index, ...]]:
     """Return the axes of what a result holds: unknowns and observables with indices, by name."""
-    found = {
-        item.base: item.axes for leaf in leaves(model._key()) for item in members_in(leaf) if not isinstance(item, Parameter)
-    }
+    found = {item.base: item.axes for item in _members(model) if not isinstance(item, Parameter)}
     over = {name: ordered_indices(expr) for name, expr in model.observables.items()}
     return {**found, **{name: axes for name, axes in over.items() if axes}}
 

@@ -6,9 +6,11 @@ Solving Ordinary Differential Equations II, IV.8 (Radau IIA, order 5). Both are 
 
 from __future__ import annotations
 
+import itertools
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,11 @@ from eqsolve.compile.ode import OdeEquation, OdeProgram
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array, filled
 from eqsolve.numerics.backend import memory
-from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
+from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths, sample_paths
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
-from eqsolve.numerics.laws import NumericLaw
+from eqsolve.numerics.laws import NumericLaw, joint_groups
+from eqsolve.numerics.sobol import DIMENSIONS
 from eqsolve.solvers.marching import Pace, longest_step
 from eqsolve.solvers.ode.singular_start import StartPanel, StoppedError, start_length, start_panel
 from eqsolve.solvers.options import Options
@@ -50,16 +53,17 @@ class OdeSystem:
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
         given = self.program.starts(*(paths.values[item] for item in self.laws))
-        return np.concatenate([filled(value, (paths.count,)) for value in given])
+        shape = (paths.count, paths.sets) if paths.sets else (paths.count,)
+        return np.concatenate([filled(value, shape) for value in given]).ravel()
 
     def slope(self, moment: float, state: Array, paths: ConstantPaths) -> Array:
         """Return the derivative of one state, or of several in columns."""
-        table = state if state.ndim == 2 else state[:, None]
+        table = state if state.ndim == 2 else state.reshape(-1, paths.sets or 1)
         moments = np.full(table.shape[1], moment)
         values = self._evaluate(moments, table, paths, self.program.needed)
         shape = (paths.count, table.shape[1])
         slopes = np.concatenate([filled(value, shape) for value in self.program.derivatives(*values)])
-        return slopes if state.ndim == 2 else slopes[:, 0]
+        return slopes if state.ndim == 2 else slopes.ravel()
 
     def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the functions of time, per rule, and the paths of the processes under the best rule."""
@@ -117,7 +121,8 @@ class OdeSystem:
 
         What is ``averaged`` is collected there, with its part.
         """
-        values: list[Array] = [moments[None, :], *(paths.values[item][:, None] for item in self.laws)]
+        constants = (paths.values[item].reshape(paths.count, -1) for item in self.laws)
+        values: list[Array] = [moments[None, :], *constants]
         values.extend(table.reshape(len(self.program.states), paths.count, -1))
         for step in self.program.steps[:steps]:
             value = np.atleast_2d(np.asarray(step.function(*values)[0], dtype=float))
@@ -134,7 +139,18 @@ def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping
     """Return a program with numbers of its parameters and laws of its random constants."""
     drawn = {name: law.at(numbers, laws) for name, law in program.laws}
     used = {name: drawn[name] if name in drawn else laws[name] for name in program.constants}
-    return OdeSystem(at(program, numbers), used, find_parts(program.meetings, used))
+    parts = find_parts(program.meetings, used)
+    if _largest(used, parts) > _MOST_PRODUCT:  # constants are sampled together
+        names = (*used, *itertools.chain.from_iterable(program.meetings))
+        parts = Parts((tuple(used),), dict.fromkeys(names, 0))
+    return OdeSystem(at(program, numbers), used, parts)
+
+
+def _largest(laws: Mapping[str, NumericLaw], parts: Parts) -> float:
+    """Return how many paths the smallest rules that can be compared have in the largest part."""
+    first = [members[0] for members in joint_groups(laws)]
+    counts = {name: float(len(laws[name].rule(_ORDERS[_BELOW])[0])) for name in first}
+    return max(math.prod(counts.get(name, 1.0) for name in part) for part in parts.constants)
 
 
 _RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
@@ -158,6 +174,39 @@ class OdeRun:
     states: Callable[[Array], Array]
     method: str
     calls: int
+
+    def curves(self, system: OdeSystem, moments: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the functions of time, per rule, and the paths under the best one."""
+        made = [self._over_sets(system.curves, part) for part in self._pieces(system, moments)]
+
+        def joined(kind: int) -> dict[str, Array]:
+            rows = list(zip(*made, strict=True))  # sets, then pieces of time
+            names = made[0][0][kind]
+            return {name: np.block([[it[kind][name] for it in row] for row in rows]) for name in names}
+
+        return joined(0), joined(1)
+
+    def scales(self, system: OdeSystem) -> dict[str, float]:
+        """Return the largest sizes of what was averaged and added up to give functions of time."""
+        pieces = self._pieces(system, self.ends, beside=1)
+        made = [one for part in pieces for one in self._over_sets(system.scales, part)]
+        return {name: max(one[name] for one in made) for name in made[0]}
+
+    def _over_sets(self, function: Callable[..., Any], moments: Array) -> list[Any]:
+        """Return a function of moments, states and paths, for every set of points."""
+        states = self.states(moments)
+        if not self.paths.sets:
+            return [function(moments, states, self.paths)]
+        each = states.reshape(-1, self.paths.sets, len(moments))
+        places = range(self.paths.sets)
+        return [function(moments, each[:, k], self.paths.one_set(k)) for k in places]
+
+    def _pieces(self, system: OdeSystem, moments: Array, beside: int = 0) -> list[Array]:
+        """Cut moments into pieces at which all quantities of all paths can be held at once."""
+        held = self.paths.count * (len(system.program.states) + len(system.program.steps))
+        step = max(2, int(memory() / 800 / held))
+        begins = range(0, max(len(moments) - beside, 1), step)
+        return [moments[k : k + step + beside] for k in begins]
 
 
 class Integrator:
@@ -332,6 +381,9 @@ _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
 NODES = 8  # per panel
 _TAILS = 1e-4  # of the tolerance, for the nodes left out
+_MOST_PRODUCT = _ORDERS[_BELOW] ** 3.5  # paths: products of three densities, not of four
+_SETS = 2 * _BELOW  # independent sets of points where constants are sampled
+_FEWEST = 16 * _SETS  # points of one of them, to begin with
 
 
 @dataclass(frozen=True)
@@ -343,8 +395,10 @@ class Levels:
     least: tuple[float, ...]
 
     @classmethod
-    def first(cls, system: OdeSystem) -> Levels:
+    def first(cls, system: OdeSystem, seed: int = 0) -> Levels | Draws:
         """Return the smallest rules that can be compared."""
+        if _largest(system.laws, system.parts) > _MOST_PRODUCT and len(system.laws) <= DIMENSIONS:
+            return Draws(system, _FEWEST, seed)
         levels = {item: _BELOW for item, law in system.laws.items() if law.has_density}
         return cls(system, levels, (0.0,) * len(system.parts.constants))
 
@@ -357,9 +411,8 @@ class Levels:
 
     def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Levels:
         """Return larger rules for laws whose quadrature error is too large; the same if there are none."""
-        system, states = self.system, run.states(run.ends)
-        curves = system.curves(grid.nodes, run.states(grid.nodes), run.paths)[0]
-        scales = system.scales(run.ends, states, run.paths)
+        system = self.system
+        curves, scales = run.curves(system, grid.nodes)[0], run.scales(system)
         controlled = system.program.observables or tuple(curves)
         worst = {}
         for place, (item, level) in enumerate(self.levels.items()):
@@ -377,7 +430,7 @@ class Levels:
                 larger[item] = self._next(item, level, 2 if worst[item] < 100 else 4)
         if larger == self.levels:
             return self
-        shares = system.contributions(run.ends, states, run.paths)
+        shares = system.contributions(run.ends, run.states(run.ends), run.paths)
         weights = [run.paths.weights[best] for best in run.paths.best]
         made = Levels(
             system, larger, tuple(_least(*pair, _TAILS * options.rtol) for pair in zip(weights, shares, strict=True))
@@ -392,6 +445,11 @@ class Levels:
         """Return what the nodes left out would add to a mean at most, relative to the size of its terms."""
         return _TAILS * options.rtol if any(self.least) else 0.0
 
+    def error(self, values: Array) -> Array:
+        """Return the error of ``values`` of the best rules, given per rule and time."""
+        found = [_law_error(values, place) for place in range(len(self.levels))]
+        return np.sum(found, axis=0) + np.zeros(values.shape[1])
+
     def _next(self, item: str, level: int, steps: int) -> int:
         """Return the level some steps further, as long as the law's rules grow."""
         law = self.system.laws[item]
@@ -400,6 +458,49 @@ class Levels:
                 break
             level += 1
         return level
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Scrambled Sobol points in place of products of rules, which would be too many.
+
+    Independent scramblings, each with its own expectations, tell the error of all together.
+    """
+
+    system: OdeSystem
+    count: int  # points of one scrambling
+    seed: int
+
+    def paths(self, *, below: bool) -> ConstantPaths:
+        """Return the paths of all scramblings together, or of each by itself."""
+        return sample_paths(self.system.laws, self.count, _SETS, self.seed, apart=below)
+
+    def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Draws:
+        """Return more points where their error is too large and memory has room for them."""
+        system = self.system
+        curves, scales = run.curves(system, grid.nodes)[0], run.scales(system)
+        worst = 0.0
+        for key in system.program.observables or curves:
+            error = over_panels(self.error(curves[key]), grid.order)
+            worst = max(worst, excess(curves[key][-1], error, options, scale=scales[key]))
+        logger.info(
+            "means over %d constants: %d points; by %d sets of them the error is %.2g times the tolerance",
+            len(system.laws), _SETS * self.count, _SETS, worst,
+        )  # fmt: skip
+        if worst <= _SHARE:
+            return self
+        larger = self.count * 2 ** min(3, math.ceil(math.log2(worst / _SHARE)))
+        numbers = _SETS * larger * len(system.program.states) * len(run.ends)
+        kept = 4 * _KEPT[1] * numbers  # by two runs, of up to twice as many steps
+        return self if kept > memory() / 2 else replace(self, count=larger)
+
+    def tails(self, options: Options) -> float:
+        """Return what is left out: nothing."""
+        return 0.0
+
+    def error(self, values: Array) -> Array:
+        """Return two standard errors of what all scramblings together give."""
+        return np.asarray(2 * np.std(values, axis=0, ddof=1) / math.sqrt(_SETS))
 
 
 def _least(weights: Array, shares: Array, allowed: float) -> float:
@@ -414,7 +515,10 @@ def _least(weights: Array, shares: Array, allowed: float) -> float:
     return float(np.sqrt(weights[last[-1]] * weights[last[-1] + 1])) if len(last) else 0.0
 
 
-def choose_rules(integrator: Integrator, tolerance: float, rules: Levels) -> tuple[OdeRun, Levels]:
+Rules = Levels | Draws
+
+
+def choose_rules(integrator: Integrator, tolerance: float, rules: Rules) -> tuple[OdeRun, Rules]:
     """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
     while True:
         run = integrator.run(rules.paths(below=True), tolerance)
@@ -423,12 +527,6 @@ def choose_rules(integrator: Integrator, tolerance: float, rules: Levels) -> tup
         if larger is rules or integrator.options.is_short_of_time():
             return run, rules
         rules = larger
-
-
-def quadrature_error(values: Array) -> Array:
-    """Return the error of expectations under the best rule; ``values`` holds them per rule and time."""
-    laws = (len(values) - 1) // _BELOW
-    return np.sum([_law_error(values, place) for place in range(laws)], axis=0) + np.zeros(values.shape[1])
 
 
 def _law_error(values: Array, place: int) -> Array:

@@ -33,7 +33,7 @@ from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode import march
-from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem
+from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules
 from eqsolve.solvers.ode.singular_start import StoppedError
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
@@ -87,7 +87,7 @@ class OdeSolver(Solver):
 
 
 def _solve(system: OdeSystem, options: Options) -> OdeSolution:
-    integrator, rules = Integrator(system, options), Levels.first(system)
+    integrator, rules = Integrator(system, options), Levels.first(system, options.seed)
     while True:
         solution, rules = _refine(integrator, rules)
         if solution.excess() <= 1.0 or options.is_short_of_time():
@@ -98,7 +98,7 @@ def _solve(system: OdeSystem, options: Options) -> OdeSolution:
         rules = larger
 
 
-def _refine(integrator: Integrator, rules: Levels) -> tuple[OdeSolution, Levels]:
+def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
     """Shorten the steps until the time-step error meets the tolerance; only the first integration compares rules."""
     options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
@@ -108,7 +108,7 @@ def _refine(integrator: Integrator, rules: Levels) -> tuple[OdeSolution, Levels]
     for rounds in itertools.count(1):
         fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
         with np.errstate(over="ignore", invalid="ignore"):
-            solution = _compare(integrator.system, fine, coarse, (scout, rules.tails(options)), options)
+            solution = _compare(integrator.system, fine, coarse, (scout, rules), options)
         # stop where a curve leaves the range of numbers: no refinement brings it back
         for name, curve in solution.curves.items():
             bad = ~np.isfinite(curve)
@@ -153,16 +153,17 @@ class OdeSolution:
         return max((excess(curve, error, self.options, scale=scale) for curve, error, scale in made), default=0.0)
 
 
-def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[OdeRun, float], options: Options) -> OdeSolution:
+def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[OdeRun, Rules], options: Options) -> OdeSolution:
     """Lay the finer integration on panels and estimate its error."""
-    scales = system.scales(fine.ends, fine.states(fine.ends), fine.paths)
+    scales = fine.scales(system)
     grid, curves, each, missed = _panels(system, fine, options, scales)
-    rough, rough_each = system.curves(grid.nodes, coarse.states(grid.nodes), coarse.paths)
+    rough, rough_each = coarse.curves(system, grid.nodes)
     best = {name: values[-1] for name, values in curves.items()}
     step = {name: over_panels(np.abs(best[name] - rough[name][-1]), NODES, beside=True) for name in best}
-    scout, tails = scouted
-    by_rule = system.curves(grid.nodes, scout.states(grid.nodes), scout.paths)[0]
-    rule = {name: over_panels(march.quadrature_error(by_rule[name]), NODES) + tails * scales[name] for name in by_rule}
+    scout, rules = scouted
+    by_rule, tails = scout.curves(system, grid.nodes)[0], rules.tails(options)
+    rule = {name: over_panels(rules.error(value), NODES) for name, value in by_rule.items()}
+    rule = {name: error + tails * scales[name] for name, error in rule.items()}
     rest = {name: _on_nodes(missed[name]) + _rounding(values, scales[name]) for name, values in best.items()}
     each_errors = {
         name: over_panels(np.abs(table - rough_each[name]), NODES, beside=True) + _on_nodes(missed[name]) + _rounding(table)
@@ -185,9 +186,9 @@ def _panels(
     weights = lagrange(radau(NODES).with_start, _PROBES)
     while True:
         grid = PanelGrid(edges, NODES)
-        curves, each = system.curves(grid.nodes, run.states(grid.nodes), run.paths)
+        curves, each = run.curves(system, grid.nodes)
         places = (edges[:-1, None] + np.diff(edges)[:, None] * _PROBES).ravel()
-        tried, tried_each = system.curves(places, run.states(places), run.paths)
+        tried, tried_each = run.curves(system, places)
         missed: dict[str, Array] = {}
         split = np.zeros(grid.panels, dtype=bool)
         for name, values in (*curves.items(), *each.items()):
@@ -221,7 +222,7 @@ def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution
     home = {item.key: system.part(item) for item in (*program.states, *program.definitions) if item.process}
     sets = [
         PathSet(
-            paths.weights[paths.best[place]],
+            paths.weights[paths.best[place]] / paths.weights[paths.best[place]].sum(),
             {item: paths.values[item][paths.best[place]] for item in parts.constants[place]},
             {key: table for key, table in solution.each.items() if home[key] == place},
             {key: table for key, table in solution.each_errors.items() if home[key] == place},
