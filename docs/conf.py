@@ -46,7 +46,7 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#6db8e8", "color-brand-content": "#6db8e8"},
 }
 CONTENTS = {
-    "Start": "installation tutorials/first_solve which_model gallery explorer",
+    "Start": "installation tutorials/first_solve which_model gallery papers explorer",
     "Tutorials": "tutorial_volterra declare tutorials/results tutorials/sweeps tutorials/long_runs tutorials/notebooks",
     "Models": "microscopic training fixed_points long_run rates long_times indices spectra equations",
     "Tools": "derivatives figures gpu extending",

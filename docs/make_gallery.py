@@ -72,11 +72,14 @@ def _card(name: str, title: str) -> str:
 
 
 def _entry(name: str, title: str) -> str:
+    from eqsolve.figures.make import find_analysis
+
+    path = find_analysis(name).path.relative_to(DOCS.parent).as_posix()
     text = (FIGURES / f"{name}.txt").read_text(encoding="utf-8")
     caption = text.removeprefix(title).lstrip(". ")
     return (
         f"(figure-{name})=\n### {_escaped(title)}\n\n![{title}](_gallery/{name}.png)\n\n{_escaped(caption)}\n\n"
-        f"Made by `eqsolve figure {name} --quick` from `analyses/{name}.py`.\n"
+        f"Made by `eqsolve figure {name} --quick` from `{path}`.\n"
     )
 
 

@@ -14,20 +14,21 @@ from eqsolve.progress import Bar, clock
 
 
 def run_figure(options: Namespace) -> int:
-    """Make figures (PNG and PDF), the numbers behind them (netCDF) and captions from analysis files, found in
-    ./analyses and packaged, and a self-contained index.html of all figures of the folder, with a table of agreement.
-    What has not changed since the last run is not computed again. Exit code 1: some figures
-    failed, all others are there.
+    """Make figures (PNG and PDF), the numbers behind them (netCDF) and captions from analysis files, found in ./analyses
+    and packaged, and a self-contained index.html of all figures of the folder, with a table of agreement.
+    What has not changed is not computed again. Exit code 1: some figures failed, all others are there.
     """
     from eqsolve.figures.make import find_analysis, list_analyses
 
     known = list_analyses()
     if not options.names:
-        rows = [("NAME", "PAPER", "TITLE"), *((item.name, item.paper, item.title) for item in known)]
-        write(lay_out(rows, styles=("bold cyan", "faint", ""), cut=room()))
+        rows = [(item.name, item.paper, item.title) for item in known if not item.field]
+        write(lay_out([("NAME", "PAPER", "TITLE"), *rows], styles=("bold cyan", "faint", ""), cut=room()))
+        for name in sorted({item.field for item in known if item.field}):
+            papers = [(item.name, item.paper) for item in known if item.field == name]
+            write("\n" + lay_out([(name.upper(), ""), *papers], styles=("bold cyan", ""), cut=room()))
         return 0
-    whole = "all" in options.names
-    chosen = known if whole else [find_analysis(name) for name in dict.fromkeys(options.names)]
+    chosen = known if "all" in options.names else [find_analysis(name) for name in dict.fromkeys(options.names)]
     out = Path(options.out)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -80,7 +81,7 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
 
 
 def _result(future: Any, items: list[Any]) -> list[Any]:
-    """Return the figures of one worker; if it died, they have failed and the others go on."""
+    """Return the figures of one worker; if it died, they have failed."""
     from eqsolve.figures.make import Made
     from eqsolve.sweeping.workers import WorkerLostError
 

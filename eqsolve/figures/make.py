@@ -1,13 +1,13 @@
-"""Figures: one analysis file each, found like models are; numbers cached by content, captions and agreement kept beside them.
+"""Figures: one analysis file each, found like models are; numbers cached by content, beside captions.
 
 An analysis file defines
 
 - a docstring: its first line is the figure's title, the rest its caption;
-- ``compute(run)``: everything that takes time; returns an ``xarray.Dataset`` and reports agreement by ``run.agree``;
+- ``compute(run)``: all that takes time; returns an ``xarray.Dataset``, tells agreement by ``run.agree``;
 - ``draw(data)``: the matplotlib figure made from that dataset alone;
-- ``PAPER = "Figure 3(b)"``, if it is a figure or table of a paper.
+- ``PAPER = "Figure 3(b)"``, if it is one of the paper; with ``FIELD = "glasses"`` the name of another paper.
 
-`make` writes ``NAME.png``, ``NAME.pdf``, ``NAME.nc``, ``NAME.txt`` and ``NAME.tex`` (the caption). The dataset carries a
+`make` writes ``NAME`` with .png, .pdf, .nc, .txt and .tex (the caption). The dataset carries a
 key made of the analysis, its neighbours whose names start with ``_``, all models and the engine: what has not changed is
 not computed again.
 """
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIMIT = 4.0  # standard errors beyond which an explanation is due
-_OUTSIDE = ("cli", "plotting", "_models", "_analyses")  # parts of the package that no number depends on
+_OUTSIDE = ("cli", "plotting", "_models", "_analyses")  # no number depends on these
 
 
 class Unavailable(EqsolveError):
-    """A figure that cannot be made here, such as one whose data are an extra that is not installed."""
+    """A figure that cannot be made here: an extra is missing."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Theory against simulation for one family of points: how many, the largest |z|, and the reason for a miss.
+    """Theory against simulation for a family of points: the largest |z|, and the reason for a miss.
 
-    ``plain`` is the largest |z| from standard errors alone, ``z`` the one that counts the measured bias of finite size.
+    ``plain`` is |z| from standard errors alone, ``z`` counts the measured bias of finite size too.
     """
 
     what: str
@@ -72,7 +72,7 @@ class Agreement:
 
 @dataclass
 class Run:
-    """What an analysis is given: whether to be quick, where to report, and a place for agreement."""
+    """What an analysis is given: whether to be quick, where to report, a place for agreement."""
 
     quick: bool = False
     progress: Callable[[float, float, str], None] | None = None
@@ -114,8 +114,13 @@ class Analysis:
     path: Path
     title: str
     caption: str
-    group: str = ""  # figures of one group share work and are made one after the other in one process
+    group: str = ""  # figures of one group share work and are made in one process
     paper: str = ""  # the figure or table of the paper that this one is
+    field: str = ""  # the field of another paper, whose name is then `paper`
+
+    @property
+    def origin(self) -> str:
+        return f"{self.paper} of the paper" if self.paper and not self.field else self.paper
 
 
 @dataclass(frozen=True)
@@ -136,19 +141,18 @@ class Made:
 
 def folders() -> Iterator[Path]:
     """Yield the folders searched for analyses, in order of precedence."""
-    yield Path.cwd() / "analyses"
-    yield _PACKAGE / "_analyses"  # an installed wheel
-    yield _PACKAGE.parent / "analyses"  # a checkout or editable install
+    for folder in (Path.cwd() / "analyses", _PACKAGE / "_analyses", _PACKAGE.parent / "analyses"):
+        yield from (folder, folder / "papers")
 
 
 def list_analyses() -> list[Analysis]:
-    """Return every figure that can be named, in the order the files ask for (``ORDER = 3``), then by name."""
-    found = map(_describe, find_files(folders()).values())
-    return [analysis for _, analysis in sorted(found, key=lambda item: (item[0], item[1].name))]
+    """Return every figure that can be named, by ``ORDER`` of its file, then by field and name."""
+    found = [_describe(path) for _, path in sorted(find_files(folders()).items())]
+    return [item for _, item in sorted(found, key=lambda pair: (pair[0], pair[1].field))]
 
 
 def _describe(path: Path) -> tuple[float, Analysis]:
-    said: dict[str, Any] = {"ORDER": 1e9, "GROUP": "", "PAPER": ""}
+    said: dict[str, Any] = {"ORDER": 1e9, "GROUP": "", "PAPER": "", "FIELD": ""}
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
@@ -157,8 +161,8 @@ def _describe(path: Path) -> tuple[float, Analysis]:
         if isinstance(node, ast.Assign) and (name := ast.unparse(node.targets[0])) in said:
             said[name] = ast.literal_eval(node.value)
     title, _, rest = (ast.get_docstring(tree) or path.stem).partition("\n")
-    about = title.strip().rstrip("."), " ".join(rest.split()), said["GROUP"], said["PAPER"]
-    return float(said["ORDER"]), Analysis(path.stem, path, *about)
+    order, *about = said.values()
+    return float(order), Analysis(path.stem, path, title.strip().rstrip("."), " ".join(rest.split()), *about)
 
 
 def find_analysis(name: str) -> Analysis:
@@ -174,7 +178,7 @@ def find_analysis(name: str) -> Analysis:
 
 
 def load_module(analysis: Analysis) -> ModuleType:
-    """Run an analysis file; its neighbours can be imported by it."""
+    """Run an analysis file; it can import its neighbours."""
     module = ModuleType(analysis.name)
     module.__file__ = str(analysis.path)
     folder = str(analysis.path.parent)
@@ -209,25 +213,24 @@ def content_key(analysis: Analysis, quick: bool, data: str | None) -> str:
 
 
 def make(
-    analysis: Analysis, out: Path, *, quick: bool = False, data: str | None = None, fresh: bool = False,
-    progress: Callable[[float, float, str], None] | None = None,
+    analysis: Analysis, out: Path, *, quick: bool = False, data: str | None = None, fresh: bool = False
 ) -> Made:  # fmt: skip
-    """Compute (or take from the cache) and draw one figure; failures are told in the result, not raised."""
+    """Compute (or take from the cache) and draw one figure; failures are told in the result."""
     started, status = time.perf_counter(), "failed"
     try:
-        return _make(analysis, out, quick, data, fresh, progress, started)
+        return _make(analysis, out, quick, data, fresh, started)
     except EqsolveError as error:
         message = str(error)
         status = "unavailable" if isinstance(error, Unavailable | MissingExtraError) else status
     except Exception as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(analysis.path)]
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(analysis.path)]
         where = f"{analysis.path.name}:{frames[-1].lineno}: " if frames else ""
         message = f"{where}{type(error).__name__}: {error}"
     seconds = time.perf_counter() - started
-    return Made(analysis.name, analysis.title, status, seconds, message=message, paper=analysis.paper)
+    return Made(analysis.name, analysis.title, status, seconds, message=message, paper=analysis.origin)
 
 
-def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, progress: Any, started: float) -> Made:
+def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, started: float) -> Made:
     import matplotlib as mpl
 
     from eqsolve.files.atomic import atomic_path
@@ -239,7 +242,7 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
     table = None if fresh else _stored(out / f"{analysis.name}.nc", key)
     cached = table is not None
     if table is None:
-        run = Run(quick, progress, data)
+        run = Run(quick, data=data)
         table = module.compute(run)
         about = {
             "key": key,
@@ -249,7 +252,7 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
             "seconds": round(time.perf_counter() - started, 1),
             "agreements": [vars(item) for item in run.agreements],
         }
-        plain = {name: v if isinstance(v, str | int | float) else json.dumps(v) for name, v in table.attrs.items()}
+        plain = {k: v if isinstance(v, str | int | float) else json.dumps(v) for k, v in table.attrs.items()}
         table.attrs = {**plain, "figure": json.dumps(about)}
         with atomic_path(out / f"{analysis.name}.nc") as temporary:
             table.to_netcdf(temporary, engine="h5netcdf")
@@ -266,15 +269,12 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
 
 def _made(analysis: Analysis, about: dict[str, Any], cached: bool) -> Made:
     agreements = tuple(Agreement(**item) for item in about["agreements"])
-    caption = _caption(analysis, about, agreements)
-    return Made(
-        analysis.name, analysis.title, "made", about["seconds"], cached, caption, "", agreements, analysis.paper,
-        bool(about["quick"]),
-    )  # fmt: skip
+    what = "made", about["seconds"], cached, _caption(analysis, about, agreements), "", agreements, analysis.origin
+    return Made(analysis.name, analysis.title, *what, quick=about["quick"])
 
 
 def made_before(out: Path) -> list[Made]:
-    """Return the figures whose pictures and numbers lie in a folder, in the order of the analyses."""
+    """Return the figures whose pictures and numbers lie in a folder, ordered as the analyses."""
     found = []
     for analysis in list_analyses():
         table = _stored(out / f"{analysis.name}.nc") if (out / f"{analysis.name}.png").is_file() else None
@@ -284,7 +284,7 @@ def made_before(out: Path) -> list[Made]:
 
 
 def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
-    """Return the dataset of an earlier run; with a key, if everything it depends on is the same."""
+    """Return the dataset of an earlier run; with a key, if that is its own."""
     import xarray as xr
 
     try:
@@ -297,8 +297,7 @@ def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
 
 def _caption(analysis: Analysis, about: dict[str, Any], agreements: tuple[Agreement, ...]) -> str:
     """Return title, text, notes, agreement, commit and time in one paragraph."""
-    paper = f"({analysis.paper} of the paper.)" if analysis.paper else ""
-    parts = [f"{analysis.title}.", paper, analysis.caption, *about["notes"]]
+    parts = [f"{analysis.title}.", f"({analysis.origin}.)" * bool(analysis.paper), analysis.caption, *about["notes"]]
     for item in agreements:
         bare = f" ({item.plain:.1f} before the measured bias of finite size)" if item.plain > item.z + 0.05 else ""
         why = f" {item.note}" if item.note else ""
@@ -312,7 +311,6 @@ def commit(folder: Path) -> str:
     """Return the commit of a checkout, or the version of an installed package."""
     try:
         words = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
-        found = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True)
-        return found.stdout.strip()
+        return subprocess.check_output(words, text=True, timeout=5, stderr=subprocess.DEVNULL).strip()
     except (OSError, subprocess.SubprocessError):
         return f"version {__version__}"

@@ -21,7 +21,7 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 
 
 def write_page(made: Sequence[Made], out: Path) -> Path:
-    """Write ``index.html`` with the pictures inside it: what was made, and every other figure of the folder."""
+    """Write ``index.html``, pictures inside: what was made, and every other figure of the folder."""
     now = {item.name: item for item in made}
     before = [item for item in made_before(out) if item.name not in now]
     order = {item.name: place for place, item in enumerate(list_analyses())}
@@ -61,8 +61,8 @@ def _figure(item: Made, out: Path) -> str:
 
 
 def _origin(item: Made) -> str:
-    """Return which figure or table of the paper this is, in small letters."""
-    return f' <small class="from">{escape(item.paper)} of the paper</small>' if item.paper else ""
+    """Return which paper this is from, in small letters."""
+    return f' <small class="from">{escape(item.paper)}</small>' if item.paper else ""
 
 
 def _table(made: Sequence[Made]) -> str:

@@ -11,7 +11,7 @@ from eqsolve.figures.make import Analysis, list_analyses, make
 
 ROOT = Path(__file__).resolve().parents[2] / "analyses"
 GALLERY = ROOT.parent / "docs" / "_gallery"  # made with the pages, by the same settings; used while nothing has changed
-ALL = [item for item in list_analyses() if item.path.parent == ROOT]
+ALL = [item for item in list_analyses() if item.path.is_relative_to(ROOT)]
 
 
 @pytest.mark.slow

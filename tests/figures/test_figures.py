@@ -92,6 +92,33 @@ def test_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "parabola", "--data", "nothing.csv"]) == 2
 
 
+def test_papers_are_found_and_listed_by_field(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from eqsolve.cli import main
+
+    (folder / "analyses" / "papers").mkdir()
+    for name, field in (("square", "ecology"), ("curve", "glasses"), ("bow", "ecology")):
+        text = SOURCE.replace("ORDER = 1", f'FIELD = "{field}"\nPAPER = "{name.title()} & Sons 1999, On arcs"')
+        (folder / "analyses" / "papers" / f"{name}.py").write_text(text)
+    names = [item.name for item in list_analyses()]
+    assert names.index("parabola") < names.index("bow") < names.index("square") < names.index("curve")
+    assert main(["figure"]) == 0
+    told = capsys.readouterr().out
+    first, ecology, glasses = told.index("parabola"), told.index("ECOLOGY"), told.index("GLASSES")
+    assert first < ecology < told.index("bow ") < told.index("square ") < glasses < told.index("curve ")
+    assert "Square & Sons 1999, On arcs" in told
+    made = make(find_analysis("curve"), folder)
+    assert made.caption.startswith("A parabola. (Curve & Sons 1999, On arcs.) With draws")
+    assert "&amp; Sons 1999, On arcs</small>" in write_page([made], folder).read_text()
+
+
+def test_papers_have_a_field_and_are_short() -> None:
+    papers = [item for item in list_analyses() if item.path.parent.name == "papers"]
+    assert {item.field for item in papers} <= {"neuroscience", "glasses", "ecology", "learning", "inference"}
+    for item in papers:
+        assert item.paper, f"{item.path} says no PAPER"
+        assert len(item.path.read_text(encoding="utf-8").splitlines()) <= 80, f"{item.path} is longer than 80 lines"
+
+
 def test_every_packaged_analysis_loads() -> None:
     found = list_analyses()
     assert len(found) > 3
