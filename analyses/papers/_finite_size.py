@@ -35,3 +35,53 @@ def binary_entropy(N, loads, rng):
         w = w[w @ rng.standard_normal(N).astype(np.float32) > 0]
         made.append(np.log(max(len(w), 1)) / N)
     return np.interp(loads, np.arange(len(made)) / N, made)
+
+
+def reconstructed(N, delta, threshold, sparsities, rng, steps=400):
+    """Sparsity up to which message passing finds a signal: its error vanishes, or halves in half of the steps."""
+    n = round(delta * N)
+    A = (rng.standard_normal((n, N)) / n**0.5).astype(np.float32)
+    signal = np.zeros((N, len(sparsities)), np.float32)
+    for column, rho in zip(signal.T, sparsities, strict=True):
+        column[: round(rho * n)] = rng.choice([-1, 1], round(rho * n))
+    y = A @ signal
+    x, residual, active, errors = np.zeros_like(signal), np.zeros_like(y), np.float32(0), []
+    for _ in range(steps):
+        residual = y - A @ x + residual * (active / np.float32(delta))
+        residual = np.clip(residual, -1e3, 1e3)  # it may diverge beyond the transition
+        seen, level = x + A.T @ residual, np.float32(threshold / n**0.5) * np.linalg.norm(residual, axis=0)
+        x = np.sign(seen) * np.maximum(np.abs(seen) - level, 0)
+        active = np.mean(x != 0, axis=0, dtype=np.float32)
+        errors.append(np.linalg.norm(x - signal, axis=0) / np.linalg.norm(signal, axis=0))
+    found = (errors[-1] < 1e-3) | (errors[-1] < errors[steps // 2] / 2)
+    return sparsities[0] + (sparsities[1] - sparsities[0]) * (found.sum() - 0.5)
+
+
+def lasso_error(d, seed, **params):
+    """Squared error per coordinate of the lasso on one draw of the data."""
+    import eqsolve
+    from eqsolve.language.binding import bind
+    from eqsolve.microscopic.minimisers import draw, measure, minimise
+
+    binding = bind(eqsolve.load("lasso"), params)
+    X, y, target = draw(binding, d, seed, exact=True)
+    return measure(binding, X, y, target, minimise(binding, X, y))["C_w"]
+
+
+def learn_online(N, overlaps, K, eta, at, rng):
+    """Overlaps of units after the given numbers of inputs per dimension, from those at the start, on (time, unit, unit)."""
+    from scipy.special import erf
+
+    basis = np.linalg.qr(rng.standard_normal((N, len(overlaps))))[0].T
+    J, kept, step = np.linalg.cholesky(overlaps + 1e-12 * np.eye(len(overlaps))) @ basis, [], 0
+    sign = np.repeat([-1.0, 1.0], [K, len(overlaps) - K])
+    for time in at:
+        while step < time * N:
+            count = min(256, round(time * N) - step)
+            for x in rng.standard_normal((count, N)):
+                fields = J @ x
+                force = (sign @ erf(fields / 2**0.5)) * np.exp(-(fields[:K] ** 2) / 2) * (2 / np.pi) ** 0.5
+                J[:K] += eta / N * np.outer(force, x)
+            step += count
+        kept.append(J @ J.T)
+    return np.array(kept)
