@@ -85,3 +85,26 @@ def learn_online(N, overlaps, K, eta, at, rng):
             step += count
         kept.append(J @ J.T)
     return np.array(kept)
+
+
+def ensemble_loss(P, at, a, b, features, rng):
+    """Unbiased estimate of the loss of a large ensemble after gradient flow: a product over two sets of P samples."""
+    place = np.arange(1.0, features + 1)
+    target, left = place ** ((b - a) / 2), []
+    for _ in range(2):
+        X = rng.standard_normal((P, features)) * place ** (-b / 2)
+        values, vectors = np.linalg.eigh(X @ X.T / P)
+        shrink = -np.expm1(-np.outer(at, values)) / values / P
+        left.append(target - ((shrink * (vectors.T @ (X @ target))) @ vectors.T) @ X)
+    return np.sum(left[0] * left[1] * place**-b, axis=1)
+
+
+def limited_loss(number, a, b, features, rng, *, samples):
+    """Loss of regression on so many samples, or of so many random combinations of features and infinitely many samples."""
+    place = np.arange(1.0, features + 1)
+    variance, target, A = place**-b, place ** ((b - a) / 2), rng.standard_normal((number, features))
+    if not samples:
+        seen = A * variance
+        return np.sum(place**-a) - (seen @ target) @ np.linalg.solve(seen @ A.T, seen @ target)
+    X = A * variance**0.5
+    return np.sum(variance * (target - X.T @ np.linalg.solve(X @ X.T, X @ target)) ** 2)
