@@ -108,3 +108,20 @@ def limited_loss(number, a, b, features, rng, *, samples):
         return np.sum(place**-a) - (seen @ target) @ np.linalg.solve(seen @ A.T, seen @ target)
     X = A * variance**0.5
     return np.sum(variance * (target - X.T @ np.linalg.solve(X @ X.T, X @ target)) ** 2)
+
+
+def classify(d, batch, at, step, rng, *, tau=0.0, delta=2.0, Delta=0.5, lam=0.1):
+    """Generalisation error and training loss of SGD on two clouds, on (quantity, time); tau: how long samples stay."""
+    from scipy.special import erfc
+
+    n, c, v, w = round(delta * d), rng.choice([-1, 1], round(delta * d)), rng.standard_normal(d), 0.1 * rng.standard_normal(d)
+    v *= (d / (v @ v)) ** 0.5
+    X = (np.outer(c, v) / d**0.5 + Delta**0.5 * rng.standard_normal((n, d))) / d**0.5
+    kept, done, inside, stay = [], 0, rng.random(n) < batch, np.exp(-step / tau) if tau else 0.0
+    for time in at:
+        for _ in range(round(time / step) - done):
+            w -= step * (X.T @ (-c * inside / batch / (1 + np.exp(c * (X @ w)))) / delta + lam * w)
+            inside = np.where(rng.random(n) < stay, inside, rng.random(n) < batch)
+        done = round(time / step)
+        kept.append((erfc(w @ v / (2 * Delta * d * (w @ w)) ** 0.5) / 2, np.log1p(np.exp(-c * (X @ w))).mean()))
+    return np.array(kept).T
