@@ -125,3 +125,39 @@ def classify(d, batch, at, step, rng, *, tau=0.0, delta=2.0, Delta=0.5, lam=0.1)
         done = round(time / step)
         kept.append((erfc(w @ v / (2 * Delta * d * (w @ w)) ** 0.5) / 2, np.log1p(np.exp(-c * (X @ w))).mean()))
     return np.array(kept).T
+
+
+def plastic_network(N, gain, k, p, last, rng, halt=np.inf, step=0.05):
+    """Neurons of a network with plastic synapses on (time, neuron), by Heun's method; synapses stand still from halt on."""
+    J, A, x = gain * rng.standard_normal((N, N)) / N**0.5, np.zeros((N, N)), rng.standard_normal(N)
+    kept = [x]
+    for i in range(round(last / step)):
+        rate = np.tanh(x)
+        slope, decay = -x + J @ rate + A @ rate, float(i * step < halt - step / 2) / p
+        guess = np.tanh(x + step * slope)
+        new = A * (1 - step * decay + (step * decay) ** 2 / 2)  # A' = −A/p is linear; rates are taken in the middle
+        new += (k / N * decay * step * (1 - step * decay / 2)) * (np.outer(rate, rate) + np.outer(guess, guess)) / 2
+        x, A = x + step / 2 * (slope - x - step * slope + J @ guess + new @ guess), new
+        kept.append(x)
+    return np.array(kept)
+
+
+def oscillators(N, J, at, rng, step=0.04):
+    """Mean square of the local field over J², its shape ⟨r⁴⟩/⟨r²⟩², and the mean of cos(θ − θ_last), on (quantity, time)."""
+    M = rng.standard_normal((N, N))
+    M = J * (M + M.T) / (2 * N) ** 0.5
+    np.fill_diagonal(M, 0)
+    omega, theta, kept = rng.standard_normal(N), rng.uniform(0, 2 * np.pi, N), []
+
+    def speed(phase):
+        z = np.exp(1j * phase)
+        field = M @ z.real + 1j * (M @ z.imag)
+        return omega + (field * z.conj()).imag, np.abs(field) ** 2
+
+    places = np.rint(np.asarray(at) / step).astype(int)
+    for i in range(places[-1] + 1):
+        slope, square = speed(theta)
+        if i in places:
+            kept.append((square.mean() / J**2, (square**2).mean() / square.mean() ** 2, theta))
+        theta = theta + step / 2 * (slope + speed(theta + step * slope)[0])
+    return np.array([(size, shape, np.cos(x - kept[-1][2]).mean()) for size, shape, x in kept]).T

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent on two Gaussian clouds: theory against runs at finite size, and its first step in closed form."""
+"""Stochastic gradient descent on two Gaussian clouds: theory against runs, and its first step in closed form."""
 
 from pathlib import Path
 
