@@ -3,8 +3,8 @@
 θ_i' = ω_i + Σ_j J_ij sin(θ_j − θ_i) with Gaussian J_ij of variance J²/N and corr(J_ij, J_ji) = γ, from uniform phases (Prüser,
 Rosmej and Engel for γ = 1). The others act through the field (a, b) = Σ_j J_ij (cos θ_j, sin θ_j), Gaussian but for what they
 give back of the oscillator itself. By rotations both components are alike: C = ⟨cos(θ − θ')⟩, R the response of one of them.
-``shape`` = ⟨r⁴⟩/⟨r²⟩² of the local field r² = a² + b² is 2 if it is Gaussian; it falls where small fields become rare, until the
-density of (a, b) has a crater at zero, a volcano.
+``shape`` = ⟨r⁴⟩/⟨r²⟩² of the local field r² = a² + b² is 2 if it is Gaussian; it falls where small fields become rare, until
+the density of (a, b) has a crater at zero, a volcano.
 """
 
 from sympy import cos, pi, sin

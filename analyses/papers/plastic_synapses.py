@@ -29,7 +29,7 @@ def halted():
 
 def compute(run):
     """Variances and correlations, in theory and at finite size."""
-    rng, N, rtol = np.random.default_rng(6), run.pick(200, 800), run.pick(5e-2, 2e-2)
+    rng, N, rtol = np.random.default_rng(6), run.pick(200, 500), run.pick(5e-2, 3e-2)
     at, held = np.linspace(0, LAST, 41), np.linspace(0, LAST, 6)[1:]
     rows = {"q": [], "C": [], "q_runs": [], "C_runs": []}
     for k, halt in CASES:
@@ -38,7 +38,7 @@ def compute(run):
         known, found = (solved.at2([(LAST, x) for x in places])["C"].values for places in (held, at))
         errors = solved.at(held)["q_error"].values
         size = len(held)
-        states = [[plastic_network(n, GAIN, k, P, LAST, rng, halt) for _ in range(run.pick(8, 16))] for n in (N, N // 2)]
+        states = [[plastic_network(n, GAIN, k, P, LAST, rng, halt) for _ in range(run.pick(8, 12))] for n in (N, N // 2)]
         places = np.rint(held / STEP).astype(int)
         runs, half = (
             np.array([[(x[places] ** 2).mean(1), (x[places] @ x[-1]) / x.shape[1]] for x in made]) for made in states
