@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from eqsolve.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
-Takes = Literal["number", "whole", "times", "pairs", "names", "region", "seconds", "text", ""]
+Takes = Literal["number", "whole", "times", "pairs", "names", "values", "region", "seconds", "text", ""]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ OPTIONS = {
         "iterates from its means, on its panels; a fixed point looks near its values first; other "
         "solvers have no use for it. The errors are those of the new solution. Or values by name: "
         "of a fixed point's unknowns, near which to look first; of a `Singularity`, the value of "
-        "the transform far to the right, when several are bounded there."
+        "the transform far to the right, when several are bounded there.",
+        "values", "U=X,V=Y,...", "of a fixed point: look near these values of its unknowns first",
     ),
     "region": Option(
         "(LOW, HEIGHT): where a `Singularity` is searched, ``Re p ≥ LOW`` and ``|Im p| ≤ "

@@ -173,6 +173,11 @@ def _read_seconds(text: str, option: str) -> float:
     return read_seconds(text, option)
 
 
+def _read_values(text: str, option: str) -> dict[str, float]:
+    words = by_name(text.split(","), option, "NAME=VALUE,... such as m=0.9,q=0.8")
+    return {name: read_number(word, f"{option} {name}") for name, word in words.items()}
+
+
 def _read_region(text: str, option: str) -> tuple[float, float]:
     """Return the lowest real part and the largest imaginary part of a search."""
     example = "LOW,HEIGHT such as -3,20: the part Re p >= LOW, |Im p| <= HEIGHT of the plane"
@@ -188,6 +193,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "times": _read_times,
     "pairs": _read_pairs,
     "names": lambda text, _: [name.strip() for name in text.split(",")],
+    "values": _read_values,
     "region": _read_region,
     "seconds": _read_seconds,
     "text": lambda text, _: text,

@@ -178,7 +178,7 @@ def tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str
 
 
 _OPTIONS = dict.fromkeys((
-    "t_max", "at", "at2", "rtol", "atol", "seed", "step", "order", "region", "threads", "solver", "observables", "device",
+    "t_max", "at", "at2", "rtol", "atol", "seed", "step", "order", "start", "region", "threads", "solver", "observables", "device",
     "derivatives", "budget", "scheduler",
 ), "")  # fmt: skip
 

@@ -132,3 +132,20 @@ def test_error_bars_hold_at_all_times(kind: Any) -> None:
     assert min((ratio <= 1).mean() for ratio in every) >= 0.9
     beyond_rounding = [ratio.max() for ratio in every if ratio.any()]
     assert np.median(beyond_rounding) >= 0.05  # nor are they far too wide
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "rtol", "finer"),
+    [
+        ("lotka_volterra", {"sigma": 0.2, "mu": 4}, 1e-2, 3e-4),  # few chosen paths agree with each other and are all off
+        pytest.param("huber_regression", {}, 3e-3, 1e-3, marks=pytest.mark.slow),  # outputs that act back on nothing
+    ],
+)
+def test_error_bars_of_means_over_paths(model: str, settings: dict[str, float], rtol: float, finer: float) -> None:
+    """Against other paths on other grids, to a tighter tolerance."""
+    rough = eqsolve.solve(model, t_max=5, rtol=rtol, params=settings)
+    moments = np.linspace(0.25, 5, 20)
+    found, truth = rough.at(moments), eqsolve.solve(model, t_max=5, rtol=finer, seed=9, params=settings).at(moments)
+    for name in ("m", "q"):
+        stated = found[f"{name}_error"] + truth[f"{name}_error"]
+        assert float((np.abs(found[name] - truth[name]) / stated).max()) <= 1.5

@@ -47,12 +47,14 @@ def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
     if not problem.plan.unknowns:
         return [(np.zeros(0), None)]
     doubts: list[_Doubt] = []
-    if len(problem.plan.unknowns) > 3 and scans != 0 and (ends := _iterated(problem)):
-        return ends
+    if len(problem.plan.unknowns) > 3 and scans != 0:
+        points = np.random.default_rng(0).uniform(-1, 1, (len(problem.plan.unknowns), 6))
+        if reached := _iterated(problem, points * np.array([0, 0.01, 0.03, 0.1, 0.3, 1])):
+            return reached
     for level in range(len(_SCANS) if scans is None else scans):
         found, doubted = _scan_level(problem, level)
         if found:
-            return found
+            return [*found, *_near_ends(problem, level, found)]
         doubts = sorted([*doubts, *doubted])
         while doubts and level and (doubts[0].far < 5 * _LEASH or _is_last(level)):
             doubt = doubts.pop(0)
@@ -65,8 +67,15 @@ def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
     return []
 
 
-def _iterated(problem: Problem) -> list[Near]:
-    """Return solutions that damped iteration of u = f(u), then Newton's method, lead to.
+def _near_ends(problem: Problem, level: int, known: list[Near]) -> list[Near]:
+    """Return further solutions that iteration leads to from the ends of intervals, beyond which a scan does not look."""
+    columns = [[axis[0], axis[-1]] if item.interval else [0.0, 0.0]
+               for item, axis in zip(problem.plan.unknowns, scan_axes(problem.plan.unknowns, level), strict=True)]  # fmt: skip
+    return _iterated(problem, np.array(columns), known, most=20) if np.any(columns) else []
+
+
+def _iterated(problem: Problem, points: Array, known: Sequence[Near] = (), most: int = 100) -> list[Near]:
+    """Return solutions that damped iteration of u = f(u), then Newton's method, lead to from columns of search variables.
 
     For many unknowns, whose domains are too wide for a scan.
     """
@@ -74,9 +83,7 @@ def _iterated(problem: Problem) -> list[Near]:
     if sorted(str(name) for name in lefts) != sorted(item.name for item in unknowns):
         return []
     order = [lefts.index(item.name) for item in unknowns]
-    points = np.random.default_rng(0).uniform(-1, 1, (len(unknowns), 6))
-    points *= np.array([0, 0.01, 0.03, 0.1, 0.3, 1])
-    for _ in range(100):
+    for _ in range(most):
         step = np.clip(_scan(problem, problem.values(points))[order], -2, 2)
         sound = np.isfinite(step).all(axis=0)
         points, step = points[:, sound] + step[:, sound] / 2, step[:, sound]
@@ -84,11 +91,10 @@ def _iterated(problem: Problem) -> list[Near]:
             break
     found: list[Near] = []
     for column in problem.values(points).T:
-        if any(same(problem, column, other, 0.1) for other, _ in found):
+        if any(same(problem, column, other, 0.1) for other, _ in (*known, *found)):
             continue
         point = newton(problem, column, None, rounds=30, stop=1e-3)
-        known = [same(problem, point.values, other, _BESIDE) for other, _ in found]
-        if point.converged and not any(known):
+        if point.converged and not any(same(problem, point.values, other, _BESIDE) for other, _ in (*known, *found)):
             found.append((point.values, point.mesh))
     return found
 
@@ -315,7 +321,10 @@ def edge_solutions(
                 continue
             edge = make(held=held, dropped=dropped)
             points = [polish(edge, near, like=mesh) for near, mesh in find_solutions(edge)]
-            good = [point for point in points if point.converged and _hold(problem, held, dropped, point.values)]
+            good: list[Iterate] = []
+            for point in points:
+                if point.converged and not any(same(edge, point.values, other.values, 1e-7) for other in good):
+                    good += [point] if _hold(problem, held, dropped, point.values) else []
             found += [(edge, point) for point in good]
             if good:
                 break
@@ -390,6 +399,6 @@ def _likely(problem: Problem, held: Held, dropped: tuple[int, ...]) -> bool:
     for place in dropped:
         size = np.nanmax(np.abs(gap[place]), initial=0.0, where=np.isfinite(gap[place]))
         near = [np.nanmin(np.abs(gap[place][tuple(slice(k, k + 2) for k in cell)])) for cell in cells]
-        if not near or not min(near) <= _NEARLY * size:
+        if not near or not min(near) <= max(_NEARLY * size, ROUNDING):  # an equation may hold everywhere, but for rounding
             return False
     return True

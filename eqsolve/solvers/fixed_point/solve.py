@@ -141,6 +141,8 @@ def solve_problem(
             point = polish(problem, near, like=mesh)
             if point.converged and not any(same(problem, point.values, other.values, 1e-7) for _, other in points):
                 points.append((problem, point))
+        if len(points) > 1:  # first those that iteration of u = f(u) would reach
+            points.sort(key=lambda found: not _is_stable(*found))
         points += edge_solutions(problem, make)
     if not points:
         raise SolverError(
@@ -149,7 +151,10 @@ def solve_problem(
             + (". An inverse function had no root, or several: its f must increase on its domain" if plan.rootless else "")
         )
     points, tables = _apart(problem, points, [_table(at, *found) for found in points])
-    chosen = next((k for k, (values, _) in enumerate(tables) if _allowed(plan, values)), None)
+    order = range(len(tables))
+    if start:  # the nearest in what was given
+        order = sorted(order, key=lambda k: max(abs(tables[k][0][name] - value) for name, value in start.items()))
+    chosen = next((k for k in order if _allowed(plan, tables[k][0])), None)
     if chosen is None:
         found = ", ".join(f"{name} = {value:.6g}" for name, value in tables[0][0].items())
         raise SolverError(
@@ -163,6 +168,18 @@ def solve_problem(
         listed = "; ".join(", ".join(f"{name} = {other[name]:.6g}" for name in names) for other in others)
         logger.warning("%s: there are further solutions (stats['other_solutions'] in Python): %s", plan.name, listed)
     return FixedPointSolution(program, at, *points[chosen], values, errors, others)
+
+
+def _is_stable(problem: Problem, point: Iterate) -> bool:
+    """Whether damped iteration of u = f(u) converges to a solution; of equations in another form nothing is known."""
+    plan = problem.plan
+    names = [item.name for item in plan.unknowns]
+    if sorted(map(str, plan.lefts)) != sorted(names):
+        return True
+    slopes = point.linear.jacobian.copy()  # of f(u) − u, or of log(f(u)/u)
+    rows = [names.index(str(left)) for left in plan.lefts]
+    slopes *= np.where(plan.logarithmic, point.values[rows], 1.0)[:, None]
+    return bool((np.linalg.eigvals(slopes[np.argsort(rows)]).real < 0).all())
 
 
 def _apart(

@@ -18,8 +18,7 @@ class Control:
     ratio: float = math.sqrt(2.0)  # density of the panels that a solution is compared with
     rounds: int = 8  # of refinement, at most
     share: float = 0.45  # of the tolerance, for panels, and for points
-    # of the error of panels: where paths bend and denser ones leave more, it is that of single
-    # paths, which cross kinks between other nodes; more paths mend it, not more panels
+    # of the error of panels: where denser ones leave more, it is that of the points
     stuck: float = 0.7
     # of the tolerance: what the iteration may leave, and what it may leave while panels are chosen
     stop: float = 1e-2

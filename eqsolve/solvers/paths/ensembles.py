@@ -196,7 +196,7 @@ class Ensembles:
     def refine(
         self, small: Sequence[Solved], by_panels: Callable[[Sequence[Curves]], Errors], paths: float = 0.0
     ) -> tuple[tuple[Solved, ...], Errors, list[Means]]:
-        """Return the solution moved to the average of large ensembles, its standard error, and theirs.
+        """Return the solution moved to the average of large ensembles, its error, and the means of each.
 
         ``small`` are solutions by the small ensemble on one grid, or on nested ones, from which curves are extrapolated; so
         are those returned. ``by_panels`` tells the error of these grids; ``paths`` is the number to begin with.
@@ -228,7 +228,8 @@ class Ensembles:
             levels = [judge.curves(item) for item in final]
             curves = extrapolate(levels)
             change = self._apart(curves, final, [item.means for item in last])
-            room = max(0.95 - judge.worst(curves, by_panels(levels)), control.share)
+            rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
+            room = max(0.95 - judge.worst(curves, by_panels(levels)) - rest, control.share)
             for exact in (False, True):
                 ends = [pair[1](exact) for pair in pairs[:2]]  # what is extrapolated from
                 spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)])
@@ -259,7 +260,8 @@ class Ensembles:
                 before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
                 swept = [None] * control.sets
             judge.options.foresee(predict_seconds(paths, more, control.growth, *times), "larger ensembles")
-        return final, errors, ends[0]
+        errors = {name: error + np.where(error > 0, rest, 0) * judge.allowed(curves, name) for name, error in errors.items()}
+        return tuple(replace(item, left=0.0) for item in final), errors, ends[0]
 
     def _choose_density(self, small: Solved, known: Design) -> int:
         """Return the density of the leading mode with which small ensembles scatter least."""

@@ -57,6 +57,7 @@ class Judge:
 
     engine: Engine
     options: Options
+    kinks: bool = False  # whether averages of functions with a kink are controlled as others are
 
     def curves(self, solved: Solution) -> Curves:
         """Return what a solution reports."""
@@ -185,7 +186,7 @@ class Judge:
         where all observables have one.
         """
         declared = [name for name, _ in self.engine.plan.observables]
-        kinked = frozenset() if kinks else self.engine.plan.kinked
+        kinked = frozenset() if kinks or self.kinks else self.engine.plan.kinked
         watched = [name for name in declared if name not in kinked]
         if not watched and not (declared and final.tables):
             watched = declared or list(final.single)
@@ -225,8 +226,8 @@ class Judge:
         return (np.array([over[part].max() for part in grid.blocks[1:]]) / share) ** (1 / (order + 1))
 
     def allowed(self, curves: Curves, name: str) -> Array:
-        """Return the largest error allowed of a function of one time."""
-        return allowance(curves.single[name], self.options, FLOOR, scale=curves.sizes.get(name, 0.0))
+        """Return the largest error allowed, time by time."""
+        return allowance(curves.all[name], self.options, FLOOR, scale=curves.sizes.get(name, 0.0))
 
     def total(self, solved: Solution, *parts: Errors, rounding: float = 1e-14) -> Errors:
         """Return the sum of errors, and of what the iteration left; a start known in all of them is exact."""

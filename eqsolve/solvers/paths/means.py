@@ -112,7 +112,7 @@ def average(
             found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
         made |= found
     single, sizes = average_single(paths)
-    drawn = choice.layout.kind in ("sample", "single") and bool(reactions) and not plan.kinked
+    drawn = choice.layout.kind in ("sample", "single") and bool(reactions)
     steady = respond_steadily(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
     sampled = _centred(paths, choice) if drawn else None
     drawn_as = reactions | steps

@@ -45,11 +45,6 @@ class Mover:
     control: Control
     tolerance: float
 
-    @property
-    def kinked(self) -> bool:
-        """Whether paths bend: few of them then tell little of how many react."""
-        return any(plan.kinked for plan in self.engine.plan.ensembles)
-
     def more(self, solved: Solved, design: Design, rough: float, settled: float) -> tuple[Solved, Design]:
         """Return a solution with enough points to choose panels by, iterated until ``rough``.
 
@@ -57,7 +52,7 @@ class Mover:
         need. A finer set that leaves more than ``settled`` is not taken.
         """
         control, judge = self.control, self.judge
-        for _ in range(0 if self.kinked else control.early):
+        for _ in range(control.early):
             if solved.is_sampled or not self.ways(solved):
                 break
             level = refine(refine(design.level, "sharp"), "modes", control.few)
@@ -106,13 +101,13 @@ class Mover:
                         begun.paths, trend[-1][0], by_points)  # fmt: skip
             if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
                 return Moved(last, errors, trend)  # moves that run away
-            if ((slow or self.kinked) and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
+            if (slow and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
                 break
             if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
                 break  # further sets would not do either
             if number >= control.checks and not (number < 2 * control.checks and is_falling(trend)):
                 break
-            far, slow = by_points, by_points > 1.0 and not self.kinked
+            far, slow = by_points, by_points > 1.0
         return Moved(final, errors, trend)
 
     def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:

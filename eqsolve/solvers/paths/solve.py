@@ -145,12 +145,13 @@ class _Solve:
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
         self.mover = Mover(engine, self.judge, control, self.tolerance)
-        self.ensembles = Ensembles(engine, self.judge, Sampling(), options.seed, options.rtol)
+        kinked = any(plan.kinked for plan in engine.plan.ensembles)  # few paths then tell little of how many react
+        self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), Sampling(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.near: Neighbour | None = None
         self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[Solved, Errors | None, str] | None = None
-        self._kinked = self.mover.kinked
+        self._kinked = kinked
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -206,20 +207,17 @@ class _Solve:
             design = Design(wanted, None, variation(solved.averages))
             solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
-        self.stage = "averages"
-        self.options.report_share(_SHARES["averages"][0], "averages over paths")
         curves = self.judge.curves(final)
         by_panels, by_points = (self.judge.without_noise(curves, errors) for errors in (by_panels, by_points))
         self.near = self._hand_on(final, by_panels)
-        final, kinked = average_kinks(self.judge, final, self.judge.total(final, by_panels, by_points), self.control)
-        self._keep(final, None, "at the end")
-        by_points |= {name: error + by_points[name] for name, error in kinked.items()}
-        return self._package(final, self.judge.total(final, by_panels, by_points))
+        return self._end(final, by_panels, by_points)
 
     def _needs_sample(self, window: Solved) -> bool:
         """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
-        if self.options.step is not None or self._kinked or not any(item.choice.order.size for item in window.averages):
+        if not any(item.choice.order.size for item in window.averages):
             return False
+        if self._kinked or self.options.step is not None:
+            return self._kinked
         if window.is_sampled:
             return True
         design = Design(make_level(self.options.rtol, self.options.seed), None, variation(window.averages))
@@ -235,7 +233,9 @@ class _Solve:
         logger.info("paths: two sparse grids differ by %.2g tolerances, from a random sample by %.2g (it scatters by %.2g)",
                     alone, apart, chance)  # fmt: skip
         self.chance = chance
-        errs = alone > self.control.few or apart > max(self.control.few, 3.0 * chance)
+        control = self.control
+        errs = alone > control.few or apart > max(control.few, 3.0 * chance)
+        errs |= apart > max(control.negligible, control.few * chance)
         return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
     def _run_sampled(self, window: Solved) -> Result:
@@ -245,11 +245,24 @@ class _Solve:
         ensembles = self.ensembles
         small = self._begin_sampled(window)
         self._keep(small, None, f"with {small.paths} paths")
-        small, by_panels = ensembles.settle_panels(small)
+        by_panels = self.judge.nothing(small)
+        if small.grid.panels is not None:
+            small, by_panels = ensembles.settle_panels(small)
         self._keep(small, None, f"with {small.grid.size} nodes")
         self.stage = "paths"
         (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
+        if self._kinked:
+            return self._package(final, self.judge.total(final, by_panels, by_points))
+        return self._end(final, by_panels, by_points)
+
+    def _end(self, final: Solved, by_panels: Errors, by_points: Errors) -> Result:
+        """Return the result, with averages of functions with a kink."""
+        self.stage = "averages"
+        self.options.report_share(_SHARES["averages"][0], "averages over paths")
+        final, kinked = average_kinks(self.judge, final, self.judge.total(final, by_panels, by_points), self.control)
+        self._keep(final, None, "at the end")
+        by_points |= {name: error + by_points[name] for name, error in kinked.items()}
         return self._package(final, self.judge.total(final, by_panels, by_points))
 
     def _begin_sampled(self, window: Solved) -> Solved:
@@ -319,7 +332,7 @@ class _Solve:
         begun, solved, design = self._begin_with(window, few)
         if not begun.is_sampled and self._unsettled(solved):
             logger.info("paths: a few chosen ones do not suffice for a solution; drawing them at random instead")
-            if self.options.step is None and not self._kinked:
+            if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
                 found = self._begin_with(self._start_sampled(begun.grid, self._level(1e-2)), few)
@@ -409,7 +422,7 @@ class _Solve:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
         assert base.grid.panels is not None
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
-        last = checked = math.inf
+        checked = math.inf
         for _ in range(self.control.rounds):
             assert base.grid.panels is not None
             dense, shapes = self._move(base, design, denser(base.grid.panels, ratios))
@@ -428,9 +441,8 @@ class _Solve:
                 if worst <= self.control.share or worst > self.control.stuck * checked:
                     break  # what denser panels leave is of the points, whose modes are others on every grid
                 checked = worst
-            if (self._kinked and worst > self.control.stuck * last) or self.options.is_short_of_time():
+            if self.options.is_short_of_time():
                 break
-            last = worst
             base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors
 

@@ -2,6 +2,7 @@
 
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -361,3 +362,34 @@ def test_an_inverse_function_with_several_roots_is_refused() -> None:
     model = FixedPoint("several", eqs=[Eq(q, E(tanh(root) ** 2))], observables={"q2": q})
     with pytest.raises(SolverError, match="no root, or several: its f must increase"):
         eqsolve.solve(model)
+
+
+def _hopfield() -> FixedPoint:
+    """A network with many stored patterns (Amit, Gutfreund & Sompolinsky 1985)."""
+    load, temperature = param("load", nonnegative=True), param("temperature", positive=True)
+    m, q, r = unknown("m", domain=(0, 1)), unknown("q", domain=(0, 1)), unknown("r", nonnegative=True)
+    z = normal("z", variance=1)
+    f = tanh((m + sqrt(load * r) * z) / temperature)
+    eqs = [Eq(m, E(f)), Eq(q, E(f**2)), Eq(r, q / (1 - (1 - q) / temperature) ** 2)]
+    return FixedPoint("hopfield", eqs=eqs, defaults={load: 0.05, temperature: 0.2})
+
+
+@pytest.mark.parametrize(
+    ("temperature", "start", "where"),
+    [
+        (0.6, None, {"m": (0, 0), "q": (0.5, 0.53)}),  # a glass: one equation holds everywhere on the edge m = 0
+        (0.02, None, {"m": (0.9999, 1)}),  # retrieval: beyond the ends of a scan, and stable where another is not
+        (0.02, {"m": 0.7}, {"m": (0.7, 0.75)}),  # the nearest in what is given
+    ],
+)
+def test_every_branch_is_found(temperature: float, start: Any, where: dict[str, tuple[float, float]]) -> None:
+    """Equations hold by quadrature on a fine grid, and the branch is the one expected."""
+    found = eqsolve.solve(_hopfield(), temperature=temperature, start=start)
+    m, q, r = (float(found[name]) for name in ("m", "q", "r"))
+    x = np.linspace(-9, 9, 400_001)
+    weights = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * (x[1] - x[0])
+    f = np.tanh((m + np.sqrt(0.05 * r) * x) / temperature)
+    assert abs(f @ weights - m) < 1e-10
+    assert abs(f**2 @ weights - q) < 1e-10
+    assert abs(q / (1 - (1 - q) / temperature) ** 2 - r) < 1e-8
+    assert all(low <= float(found[name]) <= high for name, (low, high) in where.items())
