@@ -7,7 +7,7 @@ uniform at the start. Lines are theory with its error, points are oscillators of
 
 import numpy as np
 import xarray as xr
-from _finite_size import oscillators
+from _simulated import oscillators
 
 import eqsolve
 

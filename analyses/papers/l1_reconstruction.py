@@ -6,7 +6,7 @@ step by step, with noise: lines are state evolution. (c) Risk of the lasso again
 
 import numpy as np
 import xarray as xr
-from _finite_size import lasso_error, reconstructed
+from _simulated import lasso_error, reconstructed
 
 import eqsolve
 

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 import xarray as xr
-from _finite_size import learn_online
+from _simulated import learn_online
 
 import eqsolve
 

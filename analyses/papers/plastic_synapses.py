@@ -7,7 +7,7 @@ network then keeps the state that it had. Points are networks of finite size.
 
 import numpy as np
 import xarray as xr
-from _finite_size import plastic_network
+from _simulated import plastic_network
 from sympy import Min, Piecewise, exp, tanh
 
 import eqsolve

@@ -7,7 +7,7 @@ regressions at finite size.
 
 import numpy as np
 import xarray as xr
-from _finite_size import ensemble_loss, limited_loss
+from _simulated import ensemble_loss, limited_loss
 
 import eqsolve
 

@@ -7,7 +7,7 @@ Lines are theory at this step, with its error; points are runs at finite size.
 
 import numpy as np
 import xarray as xr
-from _finite_size import classify
+from _simulated import classify
 
 import eqsolve
 from eqsolve import Telegraph

@@ -7,7 +7,7 @@
 
 import numpy as np
 import xarray as xr
-from _finite_size import binary_entropy, largest_margin, retrieve
+from _simulated import binary_entropy, largest_margin, retrieve
 from scipy.optimize import brentq
 
 import eqsolve

@@ -7,13 +7,11 @@ import pytest
 
 import eqsolve
 from eqsolve import GP, E, Eq, System
-from eqsolve.figures.make import find_analysis, load_module
 from eqsolve.laws import Normal
 from eqsolve.passes.rewrite.indices import expand, sized, table_arrays
 
 # Percus–Yevick hard spheres on this grid (Franosch et al. 1997; solved to 1e-12 by an independent iteration)
 PLATEAUS = {3: 0.5787461389, 8: 0.5804717523, 17: 0.9436550072, 18: 0.9297674938, 30: 0.7300798538, 60: 0.2492554916}
-CRITICAL = 0.51591213
 
 
 def test_plateaus_of_hard_spheres() -> None:
@@ -21,35 +19,6 @@ def test_plateaus_of_hard_spheres() -> None:
     for place, value in PLATEAUS.items():
         assert abs(float(found["f"][place]) - value) < 2e-10
     assert found.stats["residual"] < 1e-12
-
-
-def critical_packing() -> float:
-    """Approach the fold from the glass: the square of the stability vanishes linearly there."""
-    high, root = 0.517, CRITICAL
-    points: list[tuple[float, float]] = []
-    for _ in range(6):
-        points.append((high, eqsolve.solve("mct_hard_spheres_plateau", eta=high).stats["stability"] ** 2))
-        if len(points) > 2:
-            eta, square = np.array(points[-3:]).T
-            root = float(np.polyval(np.polyfit(square, eta, 2), 0.0))
-        high = 0.51591213 + (high - 0.51591213) / 6
-    return root
-
-
-@pytest.mark.slow
-def test_the_critical_packing() -> None:
-    """Six solves, each six times nearer; the extrapolation is of third order in the distance."""
-    assert abs(critical_packing() - CRITICAL) < 1e-7
-
-
-@pytest.mark.slow
-def test_the_exponents_of_the_transition() -> None:
-    """λ = 0.735, a = 0.312, b = 0.583 (Franosch et al. 1997), from the plateaus at a relative distance of 1e-7."""
-    script = load_module(find_analysis("hard_spheres"))
-    (source,) = eqsolve.load("mct_hard_spheres").tables.values()
-    plateau = eqsolve.solve("mct_hard_spheres_plateau", eta=CRITICAL * (1 + 1e-7))
-    found = script.exponents(plateau, source.arrays({"eta": CRITICAL, "wave_numbers": 100})["V"])
-    np.testing.assert_allclose(found, [0.735, 0.312, 0.583], atol=7e-4)
 
 
 def test_arrays_and_members_written_out_agree() -> None:
