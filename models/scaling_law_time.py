@@ -1,4 +1,4 @@
-"""Regression on features with a power-law spectrum by gradient flow: the error against time, with finitely many samples.
+"""Regression on features with a power-law spectrum by gradient flow: the error of ensembles against time.
 
 Features and target as in `scaling_law_data`, in groups of nearly equal variance λ_k. H_k(t) is what is left of the target's
 coefficient after a time t, averaged over draws of P samples; G is the memory that samples leave which are seen again and again
