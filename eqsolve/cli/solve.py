@@ -178,8 +178,8 @@ def tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str
 
 
 _OPTIONS = dict.fromkeys((
-    "t_max", "at", "at2", "rtol", "atol", "seed", "step", "order", "start", "region", "threads", "solver", "observables", "device",
-    "derivatives", "budget", "scheduler",
+    "t_max", "at", "at2", "rtol", "atol", "seed", "step", "order", "start", "region", "threads", "solver", "observables",
+    "device", "derivatives", "budget", "scheduler",
 ), "")  # fmt: skip
 
 

@@ -260,6 +260,8 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     first = strengths[0] if len(strengths) else 0.0
     scales = [min(strength, 0.9 * math.sqrt(1 + first**2 / 2)) / math.sqrt(1 + first**2 / 2) for strength in strengths[1:]]
     effects = [scale**2 for scale in scales if scale**2 >= level.accuracy]
+    if len(effects) > min(level.most // 3, _DEEP):  # three points in each of them alone are too many
+        return Layout("sample")
     moving = 1 + 2 * first**2
     least = next(place for place, count in enumerate(_ALONG) if count >= min(_LEAST * first, 33))
     chosen: list[tuple[int, ...]] = []
@@ -368,6 +370,7 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     return normals, weights
 
 
+_DEEP = 500  # dimensions in which sparse grids are built, by recursion: Python allows a thousand calls
 _MOST_LINES = 2000  # entries of their sparse grid: 34,000 paths or more
 
 
@@ -387,6 +390,8 @@ def spread_lines(effects: Array, accuracy: float) -> tuple[Array, Array] | None:
     effects = np.minimum(effects, 0.5)
     order = np.argsort(-effects, kind="stable")
     chosen: list[tuple[int, ...]] = []
+    if np.count_nonzero(effects >= accuracy) > _DEEP:
+        return None
 
     def grow(entry: tuple[int, ...], gain: float) -> bool:
         place = len(entry) - 1
