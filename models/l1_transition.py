@@ -21,7 +21,7 @@ model = FixedPoint(
     "l1_transition",
     eqs=[
         Eq(delta, share * (1 + z**2) + (1 - share) * E(left**2)),
-        Eq(share * z, (1 - share) * E(left)),
+        Eq(z, (1 / share - 1) * E(left)),
     ],
     defaults={delta: 0.5},
     cite="donoho2009message",

@@ -32,7 +32,7 @@ noise = Flow(
     observables={"train_loss": E(log(1 + exp(-c * sqrt(Delta) * f))), "q": E(w**2)},
 ).sgd(batch=batch).dmft()
 
-w, f, g, s, t = noise.symbols("w f g s t")
+w, f, g, s, t, step = noise.symbols("w f g s t step")
 m, mu = function("m mu")
 pull = (tanh(c * sqrt(Delta) * f(t) / 2) - 1) * s(t) / batch / 2  # the loss gradient of a sample, times its label, over √Δ
 
@@ -45,5 +45,6 @@ model = noise.replace(
         Eq(g(t), noise["g"].rhs + v * mu(t)),
     ],
     observables={"E_gen": erfc(m(t) / sqrt(2 * Delta * E(w(t)**2))) / 2},
+    defaults={step: 0.2},
     cite="mignacco2020dynamical",
 )
