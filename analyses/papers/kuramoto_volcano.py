@@ -1,4 +1,4 @@
-"""Phase oscillators with random symmetric couplings: the local field grows a crater, and phases are remembered longer.
+"""Phase oscillators with random symmetric couplings: small local fields become rare, and phases are remembered longer.
 
 (a) Mean square of the local field over J² and (b) its shape ⟨r⁴⟩/⟨r²⟩², which is 2 for a Gaussian field and falls where small
 fields become rare; (c) correlation of the phases with those at the end. Natural frequencies are normal of variance 1, phases

@@ -1,8 +1,8 @@
-"""Neurons and synapses that follow each other: Hebbian synapses slow the chaos down, and can freeze it.
+"""Neurons and synapses that follow each other: Hebbian synapses slow the chaos down.
 
 (a) Variance of the neurons against time and (b) correlation of the last state with earlier ones, for anti-Hebbian (k < 0) and
-Hebbian synapses. (c) The same correlation for strong Hebbian synapses, which go on or stand still from the dotted time on: the
-network then keeps the state that it had. Points are networks of finite size.
+Hebbian synapses. (c) The same correlation for strong Hebbian synapses, which go on or stand still from the dotted time on.
+Points are networks of finite size.
 """
 
 import numpy as np
