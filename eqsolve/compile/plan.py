@@ -45,6 +45,7 @@ class Facts:
     shifted: bool = False  # whether functions stand at shifted times, t − s or t − τ
     fresh: tuple[str, ...] = ()  # those that are drawn in every step, wholly or in part
     indexed: bool = False  # whether unknowns are families, on arrays
+    refined: bool = False  # whether it is in steps whose length is to go to zero
 
     @property
     def driven(self) -> bool:
@@ -116,6 +117,7 @@ def find_facts(model: Model) -> Facts:
         names = tuple(item.name for item in getattr(model, "unknowns", ()))
         return Facts(model.kind, functions=names, indexed=model.is_indexed)
     from eqsolve.passes.forms.convolution_form import has_shifts
+    from eqsolve.passes.rewrite.starts import STEP
 
     equations = model.equations
     return Facts(
@@ -131,6 +133,7 @@ def find_facts(model: Model) -> Facts:
         has_shifts(model),
         _fresh(model),
         model.is_indexed,
+        model.step is None and STEP in model.parameters,
     )
 
 

@@ -647,7 +647,7 @@ def on_arrays() -> dict[str, Any]:
         dawson=anywhere(special_("dawsn")), scaled_besseli=anywhere(special_("ive")), scaled_besselk=anywhere(special_("kve")),
         log_gamma=special_("gammaln"), conjugate_sum=conjugate_sum_,
         power_difference=power_difference_, log_ratio=log_ratio_, ratio=ratio_, xlogy=special_("xlogy"),
-    )  # fmt: skip
+    ) | {"positive_step": lambda *values: Lazy("eqsolve.numerics.births").positive_step(*values)}  # fmt: skip
 
 
 @functools.cache

@@ -110,10 +110,20 @@ class _Known:
     def in_steps(self) -> tuple[Model, bool]:
         """The system in discrete time, and whether the length of a step is a parameter of it."""
         from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+        from eqsolve.passes.rewrite.white import in_ito_sense
 
         assert isinstance(self.model, System)
-        made = put_in_steps(self.model)
+        made = put_in_steps(in_ito_sense(self.model))
         return made, made.step == STEP
+
+    @functools.cached_property
+    def additive(self) -> tuple[Model, bool]:
+        """The system with its white noise added to the rest, and whether it is in steps whose length goes to zero."""
+        from eqsolve.passes.rewrite.starts import STEP
+        from eqsolve.passes.rewrite.white import make_additive
+
+        made = make_additive(self.model) if isinstance(self.model, System) and self.model.whites else self.model
+        return made, isinstance(made, System) and made.step is None and STEP in made.parameters
 
     @functools.cached_property
     def only_in_steps(self) -> str:
@@ -180,8 +190,8 @@ def compile(model: Model | str, *, steps: bool = False) -> Plan:
     ('z',)
     """
     solved = solved_model(load(model) if isinstance(model, str) else model, {})[0]
-    if steps and isinstance(solved, System):
-        solved = _known(solved).in_steps[0]
+    if isinstance(solved, System):
+        solved = (_known(solved).in_steps if steps else _known(solved).additive)[0]
     return _known(solved).plan
 
 
@@ -199,6 +209,7 @@ def make_task(
     A system is solved beside its ``derivatives`` along parameters; with a ``step``, in discrete time and its own variables.
     """
     case = reason = ""
+    refined = False
     if isinstance(model, Cases):
         chosen = binder_of(model).choose(settings)
         model, settings, case, reason = chosen.model, chosen.settings, chosen.model.name, chosen.reason
@@ -206,9 +217,9 @@ def make_task(
     model, settings = solved_model(model, settings)
     if isinstance(model, System):
         refuse_continuous(declared, model, step)
-        if step is not None:
-            model, named = _known(model).in_steps
-            settings = {**settings, "step": step} if named else settings
+        model, named = _known(model).additive if step is None else _known(model).in_steps
+        settings = {**settings, "step": 1.0 if step is None else step} if named else settings
+        refined = named and step is None
     if observables is not None:  # a parameter of those left out may still be set
         own = _known(model).select(observables)
         kept = own.settable
@@ -218,7 +229,7 @@ def make_task(
     companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
     switches: System | None = None
-    declares = model.settable
+    declares = [name for name in model.settable if not (refined and name == "step")]
     if wanted and isinstance(model, System):
         bind(model, settings)  # what is wrong is said of the model as it was given
         names = {item.name for item in model.randoms}
@@ -240,7 +251,7 @@ def make_task(
         values = binder.take(binding)
     else:
         values = binder.read(settings)
-    values = _shown(values, declares) if companions else values
+    values = _shown(values, declares) if companions or refined else values
     plan = binder.plan(values)
     length: float | None = None
     if isinstance(model, System) and model.step is not None:

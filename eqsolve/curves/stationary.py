@@ -90,6 +90,8 @@ def why_not_stationary(task: Task) -> str:
     facts = task.plan.facts
     if not facts.noises:
         return "no noise drives its paths" if facts.processes else "it has no paths"
+    if facts.refined:
+        return "its noise of births and deaths is followed in short steps; solve it to a late time"
     if isinstance(task.declared, Flow) and not facts.whites and task.plan.why_not_gaussian():
         return "a flow without noise comes to rest: see `model.long_time()`, `eqsolve longtime`"
     model = task.plan.model

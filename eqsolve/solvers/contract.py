@@ -61,6 +61,8 @@ def why_not_closed(plan: Plan) -> str:
 
 def why_not_driven(plan: Plan) -> str:
     """Return the objection of a solver of random paths: another kind of model, or neither noise nor memory."""
+    if plan.facts.refined:
+        return "its noise keeps paths positive, in steps whose length goes to zero (solver `steps`)"
     return why_not_a("System", plan) or ("" if plan.facts.driven else "there is neither noise nor memory of paths in it")
 
 

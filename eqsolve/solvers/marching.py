@@ -143,7 +143,7 @@ def advance(
             reason = str(failure) or reason or "the iteration on a panel does not converge"
             step *= 0.3
             continue
-        factor = 0.85 * max(tail / resolution, 1e-30) ** (-1 / (march.m + 1))
+        factor = 0.85 * max(tail / resolution, 1e-30) ** (-1 / getattr(march, "order", march.m + 1))
         if not (tail <= resolution or 0.3 * before < tail < noise):
             reason, before = reason or "the solution varies faster and faster", tail
             step *= min(0.7, max(0.1, factor)) if math.isfinite(factor) else 0.1

@@ -156,7 +156,7 @@ def choose_solver(
         if unfit := objection(chosen, plan):
             hint = f"; its own solver is `{own.name}`" if own is not None else ""
             raise UsageError(f"solver `{chosen.name}` cannot solve model `{plan.name}`: {unfit}{hint}")
-    if chosen.only_discrete and not wanted.discrete:
+    if chosen.only_discrete and not wanted.discrete and not plan.facts.refined:
         raise UsageError(f"solver `{chosen.name}` follows discrete time; say how long a step is: step=0.1 (--step 0.1)")
     if wanted.discrete and not chosen.discrete:
         raise UsageError(

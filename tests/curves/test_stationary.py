@@ -285,6 +285,7 @@ def test_chaotic_abundances():
         assert abs(float(found["C"][0]) - truth) < 3 * math.hypot(float(found["C_error"][0]), 0.0038)
     exponent, error = res.lyapunov()
     assert abs(exponent - 0.0655) < 3 * math.hypot(error, 0.0007)
+    assert error < 0.05 * exponent
 
 
 def test_command(capsys, tmp_path):

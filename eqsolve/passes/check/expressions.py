@@ -272,6 +272,8 @@ class ExpressionCheck:
             yield from self._known_time(end, scope)
         elif end == self.start:
             return
+        elif str(end) in map(str, scope.times):
+            yield f'has an integral that {verb} at sympy\'s own symbol `{end}`; declare the time by eqsolve, times("{end}")'
         elif end == 0 and verb == "starts":
             yield f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there"
         elif verb == "ends":

@@ -20,15 +20,16 @@ from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why_not_convolution
-from eqsolve.passes.forms.expressions import free_times, partial, reads
+from eqsolve.passes.forms.expressions import free_times, outside_means, partial, reads
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.forms.sectors import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, keeps_means, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
+from eqsolve.passes.rewrite.white import driven, make_additive
 
 
-# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient that is
-# the same for all paths. Products with processes depend on the sense in which they are integrated.
+# --- Where white noise may stand: in the equation of a derivative, added, with a coefficient. Products
+# with processes depend on the sense in which they are integrated.
 def white_problems(system: System) -> list[str]:
     """Return what is wrong with the use of white noise, the equations first."""
     found = [problem for equation in system.equations for problem in _equation(equation, system)]
@@ -39,7 +40,17 @@ def white_problems(system: System) -> list[str]:
         for item in reads(expr)
         if item.value.head in system.whites and item.response != "noise"
     ]
-    found += [*_law_words(system), *_changes(system)]
+    found += _law_words(system)
+    if driven(system) and system.constraints and not keeps_means(system):
+        (first, *_) = system.constraints
+        found.append(
+            f"the constraint that fixes `{first.name}` ({system.location}) stands beside white noise, which is not solved yet"
+        )
+    if system.whites and not found and all(item.value.head in system.init for item in driven(system)):
+        try:
+            make_additive(system)
+        except ModelError as error:
+            found += error.problems
     return list(dict.fromkeys(found))
 
 
@@ -76,12 +87,11 @@ def _coefficient(equation: Equation, value: Value, system: System) -> Iterator[s
     weight, name = partial(equation.rhs, value), value.head.name
     if weight.has(value):
         yield f"{equation.label} is not linear in the white noise `{value}`; its powers and functions have no meaning"
-    elif weight.atoms(Random) or any(isinstance(item.head, Process) for item in weight.atoms(Value)):
-        sense = f" in the sense of {told.capitalize()}" if (told := system.laws[value.head].sense) else ""
+    elif any(isinstance(item.head, Process) for item in outside_means(weight)) and system.laws[value.head].sense is None:
         yield (
-            f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; no solver "
-            f"integrates such a product yet{sense}: write the equation of a variable whose noise is additive, such as log(x) "
-            f"for a noise x(t)*{name}(t)"
+            f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; say in which "
+            f'sense this is integrated: laws={{{name}: White({system.laws[value.head].strength}, sense="ito")}} or '
+            'sense="stratonovich"'
         )
 
 
@@ -110,21 +120,6 @@ def _law_words(system: System) -> Iterator[str]:
             )
         if isinstance(law, White) and len(free_times(law.strength)) > 1:
             yield f"{label} has a strength `{law.strength}` in more than one time; expected a function of one time"
-
-
-def _changes(system: System) -> Iterator[str]:
-    """White noise under a change of variable, or beside a constraint: both rest on the ordinary chain rule."""
-    driven = {eq.head: eq for eq in system.equations if any(value.head in system.whites for value in eq.rhs.atoms(Value))}
-    for head in system.substitute:
-        if head in driven:
-            yield (
-                f"{driven[head].label} is driven by white noise, for which the change of variable `{head.name} = "
-                f"{system.substitute[head]}` does not obey the ordinary chain rule; leave it out of substitute="
-            )
-    if driven and system.constraints and not keeps_means(system):
-        (first, *_) = system.constraints
-        where = f"the constraint that fixes `{first.name}` ({system.location})"
-        yield f"{where} stands beside white noise, which is not solved yet"
 
 
 # --- Whether an expression changes when its two times are exchanged, decided by numbers put in.
@@ -500,6 +495,9 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
 
 def _solved_for(equation: Equation, system: System) -> str:
     """Return how to write an equation whose left-hand side is a balance, where that can be told."""
+    if equation.lhs.has(Int) or equation.rhs.has(Int):
+        name = min((value.head.name for side in (equation.lhs, equation.rhs) for value in side.atoms(Value)), default="y")
+        return f"; an equation of the first kind is a constraint that fixes its unknown, constraints={{{name}: Eq(...)}}"
     inner = equation.rhs.expr if isinstance(equation.rhs, Derivative) else equation.rhs
     if isinstance(inner, Value) and inner.head not in system.unknowns:
         return "; exchange its two sides"

@@ -8,7 +8,7 @@ alone, or of u alone, that contain no unknown are gauges, which panels resolve t
 
 from dataclasses import dataclass, replace
 
-from sympy import Basic, Derivative, Dummy, Expr, S, expand
+from sympy import Basic, Derivative, Dummy, Expr, Pow, S, expand, log
 
 from eqsolve.errors import ModelError, quoted
 from eqsolve.language.equations import Equation
@@ -22,8 +22,17 @@ from eqsolve.passes.forms.expressions import free_times, rebuilt
 # --- One-time functions at shifted times: φ(t − s) under an integral over s, and y(t − τ) at a
 # constant delay.
 def has_shifts(system: System) -> bool:
-    """Whether a function stands at a shifted time, or its derivative on a right-hand side: only convolutions know these."""
-    return any(side.has(Derivative) for side in _sides(system)) or bool(shifted_values(system))
+    """Whether a function stands at a shifted time, or its derivative on a right-hand side, or an integral has a kernel that is
+    infinite where its times meet: only convolutions know these."""
+    sides, plain = _sides(system), not system.processes and not system.kernels
+    return any(side.has(Derivative) or (plain and _is_weak(side)) for side in sides) or bool(shifted_values(system))
+
+
+def _is_weak(side: Expr) -> bool:
+    """Whether an integral has a negative power, or a logarithm, of a difference of times, as 1/√(t − s)."""
+    found = [node for item in side.atoms(Int) for node in item.integrand.atoms(Pow, log)]
+    weak = [node.args[0] for node in found if isinstance(node, log) or node.exp.could_extract_minus_sign()]
+    return any(len(free_times(base)) == 2 and base.is_Add and not base.has(Value) for base in weak)
 
 
 def _sides(system: System) -> list[Expr]:

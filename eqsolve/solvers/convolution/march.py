@@ -153,22 +153,36 @@ class PanelFunctions:
 _FEW = 8  # functions up to which one sum over all points is as fast as a product for each panel (measured: 8 to 12)
 
 
-def folded_points(edges: Array, targets: Array, m: int) -> tuple[Array, Array]:
+def folded_points(edges: Array, targets: Array, m: int, power: int = 1) -> tuple[Array, Array]:
     """Return points v in (0, t/2) and their weights, (targets, points), for integrals folded at half of each target time.
 
-    ``edges`` are those of all panels; pieces end at them and at each target minus them.
+    ``edges`` are those of all panels; pieces end at them and at each target minus them. On the first piece v is a ``power`` of
+    the variable of the rule, in which a singular kernel is smooth.
     """
     last = targets.max()
     early = edges[edges <= last / 2]
     late = edges[edges >= targets.min() / 2]
     half = targets[:, None] / 2
-    ends = np.concatenate([np.broadcast_to(early, (len(targets), len(early))), targets[:, None] - late, half], axis=1)
+    parts = [np.broadcast_to(early, (len(targets), len(early))), targets[:, None] - late, half]
+    if power > 1:  # and pieces grow from zero on, by a factor
+        first = np.where(targets > edges[-2], targets - edges[-2], targets)[:, None]
+        least = float(np.min(first[first > 0], initial=last))
+        parts.append(first * 3.0 ** np.arange(1, 1 + math.ceil(math.log(max(last / least, 1.0), 3.0))))
+    ends = np.concatenate(parts, axis=1)
     ends = np.sort(np.clip(ends, 0.0, half), axis=1)
     widths = np.diff(ends, axis=1)
     used = widths.max(axis=0) > 0
     starts, widths = ends[:, :-1][:, used], widths[:, used]
     nodes, masses, _ = gauss(m)
     points, weights = starts[:, :, None] + widths[:, :, None] * nodes, widths[:, :, None] * masses
+    if power > 1:
+        # the first piece of each target is the one that starts at zero and has a width
+        near = (starts == 0.0) & (widths > 0.0)
+        weights[near] = 0.0
+        length = np.where(near, widths, 0.0).max(axis=1)[:, None]
+        inside, own, _ = gauss(power * (m + 3) // 2)
+        points = np.concatenate([length * inside**power, points.reshape(len(targets), -1)], axis=1)
+        weights = np.concatenate([length * own * power * inside ** (power - 1), weights.reshape(len(targets), -1)], axis=1)
     return points.reshape(len(targets), -1), weights.reshape(len(targets), -1)
 
 
@@ -183,9 +197,10 @@ class MemoryPanel:
     """A panel of a ``width`` behind the functions known so far, ``past``, and what its unknown values enter."""
 
     def __init__(
-        self, program: ConvolutionProgram, past: PanelFunctions, width: float, delays: Sequence[float], constants: list[Array]
-    ) -> None:
-        self.program, self.past, self.width, self.constants = program, past, width, constants
+        self, program: ConvolutionProgram, past: PanelFunctions, width: float, delays: Sequence[float], constants: list[Array],
+        power: int = 1,
+    ) -> None:  # fmt: skip
+        self.program, self.past, self.width, self.constants, self.power = program, past, width, constants, power
         self.begin = float(past.edges[-1])
         self.rule = past.rule
         self.nodes = self.begin + width * self.rule.with_start
@@ -238,7 +253,8 @@ class MemoryPanel:
         Points at which the newest panel's values enter come first, apart from the others, where nothing changes.
         """
         if self._groups is None:
-            points, weights = folded_points(np.append(self.past.edges, self.begin + self.width), self.nodes, self.places - 1)
+            edges = np.append(self.past.edges, self.begin + self.width)
+            points, weights = folded_points(edges, self.nodes, self.places - 1, self.power)
             early, late = points - self.begin, self.width * self.rule.with_start[:, None] - points
             new = (np.maximum(early, late) > 0).any(axis=0) if self.past.panels else np.ones(points.shape[1], dtype=bool)
             self._groups = []
@@ -285,13 +301,13 @@ class MemoryPanel:
                     values = places[item.where].values(members, item.rate, table)
                 arguments.append(self._shaped(item.unknown, values))
             arguments += self.constants
-            value = integrand.function(arguments)[0]
-            total = total + np.einsum("...tp,tp->...t", over_points(value, integrand.shape, points.shape), weights)
+            value = over_points(integrand.function(arguments)[0], integrand.shape, points.shape)
+            total = total + np.einsum("...tp,tp->...t", _counting(value, weights), weights)
             if found is None:
                 continue
             for _, argument, rows, columns, change in integrand.slopes(arguments, 2):
                 item = integrand.readings[argument - 2]
-                weighted = weights * change
+                weighted = weights * _counting(change, weights)
                 if item.where == "now":
                     part = weighted.sum(axis=-1)[:, :, None] * self._identity
                 else:
@@ -453,6 +469,11 @@ _SMALL = 200  # unknowns on the nodes of a panel up to which one Jacobian holds 
 _KEPT = 0.1  # a factorised Jacobian is kept while Newton steps shrink by this factor
 
 
+def _counting(values: Array, weights: Array) -> Array:
+    """Return values of an integrand; those without weight, at which a kernel may be infinite, are zero."""
+    return values if np.isfinite(values).all() else np.where(weights == 0.0, 0.0, values)
+
+
 def _add_blocks(matrix: Array, rows: Array, columns: Array, blocks: Array) -> None:
     """Add (entries, nodes, nodes) to a matrix of such blocks; entries may repeat."""
     if len(rows) == 1:
@@ -517,6 +538,8 @@ class MemoryMarch:
         self.sizes = np.zeros(count) if sizes is None else sizes
         self.steps = self.tries = 0
         self._weights = self._summed = np.zeros(1)
+        self.order = m + 1  # the power of its width that the tail of a panel falls with
+        self.resolved: Array | None = None  # which of the given functions under integrals panels resolve; all without
         self._begin(end)
 
     @property
@@ -530,7 +553,8 @@ class MemoryMarch:
     # --- the start
     def _begin(self, end: float) -> None:
         """Find the values at the start and, from the derivatives there, a width for the first panel."""
-        panel = MemoryPanel(self.program, self.functions, 1e-12 * end, self.delays, self.constants)
+        self.power = self._power(end)
+        panel = self._panel(1e-12 * end)
         equations = self.program.equations
         guess = np.concatenate([start_of(item, self.constants) for item in equations])
         for _ in equations:  # definitions may rest on definitions
@@ -553,12 +577,28 @@ class MemoryMarch:
         found = self._gauges(points)
         weights = pieces[:, None] * masses
         self.gauge_sizes = np.nansum(np.abs(found) * weights, axis=(1, 2))
-        wide = MemoryPanel(self.program, self.functions, self.width, self.delays, self.constants)
+        wide = self._panel(self.width)
         bodies_there = wide.evaluate(self.program.bodies, np.repeat(guess[:, None], wide.places, axis=1))
         for part, item, body in zip(self.members, equations, bodies_there, strict=True):
             if item.kind == "defined":  # its first panel may hold a root or a power of the time
                 largest = np.max(np.where(np.isfinite(body), np.abs(body), 0.0), axis=1)
                 self.sizes[part] = np.maximum(self.sizes[part], largest)
+        if self.power > 1 and any(item.kind == "constraint" for item in equations):  # of the first kind: as found there
+            table, _ = wide.solve(np.repeat(guess[:, None], wide.places, axis=1), 1e-3, self.sizes)
+            self.sizes = np.maximum(self.sizes, np.abs(table).max(axis=1))
+
+    def _panel(self, width: float) -> MemoryPanel:
+        return MemoryPanel(self.program, self.functions, width, self.delays, self.constants, self.power)
+
+    def _power(self, end: float) -> int:
+        """Return the power of a variable in which given functions like v^−α are smooth; panels need not resolve them."""
+        values = np.abs(self._gauges(end * np.array([1e-30, 1e-28])))
+        slopes = np.log(values[:, 0] / values[:, 1]) / math.log(100.0) if len(values) else np.zeros(0)
+        weak = np.isfinite(slopes) & (slopes > 0.01) & (slopes < 0.8)
+        if not weak.any():
+            return 1
+        self.resolved, self.order = ~weak, 4  # behind a singular start tails depend on the ratio of width and time
+        return math.ceil(3 / (1 - float(slopes[weak].max())))
 
     def _first(self, values: list[Array]) -> Array:
         """Return what bodies are at the first node, member after member."""
@@ -569,7 +609,8 @@ class MemoryMarch:
         """Return the given functions under integrals, (functions, *points)."""
         found = zip(self.program.gauges([points, *self.constants]), self.program.gauge_shapes, strict=True)
         rows = [over_points(value, shape, points.shape).reshape(-1, *points.shape) for value, shape in found]
-        return np.concatenate(rows) if rows else np.zeros((0, *points.shape))
+        made = np.concatenate(rows) if rows else np.zeros((0, *points.shape))
+        return made if self.resolved is None else made[self.resolved]
 
     def _demand_constraints(self, bodies: Array, guess: Array) -> None:
         """Raise when a constraint on unknowns that have a start does not hold there."""
@@ -592,7 +633,7 @@ class MemoryMarch:
     def add_panel(self, width: float) -> float:
         """Solve one panel; return its tail relative to the sizes of what has one. Nothing is kept before ``accept``."""
         self.tries += 1
-        self.panel = panel = MemoryPanel(self.program, self.functions, width, self.delays, self.constants)
+        self.panel = panel = self._panel(width)
         begin = self.functions.tables[-1, :, -1] if self.panels else self.guess
         guess = np.repeat(begin[:, None], panel.places, axis=1)
         label = f"panel of {guess.size} unknowns"

@@ -9,9 +9,12 @@ Order 2m − 1 at panel ends, m + 1 between (Brunner, Collocation Methods for Vo
 Differential Equations, 2004, doi:10.1017/CBO9780511543234). With P panels the cost is P² m² evaluations of each integrand and
 the memory P m numbers for every unknown; P grows like log t where the solution varies on that scale.
 
+Kernels such as 1/√(t − s) are integrated in a power of the lag in which they are smooth, on pieces that grow from zero, and
+panels grow from the start, where the solution may be like √t. Equations of the first kind are collocated as constraints.
+
 Error. The solution is compared with one whose tails are larger (``marching.Gain``). The tolerance
 is relative to the largest value of each function. Chosen for systems without processes that read
-functions at shifted times.
+functions at shifted times, or have such kernels.
 """
 
 import functools
@@ -114,10 +117,11 @@ def _march(
     """
     end, sizes, longest = options.t_max - begin, None, None
     if guide is not None:
-        longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER)
+        longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER if guide.power == 1 else 0.9)
         end, sizes = (end, guide.sizes.copy()) if stop is None else (guide.end, None)
     march = MemoryMarch(program[0], m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint, program[1])
     stops = np.append(break_points(delays, end, m + 1), end)
+    resolution *= 10.0 if march.power > 1 else 1.0  # behind a singular start the first panel alone has such tails
 
     def after(width: float) -> None:
         options.report(march.end, f"{march.panels} panels")

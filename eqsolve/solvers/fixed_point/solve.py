@@ -151,7 +151,7 @@ def solve_problem(
             + (". An inverse function had no root, or several: its f must increase on its domain" if plan.rootless else "")
         )
     points, tables = _apart(problem, points, [_table(at, *found) for found in points])
-    order = range(len(tables))
+    order = list(range(len(tables)))
     if start:  # the nearest in what was given
         order = sorted(order, key=lambda k: max(abs(tables[k][0][name] - value) for name, value in start.items()))
     chosen = next((k for k in order if _allowed(plan, tables[k][0])), None)

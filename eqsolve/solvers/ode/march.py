@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import OdeEquation, OdeProgram
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array, filled
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
@@ -23,6 +23,7 @@ from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.solvers.marching import Pace, longest_step
+from eqsolve.solvers.ode.singular_start import StartPanel, StoppedError, start_length, start_panel
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
@@ -92,7 +93,7 @@ class OdeSystem:
             shape = (paths.count, len(moments))
             return [filled(value, shape)[paths.best[0].start] for value in program.sizes(*values, *stand_ins)]
 
-        rates = evaluate(own)[: len(own)]
+        rates = [np.where(np.isfinite(rate), rate, 0.0) for rate in evaluate(own)[: len(own)]]
         added = [np.maximum(value, np.max(np.diff(moments) * rate[:-1])) for value, rate in zip(own, rates, strict=True)]
         found = evaluate(added)[len(added) :]
         return dict(zip(names, (float(np.max(value)) for value in (*added, *found)), strict=True))
@@ -144,14 +145,6 @@ _PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls until pace and stiffness ar
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
 
-class StoppedError(SolverError):
-    """A path cannot be continued; ``time`` is where."""
-
-    def __init__(self, message: str, time: float) -> None:
-        super().__init__(message)
-        self.time = time
-
-
 class _StiffError(Exception):
     """Stability makes the explicit method's steps too short."""
 
@@ -174,6 +167,7 @@ class Integrator:
         self.system, self.begin, self.options = system, system.begin, options
         self.method = "DOP853"
         self.runs = 0  # that are done
+        self.length = 0.0  # of a first panel, where coefficients are singular at the start
 
     def run(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None = None, by: float = 0.8) -> OdeRun:
         """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends."""
@@ -188,12 +182,12 @@ class Integrator:
         return made
 
     def _march(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None, by: float) -> OdeRun:
+        begun = self._begin(paths, finer_than, by)
         slope = _Slope(self.system, paths, raises=self.method == "Radau")
-        start = self.system.initial(paths)
-        end = self.options.t_max
-        atol = 1e-3 * tolerance * _sizes(slope, self.begin, start, end, paths.count)
-        solver = integrator(self.method)(slope, self.begin, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
-        ends, pieces = [self.begin], []
+        first, start, end = begun.end, begun.values[-1], self.options.t_max
+        atol = 1e-3 * tolerance * np.maximum(_sizes(slope, first, start, end, paths.count), np.abs(begun.start))
+        solver = integrator(self.method)(slope, first, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
+        ends, pieces = ([self.begin, first], [begun]) if self.length else ([first], [])
         next_look = _PATIENCE
         pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
@@ -221,6 +215,16 @@ class Integrator:
                     raise _StiffError
                 next_look *= 2
         return OdeRun(paths, np.array(ends), integrator("OdeSolution")(ends, pieces), self.method, slope.calls)
+
+    def _begin(self, paths: ConstantPaths, finer_than: OdeRun | None, by: float) -> StartPanel:
+        """Return the start; where coefficients are singular there, a first panel, ``by`` times as long as another run's."""
+        start, slope = self.system.initial(paths), _Slope(self.system, paths, raises=False)
+        if not self.length:
+            if np.isfinite(slope(self.begin, start)).all():
+                return StartPanel(self.begin, self.begin, start, start[None])
+            self.length = start_length(slope, start, self.options.t_max - self.begin)
+            logger.info("coefficients are singular at the start: a first panel of collocation, up to %.3g", self.length)
+        return start_panel(slope, start, self.length if finer_than is None else by * (finer_than.ends[1] - self.begin))
 
     def _structure(self, paths: ConstantPaths) -> dict[str, Any]:
         """Tell the implicit method how to differentiate: paths that share no mean do not see each other."""
@@ -260,7 +264,8 @@ class _Slope:
     """The right-hand side on given paths, counting its calls and remembering where it was not finite."""
 
     def __init__(self, system: OdeSystem, paths: ConstantPaths, raises: bool) -> None:
-        self.system, self.paths, self.raises = system, paths, raises
+        self.system, self.paths, self.raises, self.begin = system, paths, raises, system.begin
+        self.labels = ", ".join(equation.label for equation in system.program.states)
         self.calls = 0
         self.trouble: tuple[float, str] | None = None
 
@@ -287,9 +292,8 @@ class _Slope:
         """Return the error that says why no path goes on from a moment."""
         if self.trouble is not None and abs(self.trouble[0] - moment) <= 1e-6 * max(abs(moment), 1e-300):
             return StoppedError(self.trouble[1], moment)
-        labels = ", ".join(equation.label for equation in self.system.program.states)
         return StoppedError(
-            f"the solution of the {labels} cannot be continued past t = {moment:.6g} "
+            f"the solution of the {self.labels} cannot be continued past t = {moment:.6g} "
             f"({(reason or '').rstrip('.').lower()}); it may blow up, or meet a pole or a jump; end before it",
             moment,
         )

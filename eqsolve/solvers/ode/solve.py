@@ -33,7 +33,8 @@ from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode import march
-from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, StoppedError
+from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem
+from eqsolve.solvers.ode.singular_start import StoppedError
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 
@@ -68,7 +69,8 @@ class OdeSolver(Solver):
         options.demand_after(begin)
 
         def solved(options: Options) -> Result:
-            return _package(plan.name, values, system, _solve(system, options), options)
+            with np.errstate(divide="ignore", invalid="ignore"):  # at a start where coefficients are singular
+                return _package(plan.name, values, system, _solve(system, options), options)
 
         try:
             return solved(options)

@@ -493,55 +493,66 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
     return MapRoot(made, found, residual)
 
 
-def growth_rate(solved: MapRoot, seed: int) -> float:
+@dataclass
+class Growth:
+    """How small distances of two copies grow: the rate at which they reproduce themselves, and their correlations."""
+
+    rate: float
+    distance: Means
+    slope: float = 0.0  # of the logarithm of the factor, along the rate; 0 where it is not known
+
+
+def growth_rate(solved: MapRoot, seed: int, draws: int = 1, begin: Growth | None = None) -> Growth:
     """Return the largest Lyapunov exponent: the rate λ at which small distances of two copies reproduce themselves.
 
     The noises of two copies differ by a Gaussian process whose covariance is the change of the noises' covariance with that
-    of the distances; linearised paths turn it into distances. For each λ the largest factor is found by the power method,
-    while λ moves to where it is one.
+    of the distances; linearised paths turn it into distances, on every path those of several ``draws``. For each λ the
+    largest factor is found by the power method, while λ moves to where it is one.
     """
     made, window = solved.map, solved.map.window
     made.follow(solved.means)
-    other = Map.make(made.engine, window, made.coordinates[0].points.weights.size, seed).coordinates
+    count = made.coordinates[0].points.weights.size
+    others = [Map.make(made.engine, window, count, seed + 100 * number).coordinates for number in range(draws)]
     pairs = [mean.name for mean in made.acting if mean.kind == "two"]
-    fade = np.exp(-4 * window.share)
-    distance: Means = {name: fade.copy() for name in pairs}
+    scale = 4 / (window.step * window.reach)
+    found = begin or Growth(0.0, {name: np.exp(-4 * window.share) for name in pairs})
+    if not math.isfinite(found.rate):
+        return found
 
     def image(rate: float) -> Means:
         ahead, behind = (
-            made.kernels(solved.means | {name: solved.means[name] + sign * distance[name] for name in pairs})
+            made.kernels(solved.means | {name: solved.means[name] + sign * found.distance[name] for name in pairs})
             for sign in (1, -1)
         )
-        total: Means = {}
-        for paths, item in zip(made.paths, other, strict=True):
-            disturbances = made.draw(paths.plan, item, lambda entry: (ahead.table(entry) - behind.table(entry)) / 2)
-            changes = disturb(paths, disturbances, rate)
-            targets = change_of_targets(paths, changes, disturbances)
-            for mean in paths.plan.means:
-                if mean.kind == "two" and mean.acts:
-                    terms = [window.correlate(targets[a], targets[b], paths.points.weights) for a, b in mean.targets]
-                    total[mean.name] = made._scaled(paths.kernels, mean, [window.flatten(term) for term in terms])
+        total = {name: np.zeros_like(value) for name, value in found.distance.items()}
+        for other in others:
+            for paths, item in zip(made.paths, other, strict=True):
+                disturbances = made.draw(paths.plan, item, lambda entry: (ahead.table(entry) - behind.table(entry)) / 2)
+                targets = change_of_targets(paths, disturb(paths, disturbances, rate), disturbances)
+                for mean in paths.plan.means:
+                    if mean.kind == "two" and mean.acts:
+                        terms = [window.correlate(targets[a], targets[b], paths.points.weights) for a, b in mean.targets]
+                        total[mean.name] += made._scaled(paths.kernels, mean, [window.flatten(term) for term in terms]) / draws
         return total
 
-    rate, known, scale = 0.0, [], 4 / (window.step * window.reach)
-    for count in range(40):
-        found = image(rate)
-        size = math.sqrt(sum(float(value @ value) for value in found.values()))
-        before = math.sqrt(sum(float(value @ value) for value in distance.values()))
+    known: list[tuple[float, float]] = []
+    for number in range(40):
+        after = image(found.rate)
+        size, before = (math.sqrt(sum(float(value @ value) for value in item.values())) for item in (after, found.distance))
         if not size > 0:
-            return -math.inf
+            return Growth(-math.inf, found.distance)
         gain = math.log(size / before)
-        distance = {name: value / size for name, value in found.items()}
-        if count < 3:
+        found = replace(found, distance={name: value / size for name, value in after.items()})
+        if number < (3 if begin is None else 1):
             continue
-        known.append((rate, gain))
+        known.append((found.rate, gain))
         if abs(gain) < 1e-3:
             break
-        slope = -1 / scale
+        slope = found.slope or -1 / scale
         if len(known) > 1 and known[-1][0] != known[-2][0]:
-            slope = min(slope / 8, max(slope * 8, (known[-1][1] - known[-2][1]) / (known[-1][0] - known[-2][0])))
-        rate -= gain / slope
-    return rate
+            slope = min(-1 / (8 * scale), max(-8 / scale, (known[-1][1] - known[-2][1]) / (known[-1][0] - known[-2][0])))
+        found = replace(found, rate=found.rate - gain / slope, slope=slope)
+    return found
 
 
 def change_of_targets(paths: Paths, changes: Array, disturbances: Mapping[str, Array]) -> list[Array]:
@@ -571,16 +582,34 @@ class FoundBySampling:
     lags: Array
     left: float
     step: float | None
+    rtol: float
 
     def lyapunov(self) -> tuple[float, float]:
-        """Return the largest exponent and its error, from the sets."""
-        count = min(2048, self.sets[0].map.coordinates[0].points.weights.size)
-        every = []
-        for place, item in enumerate(self.sets):
-            made = Map.make(item.map.engine, item.map.window, count, 2 + place)
-            made.once(item.means, item.map.idle)
-            every.append(growth_rate(replace(item, map=made), 1000 + place))
-        return float(np.mean(every)), float(DEVIATIONS * np.std(every, ddof=1) / math.sqrt(len(every)))
+        """Return the largest exponent and its error, from the sets: to five times the tolerance of the state if possible.
+
+        A few paths tell about where it is and in which direction distances grow. Their exponent is too high by some per cent;
+        more are taken, several disturbances on each, as long as the sets differ by more.
+        """
+        begun = [self._growth(place, min(2048, self._paths), 1, None) for place in range(len(self.sets))]
+        for more in (1, 4, 8):
+            begun = [self._growth(place, more * self._paths, 4, item) for place, item in enumerate(begun)]
+            every = [item.rate for item in begun]
+            if not np.isfinite(every).all():
+                return -math.inf, 0.0
+            value, error = float(np.mean(every)), float(DEVIATIONS * np.std(every, ddof=1) / math.sqrt(len(every)))
+            if not error > 5 * self.rtol * abs(value):
+                break
+        return value, error
+
+    @property
+    def _paths(self) -> int:
+        return int(self.sets[0].map.coordinates[0].points.weights.size)
+
+    def _growth(self, place: int, count: int, draws: int, begin: Growth | None) -> Growth:
+        item = self.sets[place]
+        made = Map.make(item.map.engine, item.map.window, count, 2 + place)
+        made.once(item.means, item.map.idle)
+        return growth_rate(replace(item, map=made), 1000 + place, draws, begin)
 
 
 class _SampledSearch:
@@ -674,7 +703,7 @@ class _SampledSearch:
         return FoundBySampling(
             tuple(solved), curves, {name: errors[name] for name in curves}, numbers,
             {name: float(errors[name][0]) for name in numbers}, still, lags, max(item.residual for item in solved),
-            self.options.step,
+            self.options.step, self.options.rtol,
         )  # fmt: skip
 
 

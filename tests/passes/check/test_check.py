@@ -117,6 +117,8 @@ TIMES = [
           "not causal: it ends at `2*t`, so it reads the future", "expected as upper end `t`"),
     Wrong("integral over all times", "g", {"g": "Eq(g(t), z(t) - Int(R_w(t, s) * w(s), (s, 0, oo)))"},
           "not causal: it ends at `oo`"),
+    Wrong("integral to sympy's own t", "g", {"g": "Eq(g(t), z(t) - Int(R_w(t, s) * w(s), (s, 0, sympy.Symbol('t'))))"},
+          "ends at sympy's own symbol `t`; declare the time by eqsolve", 'times("t")'),
     Wrong("value at a later time", "g", {"g": "Eq(g(t), z(t) + w(t + 1))"},
           "reads the future: `w(t + 1)` lies later than the running time"),
     Wrong("time that is an expression", "g", {"g": "Eq(g(t), z(t) + w(2 * t))"},

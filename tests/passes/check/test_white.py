@@ -8,7 +8,7 @@ import eqsolve
 from eqsolve import ModelError
 
 HEAD = """
-from sympy import DiracDelta, sin
+from sympy import DiracDelta, exp, sin, sqrt
 from eqsolve import GP, E, Eq, Int, Resp, System, White, correlation, function, param, process, random, response, times
 from eqsolve.laws import Normal
 t, tp, s = times("t t' s")
@@ -59,11 +59,16 @@ def test_sound_uses_pass(tmp_path: Path, parts: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"drift": "Eq(x(t).diff(t), -x(t) + x(t) * xi(t))"}, ["equation for `x` (m.py:", "the white noise `xi(t)` by `x(t)`",
-                                                             "no solver integrates such a product yet: write"]),
-        ({"drift": "Eq(x(t).diff(t), -x(t) + a * xi(t))"}, ["equation for `x` (m.py:", "differs between paths"]),
-        ({"drift": "Eq(x(t).diff(t), -x(t) + x(t) * xi(t))", "laws": "xi: White(2*T, sense='ito')"},
-         ["equation for `x` (m.py:", "no solver integrates such a product yet in the sense of Ito"]),
+        ({"drift": "Eq(x(t).diff(t), -x(t) + x(t) * xi(t))"},
+         ["equation for `x` (m.py:", "the white noise `xi(t)` by `x(t)`", 'laws={xi: White(2*T, sense="ito")}']),
+        ({"drift": "Eq(x(t).diff(t), -x(t) + y(t) * xi(t))", "laws": "xi: White(2*T, sense='ito')",
+          "more": ", Eq(y(t).diff(t), -y(t))", "init": ", y: a"}, ["equation for `x` (m.py:", "holds another process"]),
+        ({"drift": "Eq(x(t).diff(t), -x(t) + exp(x(t)**3) * xi(t))", "laws": "xi: White(2*T, sense='ito')"},
+         ["equation for `x` (m.py:", "no variable with added noise is found in closed form"]),
+        ({"drift": "Eq(x(t).diff(t), -x(t) + sqrt(x(t)*(1 - x(t))) * xi(t))", "laws": "xi: White(2*T, sense='ito')"},
+         ["equation for `x` (m.py:", "may bring to zero in a finite time"]),
+        ({"drift": "Eq(x(t).diff(t), -1 - x(t) + sqrt(x(t)) * xi(t))", "laws": "xi: White(2*T, sense='ito')"},
+         ["equation for `x` (m.py:", "a drift that is `-1` at zero"]),
         ({"drift": "Eq(x(t).diff(t), -x(t) + xi(t)**2)"}, ["equation for `x` (m.py:", "not linear in the white noise"]),
         ({"drift": "Eq(x(t).diff(t), -Int(xi(s), (s, 0, t)))"}, ["equation for `x` (m.py:", "under an integral"]),
         ({"more": ", Eq(y(t), xi(t))"}, ["equation for `y` (m.py:", "gives values by the white noise `xi(t)`"]),
@@ -72,7 +77,7 @@ def test_sound_uses_pass(tmp_path: Path, parts: dict[str, str]) -> None:
         ({"laws": "xi: White(1), z: GP(E(xi(t) * xi(tp)))", "drift": "Eq(x(t).diff(t), z(t))"}, ["the law of `z` (m.py:"]),
         ({"laws": "xi: GP(2*T*DiracDelta(t - tp))"}, ["the law of `xi` (m.py:", "laws={xi: White(2*T)}"]),
         ({"laws": "xi: White(x(t)**2)"}, ["the law of `xi` (m.py:", "uses the process `x(t)` outside"]),
-        ({"rest": ", substitute={x: sin(y(t))}"}, ["equation for `x` (m.py:", "does not obey the ordinary chain rule"]),
+        ({"rest": ", substitute={x: sin(y(t))}"}, ["equation for `y` (m.py:", "after the declared change of variable"]),
     ],
 )  # fmt: skip
 def test_wrong_uses_are_refused_with_place_and_reason(tmp_path: Path, parts: dict[str, str], words: list[str]) -> None:

@@ -18,7 +18,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,28 +93,81 @@ class StepsSolver(Solver):
         return DISCRETE
 
     def why(self, plan: Plan) -> str:
+        if plan.facts.refined:
+            return f"noise that keeps paths positive, {', '.join(plan.facts.fresh)}: samples of paths, in ever shorter steps"
         if plan.facts.fresh:
             return f"noise that is drawn in every step, {', '.join(plan.facts.fresh)}: samples of paths, exact at this step"
         return "samples of paths in discrete time"
 
     def solve(self, plan: Plan, values: Values, options: Options, control: StepsControl | None = None) -> Result:
         """Solve to the tolerance asked for, or as well as the work allows."""
-        assert options.step is not None
-        source = plan.program(DISCRETE)
-        program = at(source, values.numbers)
-        begin = float(program.start()[0])
-        options.demand_after(begin)
-        laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in source.laws}}
-        drawn: dict[str, Any] = {}
-        for name, law in source.drawn:
-            if isinstance(law, LawPlan):
-                drawn[name] = law.at(values.numbers, values.laws)
-            else:
-                share, span = law.at(values.numbers)()
-                drawn[name] = Chain(float(share), math.exp(-options.step / float(span)))
-        grid = OperatorGrid.discrete(options.step, begin, options.t_max)
+        control = control or StepsControl()
         with np.errstate(all="ignore"):
-            return _StepsSolve((program, laws, drawn, grid), options, control or StepsControl()).run(values.settings)
+            if options.step is None:
+                return _refine(plan, values, options, control)
+            return _prepare(plan, values, options, options.step, control).run(values.settings)
+
+
+def _prepare(plan: Plan, values: Values, options: Options, step: float, control: StepsControl) -> _StepsSolve:
+    """Return a solve at a given step."""
+    source = plan.program(DISCRETE)
+    program = at(source, {**values.numbers, **({"step": step} if plan.facts.refined else {})})
+    begin = float(program.start()[0])
+    options.demand_after(begin)
+    laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in source.laws}}
+    drawn: dict[str, Any] = {}
+    for name, law in source.drawn:
+        if isinstance(law, LawPlan):
+            drawn[name] = law.at(values.numbers, values.laws)
+        else:
+            share, span = law.at(values.numbers)()
+            drawn[name] = Chain(float(share), math.exp(-step / float(span)))
+    grid = OperatorGrid.discrete(step, begin, options.t_max)
+    return _StepsSolve((program, laws, drawn, grid), options, control)
+
+
+def _refine(plan: Plan, values: Values, options: Options, control: StepsControl) -> Result:
+    """Solve in continuous time: steps are halved, and values extrapolated from two lengths of first order, until half the
+    change from the two before (1/3 of it for a second order) is below half the tolerance."""
+    begin = float(at(plan.program(DISCRETE), values.numbers).start()[0])
+    share = 1 / math.sqrt(5.0)  # 2 a − b scatters by √5
+    inner = replace(options, rtol=share * options.rtol, atol=share * (options.atol or 0.0) or None)
+    levels: list[Estimate] = []
+    for number in range(control.rounds + 1):
+        count = 16 << number
+        step = (options.t_max - begin) / count
+        solve = _prepare(plan, values, inner, step, control)
+        levels = [*levels[-2:], solve.best(max(levels[-1].rounds[-1][0] // 8, control.paths) if levels else control.paths)]
+        if solve.ended and len(levels) < 3:
+            raise KeyboardInterrupt
+        if len(levels) < 3:
+            continue
+        stride = 1 << number
+        coarse, middle, fine = (_every(item, stride >> shift) for item, shift in zip(levels, (2, 1, 0), strict=True))
+        every = {name: 2 * value - middle.curves.all[name] for name, value in fine.curves.all.items()}
+        moved = {name: every[name] - 2 * middle.curves.all[name] + coarse.curves.all[name] for name in every}
+        steps = {name: over_neighbours(np.abs(value), 2, np.max) / 2 for name, value in moved.items()}
+        spread = {name: np.hypot(2 * fine.spread[name], middle.spread[name]) for name in every}
+        bias = {name: 2 * fine.bias[name] + middle.bias[name] + steps[name] for name in every}
+        made = Estimate(fine.curves.filled(every), spread, bias, fine.rounds)
+        solve.options, solve.kept = options, stride
+        solve.grid = OperatorGrid.discrete(step * stride, begin, options.t_max)
+        over = [max(solve.excesses(made.curves, item).values(), default=0.0) for item in (steps, solve.chance(made))]
+        logger.info("time grid: %d steps; their error is %.2g times the tolerance, that by chance %.2g",
+                    count, *over)  # fmt: skip
+        if over[0] <= 0.5 or over[1] > over[0] or solve.ended or options.is_short_of_time():
+            break
+    result = solve.package(made, values.settings)
+    return result.stopped(*solve.ended) if solve.ended else result
+
+
+def _every(item: Estimate, stride: int) -> Estimate:
+    """Return an estimate on every so many nodes."""
+
+    def few(values: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: table[(slice(None, None, stride),) * table.ndim] for name, table in values.items()}
+
+    return Estimate(item.curves.filled(few(item.curves.all)), few(item.spread), few(item.bias), item.rounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,11 +226,18 @@ class _StepsSolve:
         self.plan, _, _, self.grid = given
         self.turns: list[list[Array | None]] = [[] for _ in self.plan.ensembles]
         self.last: Sampled | None = None
+        self.kept = 1  # of so many nodes one is reported
+        self.ended: tuple[str, str] | None = None  # what stopped it before its end, and in words
 
     def run(self, params: Mapping[str, Any]) -> Result:
         """Add paths until the tolerance is met; an interruption returns what the last round found."""
+        result = self.package(self.best(self.control.paths), params)
+        return result.stopped(*self.ended) if self.ended else result
+
+    def best(self, paths: int) -> Estimate:
+        """Return the estimate that meets the tolerance, or the last one there is; ``paths`` is how many there are at first."""
         control, size = self.control, self.grid.size
-        paths, best = control.paths, None
+        best: Estimate | None = None
         for number in range(control.rounds):
             begun = time.perf_counter()
             try:
@@ -187,11 +247,12 @@ class _StepsSolve:
                     raise
                 what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
                 said = f"{what} in round {number + 1} of samples; the errors are those of the round before"
-                return self._package(best, params).stopped(what, said)
+                self.ended = (what, said)
+                return best
             best = made
             if self.last is not None and not number:
                 self.turns = self.last[1]
-            both = [self._excesses(made.curves, errors) for errors in (self._chance(made), made.bias)]
+            both = [self.excesses(made.curves, errors) for errors in (self.chance(made), made.bias)]
             by_chance, by_bias = (max(item.values(), default=0.0) for item in both)
             logger.info("%d times, %d samples of %d paths: the error is %.2g tolerances by chance, %.2g by their number",
                         size, control.samples, paths, by_chance, by_bias)  # fmt: skip
@@ -208,7 +269,7 @@ class _StepsSolve:
             seconds, paths = (time.perf_counter() - begun) * more / paths, more
             self.options.foresee(seconds, f"{control.samples} samples of {paths} paths")
         assert best is not None
-        return self._package(best, params)
+        return best
 
     def _estimate(self, paths: int, number: int, before: Estimate | None) -> Estimate:
         control, options = self.control, self.options
@@ -261,21 +322,22 @@ class _StepsSolve:
         return total
 
     # --- the result
-    def _chance(self, estimate: Estimate) -> dict[str, Array]:
+    def chance(self, estimate: Estimate) -> dict[str, Array]:
         every = estimate.curves.all
         return {name: DEVIATIONS * error + _SINGLE * np.abs(every[name]) for name, error in estimate.spread.items()}
 
-    def _excesses(self, curves: Curves, errors: Mapping[str, Array]) -> dict[str, float]:
+    def excesses(self, curves: Curves, errors: Mapping[str, Array]) -> dict[str, float]:
         """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
         watched = [name for name, _ in self.plan.observables]
         watched += list(curves.tables) if self.options.kernels or not watched else []
         return {name: excess(curves.all[name], errors[name], self.options, FLOOR) for name in watched}
 
-    def _package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
-        errors = {name: error + estimate.bias[name] for name, error in self._chance(estimate).items()}
+    def package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
+        errors = {name: error + estimate.bias[name] for name, error in self.chance(estimate).items()}
         kept = self.last[2] if self.options.paths and self.last is not None else []
+        kept = [replace(item, values={n: np.asarray(v)[:, :: self.kept] for n, v in item.values.items()}) for item in kept]
         stats = {"paths": estimate.rounds[-1][0], "samples": self.control.samples}
-        over, grid = self._excesses(estimate.curves, errors), PanelGrid(self.grid.nodes, 1)
+        over, grid = self.excesses(estimate.curves, errors), PanelGrid(self.grid.nodes, 1)
         return make_result(self.plan.name, grid, estimate.curves, errors, over, kept, self.options, params, stats)
 
 
