@@ -667,7 +667,8 @@ def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
                 float(value)
             except (TypeError, ValueError):
                 where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
-                raise UsageError(f"data: {str(value)!r} in column `{name}`, {where}, is not a number") from None
+                hint = "; values are separated by commas, not `;`" if ";" in name else ""
+                raise UsageError(f"data: {str(value)!r} in column `{name}`, {where}, is not a number{hint}") from None
         if name != draw:
             numbers[name] = np.asarray(entry, float)
     names = [name for name in numbers if name != "t" and not name.endswith(_ERROR)]

@@ -78,8 +78,13 @@ class _Limit:
         kernels = [law.covariance for law in system.laws.values() if isinstance(law, GP)]
         driving = {value.head for kernel in kernels for value in kernel.atoms(Value)}
         self.equations = {eq.head: eq for eq in system.equations}
-        if system.constraints or system.step is not None or system.whites or system.stepped:
-            raise _refuse(system, "constraints, steps and noise without memory have none that stands still")
+        causes = {
+            "its white noise keeps it moving; `eqsolve stationary` finds the state": system.whites,
+            "its constraints have no limit that is derived": system.constraints,
+            "it is solved in steps, with noise drawn in each": system.step is not None or system.stepped,
+        }
+        if found := [cause for cause, holds in causes.items() if holds]:
+            raise _refuse(system, found[0])
         given = [key.head for key in system.init if isinstance(key, Value) and isinstance(key.head, Correlation)
                  and key.moments[0] == key.moments[1] and isinstance(key.moments[0], Time)]  # fmt: skip
         if given:

@@ -58,7 +58,10 @@ class Lags:
         return self.grid.size
 
 
-_PAST = "kernels that integrate over the past are not known here"
+_PAST = (
+    "integrals over the past, ∫ K(t − s) x(s) ds, have no equation over lags yet; write one with K = e^(−a (t − s)) as an "
+    "unknown of its own, y' = x − a y, or look at late times of `eqsolve solve`"
+)
 
 
 @dataclass(eq=False)
@@ -238,7 +241,7 @@ class LagLaw(GaussianLaw):
         offset, constants, S = np.zeros(count), np.zeros((count, held)), np.zeros((count, count))
         for link in plan.links:
             if link.kernel is not None or not plan.integrated[link.unknown]:
-                raise NoStationaryStateError("paths that remember their past are not known here")
+                raise NoStationaryStateError(_PAST)
             weight, signal = kernels.number(link.coefficient), link.signal
             A[link.unknown] += weight * slopes[signal]
             B[link.unknown] += weight * by_noise[signal]
