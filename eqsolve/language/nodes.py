@@ -80,6 +80,7 @@ class Int(Node):
     low: Expr = part(1, 1)
     high: Expr = part(1, 2)
     bracketed = True
+    canonical_variables = property(lambda self: {self.variable: self.variable})  # sympy's own are symbols, not times
 
     def __new__(cls, integrand: Any, *limits: Any) -> Int:
         if len(limits) != 1 or not isinstance(limits[0], tuple | TupleType) or len(limits[0]) != 3:
@@ -103,10 +104,8 @@ class Int(Node):
         return found
 
     def _eval_subs(self, old: Basic, new: Basic) -> Expr | None:
-        if old == self.variable:
-            limits = (self.variable, self.low._subs(old, new), self.high._subs(old, new))
-            return Int(self.integrand, limits)
-        return None
+        limits = self.variable, self.low._subs(old, new), self.high._subs(old, new)
+        return Int(self.integrand, limits) if old == self.variable else None
 
     def _eval_derivative(self, variable: Expr) -> Expr:
         inner = Int(self.integrand.diff(variable), (self.variable, self.low, self.high))

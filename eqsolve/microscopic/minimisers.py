@@ -105,7 +105,7 @@ def pass_messages(
         error = float(np.mean((weights - target) ** 2)) if target is not None else float("nan")
         rows.append((size / n / ratio, onsager, t, error))
         t = strength + onsager * t
-        if gap <= tolerance:
+        if gap <= tolerance and step > 1:  # the first threshold may leave nothing
             status, message = "converged", f"after {step} steps the weights change by {gap:.2g}"
             break
     sigma2, b, thresholds, errors = np.array(rows).reshape(-1, 4).T

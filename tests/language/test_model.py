@@ -149,3 +149,15 @@ def test_order_of_terms_is_not_content():
     two = System("m", [Eq(w(t).diff(t), t * a - w(t))], init={w: 0})
     assert one == two
     assert sign(one) == sign(two)
+
+
+def test_integrals_pass_through_what_sympy_does_with_bound_symbols() -> None:
+    from eqsolve import Int, function, times
+
+    t, s = times("t s")
+    y = function("y")
+    memory = Int(y(s), (s, 0, t))
+    assert memory.as_dummy() == memory
+    assert memory.has_free(t)
+    assert not memory.has_free(s)
+    assert (memory + t).is_polynomial(s)

@@ -154,3 +154,11 @@ def test_a_smooth_penalty_of_no_closed_form() -> None:
 
     mean, error = finite_size(bind(model, {}), d=400, seeds=6).mean("C")
     assert float(eqsolve.solve(model)["C"]) == pytest.approx(mean, abs=3 * error)
+
+
+def test_it_goes_on_where_the_first_threshold_leaves_nothing() -> None:
+    from eqsolve import message_passing
+
+    run = message_passing("state_evolution", d=200, steps=100, lam=0.5, delta=2, sigma2=0.1, w_star="Normal(0, 0.1)")
+    assert run.b[0] == 0
+    assert run.b[-1] > 0
