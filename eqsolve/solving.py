@@ -307,7 +307,7 @@ def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
         value, error = abs(float(data[name].values)), float(data[f"{name}_error"].values)
         allowed = max(options.rtol * value, 1e-13 * largest) + (options.atol or 0.0)
         if result.status == "ok" and error > allowed:
-            text = f"the error of `{name}` is {error / allowed:.3g} times the tolerance rtol={options.rtol:g}"
+            text = f"the error of `{name}` is {error / max(allowed, 1e-300):.3g} times the tolerance rtol={options.rtol:g}"
             return result.stopped("tolerance not met", text)
     return result
 

@@ -39,12 +39,12 @@ KNOWN: set[str] = set()
 
 # What `python3 dev.py house` printed last. Lower a bar when a count has fallen; raise one only with a reason here.
 BARS = {
-    # raised by 2,000 lines, with their characters and tunables: indices (families on arrays, tables, sums), aging told apart,
-    # second derivatives, constraints on means
-    "lines": 56_969,  # towards 44,000
-    "characters": 2_785_975,
-    "lines beyond 100 columns": 5_862,
-    "numeric tunables": 363,  # towards 150
+    # raised by 3,000 lines, with their characters and tunables: indices (families on arrays, tables, sums), aging told apart,
+    # second derivatives, constraints on means, multiplied white noise, singular starts and kernels, jointly normal constants
+    "lines": 57_922,  # towards 44,000
+    "characters": 2_840_792,
+    "lines beyond 100 columns": 5_996,
+    "numeric tunables": 364,  # towards 150
     "repeated class names": 4,
     "circles": 0,
 }

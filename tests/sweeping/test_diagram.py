@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -295,3 +296,10 @@ def test_a_killed_diagram_goes_on(tmp_path: Path) -> None:
     assert len(worked) == 12 - kept
     assert not list(tmp_path.glob("*.journal"))
     assert of_kind(found, "stability", "sigma")[0] == pytest.approx([2**0.5], abs=1e-6)
+
+
+@pytest.mark.parametrize("gains", ["0.7:1.5:3", "0.6:1.5:4", [0.5, 2]])
+def test_a_network_leaves_rest_at_gain_one_on_every_grid(gains: Any) -> None:
+    found = eqsolve.phase_diagram("rnn", gain=gains).boundaries
+    assert found["gain"].values == pytest.approx([1.0], abs=1e-6)
+    assert list(found["kind"].values) == ["stability"]

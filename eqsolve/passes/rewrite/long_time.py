@@ -98,7 +98,8 @@ class _Limit:
                 self.numbers[head] /= self.small if self.equations[head].rhs.has(E) else 1
             elif isinstance(head, Correlation):
                 faint = 2 if head in driving and not self.equations[head].rhs.has(E) else 0
-                self.numbers[head] = Unknown(head.name, None, positive=True) * self.small**faint
+                known = {"positive": True} if head in driving else {"nonnegative": True}  # zero where all paths rest there
+                self.numbers[head] = Unknown(head.name, None, **known) * self.small**faint
             elif isinstance(head, Function):
                 known = {"positive": True} if self._is_mean_of_positive(head) else {}
                 self.numbers[head] = Unknown(head.name, None, **known)
@@ -253,7 +254,9 @@ class _Limit:
         made = self.still(kernel)
         for node in sorted(made.atoms(E), key=str):
             if node not in self.means:
-                self.means[node] = Unknown(fresh_name(f"mean_{len(self.means) + 1}", self.taken), None)
+                real = {mark: Dummy("state", real=True) for mark in self.marks.values()}
+                known = {"nonnegative": True} if node.argument.xreplace(real).is_nonnegative else {}
+                self.means[node] = Unknown(fresh_name(f"mean_{len(self.means) + 1}", self.taken), None, **known)
         return made.xreplace(self.means)
 
     # --- paths
