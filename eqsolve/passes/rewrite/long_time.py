@@ -255,7 +255,7 @@ class _Limit:
         for node in sorted(made.atoms(E), key=str):
             if node not in self.means:
                 real = {mark: Dummy("state", real=True) for mark in self.marks.values()}
-                known = {"nonnegative": True} if node.argument.xreplace(real).is_nonnegative else {}
+                known: Any = {"nonnegative": True} if node.argument.xreplace(real).is_nonnegative else {}
                 self.means[node] = Unknown(fresh_name(f"mean_{len(self.means) + 1}", self.taken), None, **known)
         return made.xreplace(self.means)
 
