@@ -12,7 +12,7 @@ alpha = param("alpha", positive=True, about="load: patterns per coupling")
 kappa = param("kappa", about="margin: the least stability of a pattern")
 q = unknown("q", domain=(0, 1))
 q_hat = unknown("q_hat", positive=True, latex=r"\hat q")
-z = normal("z")
+z = normal("z", about="the field of a pattern, in units of its deviation")
 
 lack = (kappa + sqrt(q) * z) / sqrt(1 - q)
 pull = sqrt(2 / pi) * exp(-(lack**2) / 2) / erfc(lack / sqrt(2))

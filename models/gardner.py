@@ -11,7 +11,7 @@ from eqsolve import E, Eq, FixedPoint, normal, param, unknown
 alpha = param("alpha", positive=True, about="load: patterns per coupling")
 kappa = param("kappa", about="margin: the least stability of a pattern")
 q = unknown("q", domain=(0, 1))
-z = normal("z")
+z = normal("z", about="the field of a pattern, in units of its deviation")
 
 lack = (kappa + sqrt(q) * z) / sqrt(1 - q)
 pull = sqrt(2 / pi) * exp(-(lack**2) / 2) / erfc(lack / sqrt(2))  # −d log H/dx, H(x) the Gaussian tail beyond x

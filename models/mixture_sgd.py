@@ -32,7 +32,8 @@ noise = Flow(
     observables={"train_loss": E(log(1 + exp(-c * sqrt(Delta) * f))), "q": E(w**2)},
 ).sgd(batch=batch).dmft()
 
-w, f, g, s, t, step = noise.symbols("w f g s t step")
+w, f, g, s, t = noise.symbols("w f g s t")
+step = param("step", positive=True, about="length of a step, the learning rate")
 m, mu = function("m mu")
 pull = (tanh(c * sqrt(Delta) * f(t) / 2) - 1) * s(t) / batch / 2  # the loss gradient of a sample, times its label, over √Δ
 

@@ -40,7 +40,7 @@ model = System(
     laws={z: GP(C(t, tp)), Xi: GP(alpha * E(force(h(t)) * force(h(tp)))), xi: White(2 * T)},
     init={x: x0},
     constraints={nu: Eq(E(x(t)**2), 1)},
-    defaults={alpha: 1, sigma: 0, T: 0},
+    defaults={alpha: 1, sigma: 0, T: 0.3},
     observables={"energy": alpha * E(force(h(t))**2) / 2, "unsatisfied": E(Heaviside(-h(t))), "q": C(t, t)},
     cite="agoritsas2018out",
 )

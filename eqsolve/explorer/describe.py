@@ -65,9 +65,10 @@ def list_controls(model: Model) -> list[Control]:
                 found[parameter.name] = _number(part, parameter)
         for item in part.randoms:
             law = getattr(part, "laws", {}).get(item, part.defaults.get(item, item.law))
-            if item.name not in found and isinstance(law, Law) and not is_found(part, item) and law.dimension == 1:
-                about = meanings(part.file).get(item, "")
-                found[item.name] = Control(item.name, to_mathml(item.latex_name), "law", decimal_text(law), about=about)
+            name = item.name.partition("[")[0]  # a family has one law
+            if name not in found and isinstance(law, Law) and not is_found(part, item) and law.dimension == 1:
+                said = {key.name.partition("[")[0]: text for key, text in meanings(part.file).items()}
+                found[name] = Control(name, to_mathml(item.latex_name), "law", decimal_text(law), about=said.get(name, ""))
     return sorted(found.values(), key=lambda control: (control.kind == "law", control.name))
 
 

@@ -20,7 +20,7 @@ def test_every_slider_lies_in_the_domain(name: str) -> None:
     known = {control.name for control in controls}
     assert {item.name for item in model.parameters} <= known
     for control in controls:
-        assert control.about or control.name == "G", control.name  # what it means; `normal("G")` takes no about=
+        assert control.about or control.name == "G", control.name  # what it means; "G" is a variable of quadrature
         if control.kind == "number" and control.low is not None:
             assert control.low < control.high
             assert control.low <= float(read_value(control.value)) <= control.high
