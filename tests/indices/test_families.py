@@ -44,6 +44,7 @@ def test_the_glass_stays_at_its_plateau() -> None:
     assert np.all(np.abs(dynamics["phi"][:, -1].values - plateau["f"].values) <= 3 * error + 1e-10)
 
 
+@pytest.mark.slow
 def test_a_tagged_particle_diffuses() -> None:
     """Its displacement grows as Einstein's relation says, D = 1/(1 + ∫ friction); the liquid does not feel it."""
     settings = {"eta": 0.4, "wave_numbers": 20, "t_max": 1e3, "rtol": 1e-4}

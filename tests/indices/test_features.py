@@ -140,6 +140,7 @@ def test_two_layers_against_a_finite_width() -> None:
         assert apart.max() < 4.5  # of 9, 24 and 192 numbers with errors from eight runs
 
 
+@pytest.mark.slow
 def test_without_features_it_is_kernel_regression() -> None:
     """γ → 0: f = (1 − e^{−Θt}) y with the kernel Θ at the start; its means by Gauss–Hermite products of two constants."""
     found = eqsolve.solve("two_layer_features", samples=2, gamma=0, t_max=2, rtol=1e-4)

@@ -45,7 +45,7 @@ KNOWN: dict[str, tuple[list[Any], dict[Any, Any], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("rtol", [1e-4, 1e-8])
+@pytest.mark.parametrize("rtol", [1e-4, pytest.param(1e-8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_finite_solution_is_found(name: str, rtol: float) -> None:
     equations, start, exact = KNOWN[name]
