@@ -126,9 +126,7 @@ def random(names: str, law: Any = None, *axes: Any, latex: str | None = None, ab
     return _declare(symbols.Random, names, latex, about, axes, extra=() if law is None else (law,))
 
 
-def normal(
-    names: str, *axes: Any, variance: Any = 1, mean: Any = 0, latex: str | None = None, about: str | None = None
-) -> Any:
+def normal(names: str, *axes: Any, variance: Any = 1, mean: Any = 0, latex: str | None = None, about: Any = None) -> Any:
     """Declare Gaussian variables whose variance may contain unknowns: ``z = normal("z", variance=delta*C_f)``."""
     return random(names, Normal(mean, variance), *axes, latex=latex, about=about)
 
