@@ -319,3 +319,21 @@ def test_the_area_of_a_correlation_that_swings_is_told_as_such(swings):
     values = [1.0, -0.5 if swings else 0.5, 0.0]
     text = _text({**state, "tau": [0.0, 1.0, 2.0], "values": {"C": values}, "errors": {"C": [0.0] * 3}})
     assert ("over its height at tau = 0, in which swings cancel" in text) == swings
+
+
+@pytest.mark.slow
+def test_near_the_transition_a_periodic_solution_is_not_taken(gain=1.02):
+    """The variance of chaos by conservation of energy, V(Δ₀) = V(0) (Sompolinsky, Crisanti & Sommers 1988), or no answer."""
+    x, weights = np.polynomial.hermite_e.hermegauss(120)
+    weights /= weights.sum()
+
+    def pairs(correlation, variance):
+        own, both = math.sqrt(max(variance - correlation, 0)), math.sqrt(correlation)
+        return weights @ (np.log(np.cosh(own * x[None, :] + both * x[:, None])) @ weights) ** 2
+
+    truth = brentq(lambda v: -(v**2) / 2 + gain**2 * (pairs(v, v) - pairs(0.0, v)), 0.5 * (gain - 1), 3 * (gain - 1))
+    found = eqsolve.stationary("rnn", gain=gain, rtol=1e-6)
+    if found.status == "not found":
+        assert "transition that is very near" in found.message or "do not settle" in found.message
+    else:
+        assert abs(float(found["C"][0]) - truth) <= 3 * float(found.error["C"][0])

@@ -457,11 +457,13 @@ class _StationarySearch:
                 lags = make_lags(reach, fastest, 10, length, step)
                 if lags.size * max(len(item.unknowns) for item in self.program.paths.ensembles) > 3000:
                     raise NoStationaryStateError(
-                        f"correlations do not fall: at the lag {reach / 1.5:.3g} they still move by {tail:.1g} of their size "
+                        f"correlations do not fall: at the lag {reach / 1.5:.3g} they still move by {min(tail, 2.0):.1g} of their size "
                         "(a limit cycle, or a transition that is very near)"
                     )
                 self.options.report_share(0.5, f"lags up to {reach:.3g}")
                 try:
+                    if tail == math.inf:  # a periodic solution, which longer lags would continue
+                        raise NoStationaryStateError("what was found is no covariance")
                     settled = self._again(settled, lags)
                 except NoStationaryStateError:
                     settled = self._begin(lags)
@@ -511,6 +513,8 @@ class _StationarySearch:
             if (values > values[0] + 1e-6 * abs(values[0]) + self.floor).any():
                 raise NoStationaryStateError(f"what was found is no covariance: that of `{name}` is largest at a later lag")
             if spread > 1e-3 * self.floor:
+                if values[-1] < -50 * self.tolerance * values[0] - self.floor:  # no covariance tends to a negative number
+                    return math.inf
                 moved = max(moved, float(np.abs(values[begin:] - values[-1]).max() / values[0]))
         return moved
 
