@@ -322,8 +322,9 @@ def test_the_area_of_a_correlation_that_swings_is_told_as_such(swings):
 
 
 @pytest.mark.slow
-def test_near_the_transition_a_periodic_solution_is_not_taken(gain=1.02):
+def test_near_the_transition_a_periodic_solution_is_not_taken():
     """The variance of chaos by conservation of energy, V(Δ₀) = V(0) (Sompolinsky, Crisanti & Sommers 1988), or no answer."""
+    gain = 1.02
     x, weights = np.polynomial.hermite_e.hermegauss(120)
     weights /= weights.sum()
 

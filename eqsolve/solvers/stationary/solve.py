@@ -457,8 +457,8 @@ class _StationarySearch:
                 lags = make_lags(reach, fastest, 10, length, step)
                 if lags.size * max(len(item.unknowns) for item in self.program.paths.ensembles) > 3000:
                     raise NoStationaryStateError(
-                        f"correlations do not fall: at the lag {reach / 1.5:.3g} they still move by {min(tail, 2.0):.1g} of their size "
-                        "(a limit cycle, or a transition that is very near)"
+                        f"correlations do not fall: at the lag {reach / 1.5:.3g} they still move by {min(tail, 2.0):.1g} "
+                        "of their size (a limit cycle, or a transition that is very near)"
                     )
                 self.options.report_share(0.5, f"lags up to {reach:.3g}")
                 try:
