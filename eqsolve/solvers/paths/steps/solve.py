@@ -162,7 +162,7 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControl)
 
 
 def _every(item: Estimate, stride: int) -> Estimate:
-    """Return an estimate on every ``stride``-th node."""
+    """Return an estimate at multiples of a stride."""
 
     def few(values: Mapping[str, Array]) -> dict[str, Array]:
         return {name: table[(slice(None, None, stride),) * table.ndim] for name, table in values.items()}
@@ -226,7 +226,7 @@ class _StepsSolve:
         self.plan, _, _, self.grid = given
         self.turns: list[list[Array | None]] = [[] for _ in self.plan.ensembles]
         self.last: Sampled | None = None
-        self.kept = 1  # every ``kept``-th node is reported
+        self.kept = 1  # the stride of what is reported
         self.ended: tuple[str, str] | None = None  # what stopped it before its end, and in words
 
     def run(self, params: Mapping[str, Any]) -> Result:
