@@ -194,7 +194,12 @@ class _Solve:
         if begun is None:
             window = self.begin_window()
             if self._needs_sample(window):
-                return self._run_sampled(window)
+                try:
+                    return self._run_sampled(window)
+                except SolverError as reason:
+                    if not self._kinked:
+                        raise
+                    logger.info("paths: no solution by a sample of all of them (%s); going on with fewer", reason)
             found = self._from_window(window, few)
             if found is None:
                 return self._run_sampled(self._start_sampled(window.grid, self._level(1e-2)))
