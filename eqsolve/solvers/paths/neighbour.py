@@ -46,6 +46,7 @@ class Neighbour:
     shapes: Shapes | None
     # names of those that were solved for: means are numbered, and others have other numbers
     observables: tuple[str, ...]
+    sampled: bool = False  # whether few chosen paths did not do
 
     def __str__(self) -> str:
         digest = hashlib.sha256()
@@ -73,7 +74,8 @@ def hand_on(engine: Engine, solved: Solved, rate: float, ratios: Array | None) -
     if panels is not None and ratios is not None:
         edges = panels.denser(ratios).edges - panels.edges[0]
     names = tuple(name for name, _ in engine.plan.observables)
-    return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names)
+    sampled = any(layout.kind == "single" for layout in solved.layouts)
+    return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
 
 
 def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, rate: float) -> Begun | str:

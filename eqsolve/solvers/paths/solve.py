@@ -207,6 +207,8 @@ class _Solve:
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
+            if getattr(self.options.neighbour, "sampled", False):
+                return self._run_sampled(solved)
         self.stage = "paths"
         if wanted != level:
             design = Design(wanted, None, variation(solved.averages))
@@ -257,7 +259,9 @@ class _Solve:
         self.stage = "paths"
         (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
-        if self._kinked:
+        if not self._kinked:
+            self.near = self._hand_on(final, by_panels)
+        else:
             return self._package(final, self.judge.total(final, by_panels, by_points))
         return self._end(final, by_panels, by_points)
 
