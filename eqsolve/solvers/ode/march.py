@@ -495,7 +495,7 @@ class Draws:
         return self if kept > memory() / 2 else replace(self, count=larger)
 
     def tails(self, options: Options) -> float:
-        """Return what is left out: nothing."""
+        """Return the mass of the tails outside the points: none."""
         return 0.0
 
     def error(self, values: Array) -> Array:

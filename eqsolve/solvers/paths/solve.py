@@ -207,7 +207,7 @@ class _Solve:
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
-            if getattr(self.options.neighbour, "sampled", False):
+            if isinstance(near := self.options.neighbour, Neighbour) and near.sampled:
                 return self._run_sampled(solved)
         self.stage = "paths"
         if wanted != level:
@@ -259,10 +259,9 @@ class _Solve:
         self.stage = "paths"
         (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
-        if not self._kinked:
-            self.near = self._hand_on(final, by_panels)
-        else:
+        if self._kinked:  # the ensembles have averaged kinks as well
             return self._package(final, self.judge.total(final, by_panels, by_points))
+        self.near = self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
 
     def _end(self, final: Solved, by_panels: Errors, by_points: Errors) -> Result:
