@@ -22,7 +22,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
-from eqsolve.numerics.secants import Secants
+from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.gaussian.averages import LawMeans
 from eqsolve.solvers.gaussian.law import conditions
 from eqsolve.solvers.options import Options
@@ -235,17 +235,28 @@ def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain
         parts = np.split(point, ends)
         return np.concatenate([np.full(len(part), 1 / max(np.abs(part).max(initial=0.0), floor)) for part in parts])
 
+    def newton_step(point: Array, weights: Array) -> Array:
+        def apply(change: Array) -> Array:
+            size = 1e6 * float(np.abs(change * weights).max())
+            ahead, behind = (image(point + sign * change / size) for sign in (1, -1))
+            return np.asarray(change - (ahead - behind) * (size / 2))
+
+        return solve_krylov(apply, found - point, weights, most=80, tolerance=1e-6)
+
     point, secants = pack(means), Secants(30)
-    best, stalled = math.inf, 0
+    best, stalled, last = math.inf, 0, math.inf  # ``last``: what was left before a step by Newton's method
     for count in range(300):
         found = image(point)
         weights = weigh(found)
         left = float(np.abs((found - point) * weights).max(initial=0.0))
         stalled = 0 if left < 0.9 * best else stalled + 1
         best = min(best, left)
-        if left <= tolerance or (left <= 1e3 * tolerance and stalled > 5):
+        if left <= tolerance or (left <= 1e3 * tolerance and left > last / 2):
             break
-        point = found if count < plain else secants.next(point, found, weights)
+        if left < min(1e-2, last / 2) and (stalled > 5 or last < math.inf):
+            point, last, secants = point + newton_step(point, weights), left, Secants(30)
+        else:
+            point, last = found if count < plain else secants.next(point, found, weights), math.inf
     else:
         raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {left:.1g}")
     return Settled(closure, unpack(found), left)
@@ -441,6 +452,8 @@ class _StationarySearch:
             settled = self.at_rest()
             if self.stability > 0:
                 return self._judged(settled, self.few)
+            # frequencies up to √−stability of the slowest rate grow: what they make of it falls that slowly
+            reach = max(reach, 10 / (self.slowest * math.sqrt(max(-self.stability, 1e-6))))
         except NoStationaryStateError as reason:
             logger.info("no state in which nothing moves: %s", reason)
         for tries in range(3):
@@ -461,12 +474,11 @@ class _StationarySearch:
                         "of their size (a limit cycle, or a transition that is very near)"
                     )
                 self.options.report_share(0.5, f"lags up to {reach:.3g}")
+                anew = tail == math.inf and not self.omega  # a periodic solution, which longer lags would continue
                 try:
-                    if tail == math.inf:  # a periodic solution, which longer lags would continue
-                        raise NoStationaryStateError("what was found is no covariance")
-                    settled = self._again(settled, lags)
+                    settled = self._begin(lags) if anew else self._again(settled, lags)
                 except NoStationaryStateError:
-                    settled = self._begin(lags)
+                    settled = self._again(settled, lags) if anew else self._begin(lags)
             found = self._judged(settled, make_lags(1.2 * reach, fastest, 9, 0.93 * length, step))
             worst = worst_error(found, self.options, self.floor)[1]
             logger.info("%d lags up to %.4g: the error is %.2g of the tolerance", settled.closure.lags.size, reach, worst)
@@ -495,9 +507,12 @@ class _StationarySearch:
 
     def _begin(self, lags: Lags) -> Settled:
         closure, reach = self.closure(lags), float(lags.grid.nodes[-1])
-        means = first_means(closure, (4.5 if self.omega else 30) / reach, self.omega)
+        means = first_means(closure, 4.5 / reach, self.omega)
         self.floor = _floor(means)
-        return settle(closure, means, self.floor, self.tolerance, plain=12)
+        settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+        if self.stability < 0 and self._spread(settled) <= 1e-3 * min(1.0, -self.stability):
+            raise NoStationaryStateError("what was found is the unstable state in which nothing moves")
+        return settled
 
     def _again(self, settled: Settled, lags: Lags, other: bool = False) -> Settled:
         means = carry(settled.means, settled.closure.lags, lags)
