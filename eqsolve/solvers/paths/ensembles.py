@@ -171,7 +171,11 @@ class Ensembles:
             return near
         # from rough panels interpolated means may be far from a solution: start again
         grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
-        means = march(self.engine, grid, level, self.seed)
+        try:
+            means = march(self.engine, grid, level, self.seed)
+        except SolverError as reason:
+            logger.info("paths: interpolated means are iterated on (%s)", reason)
+            means = transfer(solved.means, self.engine.responses, solved.grid, grid)
         return self._iterate(grid, means, Design(level), self.control.stop, kept=carried(self.engine, solved, grid))
 
     def _carry(self, solved: Solved, panels: PanelGrid) -> Solved | None:
