@@ -35,7 +35,10 @@ def run_longtime(options: Namespace) -> int:
     zeros = [name for name in names if str(values.get(name)) in ("0", "0.0")]
     if zeros or options.integrated:
         limit = model.subs(dict.fromkeys(zeros, 0)).long_time(integrated=options.integrated)
-        settings = {name: value for name, value in settings.items() if name not in zeros}
+    for name in [name for name in settings if name in model.settable and name not in limit.settable]:
+        del settings[name]
+        if name not in zeros:
+            say(f"the limit does not depend on {name}")
     if options.show:
         write(limit.show().text())
         return 0

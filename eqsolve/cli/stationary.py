@@ -21,9 +21,9 @@ _OPTIONS = {
 
 
 def run_stationary(options: Namespace) -> int:
-    """Find the stationary state of a system whose paths are linear in Gaussian noise: correlations over the lag,
-    means, the largest Lyapunov exponent. The status says whether it is still or fluctuating. Exit code 1: none
-    was found, with the reason, or the tolerance was not met.
+    """Find the stationary state of a system of paths in Gaussian noise: correlations over the lag, means, the largest
+    Lyapunov exponent. The status says whether it is still, fluctuating or aging. Exit code 1: none was found, with
+    the reason, or the tolerance was not met.
     """
     data, picture = destinations(options)
     settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
@@ -38,7 +38,8 @@ def run_stationary(options: Namespace) -> int:
         exponent = found.lyapunov() if options.lyapunov and found.grid is not None else None
     shown = lags
     if lags is None and found.grid is not None:
-        shown = [float(lag) for lag in found.grid.edges if lag <= found.settled]
+        every = [float(lag) for lag in found.grid.edges if lag <= found.settled]
+        shown = every[:: 1 + len(every) // 30]
     told, files = {"at": lags, "lyapunov": exponent}, (None, None) if found.grid is None else (data, picture)
     text = functools.partial(found.json_object, at=shown, lyapunov=exponent)
     deliver(options, found, lambda: _text(text()), *files, save={"at": lags}, json_object=told)

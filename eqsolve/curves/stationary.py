@@ -58,7 +58,7 @@ def stationary(
     Stationary
         Correlations and responses over the lag, ``res["C"]``, means and observables, the correlation time ``tau_C`` of every
         correlation ``C``, and errors of all; ``res.spectrum("C")``, ``res.lyapunov()``. Its status is ``"still"``,
-        ``"fluctuating"`` or ``"not found"``.
+        ``"fluctuating"``, ``"aging"`` or ``"not found"``.
 
     Examples
     --------
@@ -123,8 +123,14 @@ def _find(task: Task, options: Options) -> Stationary:
                 found = find_by_sampling(paths, known, options)
             else:
                 found = find_stationary(*_gaussian(task), options)
+            gain, doubt = found.gain() if isinstance(found, FoundBySampling) else (0.0, 0.0)
     except NoStationaryStateError as reason:
         return Stationary(LabelledArrays({}), status="not found", message=str(reason), **about)
+    if isinstance(found, FoundBySampling) and gain > 1 + doubt:
+        ages, what = not found.still and found.is_balanced(), "nothing moves" if found.still else "correlations have a limit"
+        after = "they depend on the waiting time for ever" if ages else "it moves, or correlations last for longer"
+        why = f"the state in which {what} is not stable: changes at long lags grow by {gain:.3g} ± {doubt:.1g}; {after}"
+        return Stationary(LabelledArrays({}), status="aging" if ages else "not found", message=why, **about)
     grid = (found.settled.closure.lags.grid.panels if isinstance(found, FoundByLaw) else None) or PanelGrid(found.lags, 1)
     data: dict[str, LabelledArray] = {}
     for name, values in found.curves.items():

@@ -238,6 +238,7 @@ class LongRun:
     def _state(self, record: Record, found: Any) -> None:
         if found.grid is None:
             record["message"] = "; ".join(filter(None, [record["message"], found.message]))
+            record |= {"class": "aging"} if found.status == "aging" else {}
             if self.limit is None and self.gaussian:
                 value, error = rest_of(self.system, found.params)
                 record["values"]["stability"], record["errors"]["stability"] = value, error

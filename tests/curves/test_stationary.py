@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from sympy import tanh
 
 import eqsolve
-from eqsolve import GP, E, Eq, System, UsageError, correlation, param, process, random, times
+from eqsolve import GP, E, Eq, ModelError, System, UsageError, correlation, param, process, random, times
 from eqsolve.cli import main
 from eqsolve.cli.stationary import _text
 from eqsolve.compile.forms import STOCHASTIC
@@ -169,14 +169,15 @@ def test_chaos_of_a_network_with_adaptation():
     assert alone[0] == pytest.approx(0.1124581096, abs=3 * alone[1])
 
 
-def _system(drift):
+def _system(drift, two_times=False):
     t, tp = times("t t'")
     x, eta = process("x eta")
     C = correlation("C")
     k = param("k", real=True)
     equations = [Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), drift(k, t) * x(t) + eta(t))]
     start = random("x0", Normal(0, 1))
-    return System("drifting", eqs=equations, laws={eta: GP(C(t, tp) / 2)}, init={x: start}, defaults={k: 1})
+    more = {"observables": {"age": C(t, tp)}} if two_times else {}
+    return System("drifting", eqs=equations, laws={eta: GP(C(t, tp) / 2)}, init={x: start}, defaults={k: 1}, **more)
 
 
 def test_paths_that_nothing_draws_back_have_none():
@@ -185,6 +186,15 @@ def test_paths_that_nothing_draws_back_have_none():
     assert "do not forget" in res.message
     with pytest.raises(UsageError, match="lyapunov"):
         res.lyapunov()
+
+
+def test_paths_of_noise_alone_have_none():
+    model = _system(lambda k, t: 0)
+    assert "do not forget" in eqsolve.stationary(model).message
+    with pytest.raises(ModelError, match="nothing draws `x` back"):
+        model.long_time()
+    with pytest.raises(ModelError, match="depends on the times"):
+        _system(lambda k, t: -k, two_times=True).long_time()
 
 
 @pytest.mark.parametrize(("model", "said"), [("dln_fixed_point_l1", "has no time"), ("logistic_regression", "comes to rest"),
@@ -226,6 +236,19 @@ def test_soft_spins_at_equilibrium():
     fallen = np.concatenate([[0.0], np.cumsum(np.diff(lags) * (response[1:] + response[:-1]) / 2)])  # T ∫ R
     allowed = 3 * (res.error["C"].values.max() + res.error["R"].values.max())
     assert np.abs(res["C"].values[0] - res["C"].values - fallen).max() < allowed
+    gain, error = res.source.gain()  # J² times the square of the susceptibility of every spin, q/T
+    assert abs(gain - (coupling * truth / temperature) ** 2) < error < 0.1 * gain
+
+
+@pytest.mark.slow
+def test_soft_spins_below_the_glass_transition_age():
+    """The transition is where J q = T, here at T = 4 (Γ(3/4)/Γ(1/4))² = 0.457; 3,000 spins at T = 0.2 age, at 0.6 not."""
+    assert 4 * (math.gamma(0.75) / math.gamma(0.25)) ** 2 == pytest.approx(0.457, abs=1e-3)
+    res = eqsolve.stationary("soft_spin", T=0.1)
+    assert res.status == "aging"
+    assert "waiting time" in res.message
+    found = eqsolve.phase_diagram("soft_spin", T=[0.1, 1.0], rtol=0.1, progress=False)
+    assert found.classes.values.tolist() == ["aging", "fluctuating"]
 
 
 @pytest.mark.slow

@@ -1,40 +1,16 @@
 """The limit of long times of a system that comes to rest: a fixed point, derived.
 
-Processes tend to constants, correlations C(t, t') to numbers, a Gaussian noise to one Gaussian variable of each path, and the
-integral of a response over the past to a static susceptibility χ, so that ∫ R(t, s) x(s) ds tends to χ x. A path's state x is
-the stable root of its force. Where the force has a factor that vanishes at x = 0, the root is that of the rest on the side on
-which the path leaves zero, and zero where it leaves on neither: x = 0 or x > 0 of a population, a soft threshold.
-
-Beside it stands ``stability``: small disturbances δz of the noises, of their own for each path, move correlations by
-E[x_z²] δz² and these the variance of the noises: 1 less what comes back of δz². It is positive where the state is stable.
+Processes tend to constants, correlations to numbers, noises to one Gaussian variable of each path, and
+∫ R(t, s) x(s) ds to χ x. A path's state is the stable root of its force. ``stability`` is 1 less what
+comes back of small disturbances of the noises, of their own for each path. docs/long_run.md says more.
 """
 
 import functools
 import itertools
 from typing import Any, cast
 
-from sympy import (
-    Abs,
-    Add,
-    And,
-    Basic,
-    Dummy,
-    Expr,
-    Heaviside,
-    MatrixBase,
-    Max,
-    Min,
-    Mul,
-    Piecewise,
-    Pow,
-    S,
-    cancel,
-    exp,
-    expand,
-    eye,
-    sign,
-)
-from sympy import zeros as zero_matrix
+import sympy
+from sympy import Abs, Add, Basic, Dummy, Expr, Max, Min, Mul, Piecewise, Pow, S, cancel, exp, expand
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
@@ -44,6 +20,7 @@ from eqsolve.language.laws import Bernoulli, Normal, Point, Uniform
 from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, entries
 from eqsolve.language.symbols import Correlation, Function, Plain, Process, Random, Response, Time, Unknown, Value, fresh_name
 from eqsolve.language.system import System, members
+from eqsolve.passes.check.check import check
 from eqsolve.passes.forms.expressions import free_times, rebuilt
 from eqsolve.verbs import later
 
@@ -51,9 +28,10 @@ from eqsolve.verbs import later
 @functools.lru_cache(maxsize=64)
 def derive_long_time(model: System | Flow, name: str | None, integrated: bool) -> FixedPoint:
     """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
+    check(model)
     if model.is_indexed:
         model = later("written_out")(model, {})[0]
-    system = later("dmft")(model, None) if isinstance(model, Flow) else model
+    system = later("dmft")(model, None)._with(location=model.location) if isinstance(model, Flow) else model
     made = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
     return made._with(location=model.location)
 
@@ -239,7 +217,7 @@ class _Limit:
         self.joined: dict[Basic, Basic] = {}
         for heads, law in self.laws.items():
             kernel, share = law.covariance, S.Zero
-            if isinstance(kernel, MatrixBase):
+            if isinstance(kernel, sympy.MatrixBase):
                 (own, both), (_, given) = ([self._numbered(kernel[i, j]) for j in range(2)] for i in range(2))
                 scales, share = [own - both**2 / given, given], both / given
             else:
@@ -310,6 +288,8 @@ class _Limit:
         force = Mul(*(factor for factor in Mul.make_args(force) if not factor.is_positive))
         if self.small != 1:
             return self._integrated_root(head, force, mark)
+        if force.diff(mark).is_nonnegative:
+            raise _refuse(self.system, f"nothing draws `{head.name}` back")
         size = Dummy("y", positive=True)
         sides = {}
         for side in (1,) if self._only_positive(head) else (1, -1):
@@ -448,7 +428,7 @@ class _Limit:
         kernels = {heads[0]: entries(law.covariance)[0] for heads, law in self.laws.items()}
         rows += [(moved[head], kernels[head]) for head in self.noises if head in kernels]
         scale = S.One
-        gain = zero_matrix(len(everything), len(everything))
+        gain = sympy.zeros(len(everything), len(everything))
         for number, right in rows:
             place = everything.index(number)
             direct = self.still(right.xreplace({node: Dummy("mean") for node in right.atoms(E)}))
@@ -459,7 +439,7 @@ class _Limit:
                 weight = self.still(right.xreplace({node: (held := Dummy("mean"))})).diff(held)
                 for noise, change in moved.items():
                     gain[place, everything.index(change)] += weight * self._pair(node, noise)
-        left = eye(len(everything)) - gain
+        left = sympy.eye(len(everything)) - gain
         names = {entry: Dummy("entry") for entry in left if entry not in (0, 1)}
         back = {name: entry for entry, name in names.items()}
         return left.applyfunc(lambda entry: names.get(entry, entry)).det().xreplace(back) / scale
@@ -500,10 +480,10 @@ def _straight_roots(force: Expr, mark: Dummy) -> list[tuple[Any, Any]] | None:
     above, below = node.args if isinstance(node, Max) else node.args[::-1]  # by sign of the gap
     made: list[Any] = []
     for arg, up, holds in ((above, S.One, first > 0), (below, S.Zero, S.true)):
-        steps: dict[Basic, Any] = {node: arg, Heaviside(gap): up, Heaviside(-gap): 1 - up}
+        steps: dict[Basic, Any] = {node: arg, sympy.Heaviside(gap): up, sympy.Heaviside(-gap): 1 - up}
         if (rest := _straight_roots(force.xreplace({node: arg}), mark)) is None:
             return None
-        made += [((steps, *swaps), And(holds, inner)) for swaps, inner in rest]
+        made += [((steps, *swaps), sympy.And(holds, inner)) for swaps, inner in rest]
     return made
 
 
@@ -534,6 +514,6 @@ def _squared(slope: Expr) -> Expr:
 
 def _expected(expr: Expr) -> Expr:
     """Return the mean; of what is not random, itself. Powers of steps are steps."""
-    powers = [node for node in expr.atoms(Pow) if node.base.func in (sign, Heaviside) and node.exp.is_Integer]
-    expr = expr.xreplace({it: it.base ** (it.exp % 2 if it.base.func is sign else 1) for it in powers})
+    powers = [node for node in expr.atoms(Pow) if node.base.func in (sympy.sign, sympy.Heaviside) and node.exp.is_Integer]
+    expr = expr.xreplace({it: it.base ** (it.exp % 2 if it.base.func is sympy.sign else 1) for it in powers})
     return E(expr) if expr.atoms(Random) else expr

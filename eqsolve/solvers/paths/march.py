@@ -206,6 +206,8 @@ def march(engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> Means:
 class _March:
     def __init__(self, engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> None:
         self.engine, self.grid = engine, grid
+        if engine.plan.whites:
+            raise SolverError("white noise has no trajectories that it could be made of")
         rng = np.random.default_rng((seed, 5))
         self.ensembles = []
         for plan in engine.plan.ensembles:

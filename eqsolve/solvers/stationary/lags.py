@@ -4,8 +4,7 @@ With X' = A X + B η + K ξ, the covariances P(τ) = ⟨η(t+τ) X(t)ᵀ⟩, C(�
 
     −P' = P Aᵀ + Γ Bᵀ from τ = ∞ back,    C' = A C + B P,    Q' = A Q + B Γ,
 
-and C(0) a Lyapunov equation, in which alone the white noise ξ stands: for τ ≥ 0 everything is smooth. Beyond the last lag Γ is
-taken to be constant: its limit there is the static part of the fluctuations. In discrete time integrals are sums.
+and C(0) a Lyapunov equation, in which alone the white noise ξ stands. Beyond the last lag Γ is constant.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class NoStationaryStateError(SolverError):
 
 
 def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, float]:
-    """Return of a stationary state what has the largest error in units of the tolerance, and that."""
+    """Return what has the largest error in units of the tolerance, and that."""
     over, rtol = {}, options.rtol
     atol = (options.atol or 0.0) + rtol * floor
     largest = max((abs(value) for value in found.numbers.values()), default=0.0)
@@ -66,10 +65,7 @@ _PAST = (
 
 @dataclass(eq=False)
 class LagKernels(Kernels):
-    """Kernels as functions of the lag, functions of one time as numbers; the grid's first node is the time of column.
-
-    ``fixed`` are the kernels whose values at equal times count, where these are not the own ones.
-    """
+    """Kernels as functions of the lag, functions of one time as numbers; ``fixed`` give equal times."""
 
     fixed: LagKernels | None = None
 
@@ -122,8 +118,7 @@ class LagKernels(Kernels):
 def _marching(lags: Lags, back: bool, matrix: bytes) -> tuple[Array, Array, Array, list[Array]]:
     """Return how y = first + ∫ (A y + source) is solved panel by panel, or step by step; (lag, state) in one row.
 
-    y from the source and from y where a panel begins; how the source changes y over a panel; y at the end from that at the
-    begin, over 1, 2, 4 … panels.
+    y from the source and its first value; the change over a panel; y at ends, over 1, 2, 4 … panels.
     """
     A = np.frombuffer(matrix).reshape(2 * (round((len(matrix) // 8) ** 0.5),))
     inner, weights, steps = np.zeros((1, 1)), np.ones(1), np.full(lags.size, lags.step or 0.0)
@@ -222,7 +217,7 @@ class Linear:
 
 @dataclass(eq=False)
 class LagLaw(GaussianLaw):
-    """The law of an ensemble given one condition: means and covariances of unknowns, noises and constants, over lags."""
+    """The law of an ensemble given one condition: means, and covariances over lags."""
 
     centre: Array = field(default_factory=lambda: np.zeros(0))
     zero: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -264,7 +259,7 @@ class LagLaw(GaussianLaw):
         return made
 
     def put(self, linear: Linear, gamma: Array, centres: Array) -> Array:
-        """Return the covariance over lags of unknowns, noises and constants, and keep their means and that at lag 0."""
+        """Return the covariance over lags of all variables; keep their means and that at lag 0."""
         count, noises = linear.B.shape
         varied, fixed = self.condition.variances, self.condition.centres
         by = -np.linalg.solve(linear.A, linear.constants)

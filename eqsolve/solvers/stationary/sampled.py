@@ -1,12 +1,8 @@
-"""The stationary state of paths that are not Gaussian, by sampling: means over lags that reproduce themselves.
+"""The stationary state of paths that are not Gaussian, by sampling.
 
-Noises are drawn by their spectra (circulant embedding: Dietrich & Newsam, SIAM J. Sci. Comput. 18, 1088 (1997),
-doi:10.1137/S1064827592240555) and paths are followed over a window by the trapezoidal rule. After a first part, in which
-they forget their start, means are taken over paths and times. A response is the mean of a linearised path that a random sign
-disturbs at every node, times this sign. The map from means to means has fixed random coordinates.
-One ensemble is solved so. What it has by chance is then taken away: at its solution, many others
-are evaluated once, with steps of 2h, and the mean difference to the first is added to its map. Four groups of them give the
-sampling error, steps h and 2h that of time.
+Noises are drawn by their spectra (circulant embedding: Dietrich & Newsam, SIAM J. Sci. Comput. 18,
+1088 (1997), doi:10.1137/S1064827592240555). One ensemble is solved; others, evaluated once at its
+solution with steps of 2h, take away what it has by chance. docs/long_run.md says more.
 """
 
 from __future__ import annotations
@@ -46,38 +42,21 @@ _LEVEL = Level(1e-3, 1.0, 16, 256)  # of the first time scale, and of means at t
 
 @dataclass(frozen=True)
 class BySampling:
-    """What a search by sampling is steered by.
+    """What a search by sampling is steered by."""
 
-    Attributes
-    ----------
-    paths, sets, most
-        Of the first ensemble; groups of ensembles whose spread is the sampling error; most ensembles of a group.
-    steps, reach
-        Steps in the time on which paths react at the start, and lags at first in that unit: more while correlations fall.
-    tail
-        Of a variance, by which a correlation may still differ from its limit at half of the lags.
-    plain
-        Iterations before Anderson's method, which finds unstable states too, begins.
-    work
-        Most nodes² × paths of a sweep: some seconds.
-    """
-
-    paths: int = 512
-    sets: int = 4
-    most: int = 16
-    steps: float = 1.0
-    reach: float = 30.0
-    plain: int = 10
-    tail: float = 0.03
-    work: float = 2e10
+    paths: int = 512  # of the first ensemble
+    sets: int = 4  # groups of ensembles whose spread is the sampling error
+    most: int = 16  # ensembles of a group
+    steps: float = 1.0  # in the time on which paths react at the start
+    reach: float = 30.0  # lags at first, in that unit: more while correlations fall
+    plain: int = 10  # iterations before Anderson's method, which finds unstable states too
+    tail: float = 0.03  # of a variance, left of it at half of the lags
+    work: float = 2e10  # most nodes² × paths of a sweep: some seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Evenly spaced nodes: ``forget`` of them, on which paths forget their start, then a period of the noises.
-
-    Lags go to half a period, and correlations are taken to be constant beyond the reach, a third of a period.
-    """
+    """Evenly spaced nodes: some on which paths forget their start, then a period of the noises."""
 
     grid: OperatorGrid
     step: float
@@ -117,7 +96,7 @@ class Window:
         return values[self.reach :]
 
     def tabulate(self, values: Array, causal: bool = False) -> Array:
-        """Return f(t − t') on pairs of nodes from lags −K … K, constant beyond; of an operator from 0 … K, zero beyond."""
+        """Return f(t − t') on pairs of nodes, constant beyond lags ±K; of an operator, zero."""
         ahead = np.subtract.outer(np.arange(self.grid.size), np.arange(self.grid.size))
         if not causal:
             return np.asarray(values[np.clip(ahead, -self.lags, self.lags) + self.lags])
@@ -132,11 +111,7 @@ class Window:
         return np.concatenate([table[last - self.lags : last, last], table[last, last - self.lags :][::-1]])
 
     def flatten(self, values: Array) -> Array:
-        """Return a correlation that is constant beyond the reach, where it falls from half of it on.
-
-        Over lags the equations have periodic solutions too, as a particle has in a potential; the state sought is between
-        them.
-        """
+        """Return a correlation made constant beyond the reach: no periodic solution is sought."""
         limit = float(values[self.share >= 1].mean())
         taper = np.cos(0.5 * math.pi * np.clip(2 * self.share - 1, 0.0, 1.0)) ** 2
         return np.asarray(limit + taper * (values - limit))
@@ -150,7 +125,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """The random numbers of one ensemble: of the noises by frequency, of white ones by step, and of the disturbances."""
+    """The random numbers of one ensemble."""
 
     points: Points
     waves: Mapping[str, Array]  # (frequency, path), complex
@@ -195,8 +170,7 @@ class Coordinates:
 def _stratified(rng: np.random.Generator, rows: int, count: int) -> Array:
     """Return numbers in (0, 1) of which every row has one in each of ``count`` strata.
 
-    So the mean over paths of what is a sum of functions of single coordinates, a variance among them, is nearly exact (Latin
-    hypercube sampling: Stein, Technometrics 29, 143 (1987), doi:10.1080/00401706.1987.10488205).
+    Latin hypercube sampling: Stein, Technometrics 29, 143 (1987), doi:10.1080/00401706.1987.10488205.
     """
     strata = rng.permuted(np.broadcast_to(np.arange(count), (rows, count)), axis=1)
     return np.asarray((strata + rng.random((rows, count))) / count)
@@ -207,8 +181,7 @@ def draw_by_spectrum(
 ) -> Array:
     """Return stationary Gaussian noises (noise, node, path) of covariances ``blocks`` over lags −K … K.
 
-    What a covariance tends to is a random constant of each path; the rest is periodic. Negative parts of its spectrum,
-    which a covariance does not have, are left out.
+    Limits are random constants of each path; negative parts of spectra are left out.
     """
     count, half, period = len(waves), window.lags, window.period
     spectra = np.empty((half + 1, count, count), complex)
@@ -274,7 +247,7 @@ class Map:
         return self.apply(means, acting=False)
 
     def find_idle(self, means: Mapping[str, Array]) -> frozenset[str]:
-        """Return the responses that neither the paths nor their noises depend on, for the parameters there are."""
+        """Return the responses that neither the paths nor their noises depend on."""
         known, made = self._driven(means), set()
         for mean in self.acting:
             if mean.kind == "response":
@@ -330,11 +303,7 @@ class Map:
         return made
 
     def follow(self, means: Mapping[str, Array]) -> Kernels:
-        """Follow all paths that given means drive; return the kernels of these means.
-
-        Noises are periodic: near a solution paths begin where those of the last evaluation were a period later, so that what
-        is slow is forgotten from evaluation to evaluation.
-        """
+        """Follow all paths that given means drive; return the kernels of these means."""
         kernels = self.kernels(means)
         found = []
         for place, (plan, item) in enumerate(zip(self.engine.plan.ensembles, self.coordinates, strict=True)):
@@ -414,11 +383,7 @@ class Map:
         return means
 
     def first(self, reaction: float, rounds: int = 8) -> Means:
-        """Return means to begin with: of paths whose covariances fade at a given rate, as they would if all was forgotten.
-
-        So one-time means and variances agree with each other before correlations are followed, and the iteration does not
-        begin at a state in which nothing moves.
-        """
+        """Return means to begin with: covariances fade at a given rate, so that something moves."""
         window, means = self.window, self.start()
         fade = np.exp(-reaction * window.step * np.abs(np.arange(-window.lags, window.lags + 1)))
         for _ in range(rounds):
@@ -495,7 +460,7 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
 
 @dataclass
 class Growth:
-    """How small distances of two copies grow: the rate at which they reproduce themselves, and their correlations."""
+    """The rate at which small distances of two copies reproduce themselves, and these."""
 
     rate: float
     distance: Means
@@ -503,11 +468,10 @@ class Growth:
 
 
 def growth_rate(solved: MapRoot, seed: int, draws: int = 1, begin: Growth | None = None) -> Growth:
-    """Return the largest Lyapunov exponent: the rate λ at which small distances of two copies reproduce themselves.
+    """Return the rate at which small distances of two copies reproduce themselves.
 
-    The noises of two copies differ by a Gaussian process whose covariance is the change of the noises' covariance with that
-    of the distances; linearised paths turn it into distances, on every path those of several ``draws``. For each λ the
-    largest factor is found by the power method, while λ moves to where it is one.
+    The power method finds their factor for a rate, while the rate moves to where that is one. On every path
+    several ``draws`` of a Gaussian disturbance are followed, whose covariance the distances change.
     """
     made, window = solved.map, solved.map.window
     made.follow(solved.means)
@@ -519,25 +483,9 @@ def growth_rate(solved: MapRoot, seed: int, draws: int = 1, begin: Growth | None
     if not math.isfinite(found.rate):
         return found
 
-    def image(rate: float) -> Means:
-        ahead, behind = (
-            made.kernels(solved.means | {name: solved.means[name] + sign * found.distance[name] for name in pairs})
-            for sign in (1, -1)
-        )
-        total = {name: np.zeros_like(value) for name, value in found.distance.items()}
-        for other in others:
-            for paths, item in zip(made.paths, other, strict=True):
-                disturbances = made.draw(paths.plan, item, lambda entry: (ahead.table(entry) - behind.table(entry)) / 2)
-                targets = change_of_targets(paths, disturb(paths, disturbances, rate), disturbances)
-                for mean in paths.plan.means:
-                    if mean.kind == "two" and mean.acts:
-                        terms = [window.correlate(targets[a], targets[b], paths.points.weights) for a, b in mean.targets]
-                        total[mean.name] += made._scaled(paths.kernels, mean, [window.flatten(term) for term in terms]) / draws
-        return total
-
     known: list[tuple[float, float]] = []
     for number in range(40):
-        after = image(found.rate)
+        after = reproduce(solved, others, found.distance, found.rate)
         size, before = (math.sqrt(sum(float(value @ value) for value in item.values())) for item in (after, found.distance))
         if not size > 0:
             return Growth(-math.inf, found.distance)
@@ -553,6 +501,43 @@ def growth_rate(solved: MapRoot, seed: int, draws: int = 1, begin: Growth | None
             slope = min(-1 / (8 * scale), max(-8 / scale, (known[-1][1] - known[-2][1]) / (known[-1][0] - known[-2][0])))
         found = replace(found, rate=found.rate - gain / slope, slope=slope)
     return found
+
+
+def reproduce(solved: MapRoot, others: Sequence[Sequence[Coordinates]], distance: Means, rate: float) -> Means:
+    """Return the distances that given ones make, if both grow at a rate."""
+    made, window = solved.map, solved.map.window
+    ahead, behind = (
+        made.kernels(solved.means | {name: solved.means[name] + sign * value for name, value in distance.items()})
+        for sign in (1, -1)
+    )
+    total = {name: np.zeros_like(value) for name, value in distance.items()}
+    for other in others:
+        for paths, item in zip(made.paths, other, strict=True):
+            disturbances = made.draw(paths.plan, item, lambda entry: (ahead.table(entry) - behind.table(entry)) / 2)
+            targets = change_of_targets(paths, disturb(paths, disturbances, rate), disturbances)
+            for mean in paths.plan.means:
+                if mean.kind == "two" and mean.acts:
+                    terms = [window.correlate(targets[a], targets[b], paths.points.weights) for a, b in mean.targets]
+                    scaled = made._scaled(paths.kernels, mean, [window.flatten(term) for term in terms])
+                    total[mean.name] += scaled / len(others)
+    return total
+
+
+def lasting_gain(solved: MapRoot, seed: int) -> float:
+    """Return by what changes of correlations at the longest lags are multiplied: below one if stable.
+
+    Two such moments share only what is constant along a path: E[χ²], of the static response χ of each.
+    """
+    made = solved.map
+    made.follow(solved.means)
+    others = [Map.make(made.engine, made.window, made.coordinates[0].points.weights.size, seed).coordinates]
+    pairs, size = {mean.name: 1.0 for mean in made.acting if mean.kind == "two"}, 0.0
+    for _ in range(1 if len(pairs) == 1 else 6):
+        distance = {name: np.full(2 * made.window.lags + 1, value) for name, value in pairs.items()}
+        limits = {name: float(value[-1]) for name, value in reproduce(solved, others, distance, 0.0).items()}
+        size = max(map(abs, limits.values()), default=0.0)
+        pairs = {name: value / (size or 1.0) for name, value in limits.items()}
+    return size
 
 
 def change_of_targets(paths: Paths, changes: Array, disturbances: Mapping[str, Array]) -> list[Array]:
@@ -585,14 +570,12 @@ class FoundBySampling:
     rtol: float
 
     def lyapunov(self) -> tuple[float, float]:
-        """Return the largest exponent and its error, from the sets: to five times the tolerance of the state if possible.
-
-        A few paths tell about where it is and in which direction distances grow. Their exponent is too high by some per cent;
-        more are taken, several disturbances on each, as long as the sets differ by more.
-        """
-        begun = [self._growth(place, min(2048, self._paths), 1, None) for place in range(len(self.sets))]
+        """Return the largest exponent and its error, from the sets: to five tolerances if possible."""
+        few = range(len(self.sets))
+        begun = [growth_rate(self._fresh(place, min(2048, self._paths)), 1000 + place) for place in few]
         for more in (1, 4, 8):
-            begun = [self._growth(place, more * self._paths, 4, item) for place, item in enumerate(begun)]
+            fresh = (self._fresh(place, more * self._paths) for place in few)
+            begun = [growth_rate(item, 1000 + place, 4, begun[place]) for place, item in enumerate(fresh)]
             every = [item.rate for item in begun]
             if not np.isfinite(every).all():
                 return -math.inf, 0.0
@@ -601,15 +584,33 @@ class FoundBySampling:
                 break
         return value, error
 
+    def gain(self) -> tuple[float, float]:
+        """Return the gain of changes at the longest lags and its error; by one set if small."""
+        every = [lasting_gain(self.sets[0], 1000)]
+        while every[0] > 0.9 and len(every) < len(self.sets):
+            every.append(lasting_gain(self._fresh(len(every), self._paths), 1000 + len(every)))
+        spread = np.std(every, ddof=1) / math.sqrt(len(every)) if len(every) > 1 else 0.03 * every[0]
+        return float(np.mean(every)), float(DEVIATIONS * spread)
+
+    def is_balanced(self) -> bool:
+        """Whether a response is the slope of a correlation, up to a factor."""
+        answers = self.sets[0].map.kernels(self.sets[0].means).operators
+        for name, fallen in ((name, values[0] - values) for name, values in self.curves.items()):
+            for values in (self.curves[other] for other in answers if name not in answers):
+                summed = np.cumsum(values) - (values + values[0]) / 2
+                if fallen @ summed > 0.999 * np.linalg.norm(fallen) * np.linalg.norm(summed):
+                    return True
+        return False
+
     @property
     def _paths(self) -> int:
         return int(self.sets[0].map.coordinates[0].points.weights.size)
 
-    def _growth(self, place: int, count: int, draws: int, begin: Growth | None) -> Growth:
+    def _fresh(self, place: int, count: int) -> MapRoot:
         item = self.sets[place]
         made = Map.make(item.map.engine, item.map.window, count, 2 + place)
         made.once(item.means, item.map.idle)
-        return growth_rate(replace(item, map=made), 1000 + place, draws, begin)
+        return replace(item, map=made)
 
 
 class _SampledSearch:
@@ -670,7 +671,7 @@ class _SampledSearch:
             wanted = min(math.ceil(wanted * min(max(1.3 * worst**2, 2), 8)), control.most)
 
     def _tail(self, solved: MapRoot) -> float:
-        """Return how far correlations are from their limit at half of the reach, where they are cut off."""
+        """Return how far correlations are from their limit at half of the reach."""
         worst, share = 0.0, solved.map.window.share
         for mean in solved.map.acting:
             if mean.kind == "two":

@@ -1,8 +1,7 @@
 """The stationary state of a Gaussian system: correlations over lags that give themselves back.
 
-The means of pairs over lags give the covariance of the noises, this the law of the paths, and this the means: an iteration as
-it stands until it is near, then Newton's method with a Krylov solver (Knoll & Keyes, J. Comput. Phys. 193, 357 (2004),
-doi:10.1016/j.jcp.2003.08.010). Lags reach as far as correlations fall; errors are differences to other panels and rules.
+An iteration over means of pairs, then Newton's method with a Krylov solver (Knoll & Keyes, J. Comput.
+Phys. 193, 357 (2004), doi:10.1016/j.jcp.2003.08.010); errors are differences to other panels and rules.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Closure:
         return [mean for item in self.program.paths.ensembles for mean in item.means]
 
     def kernels(self, means: Mapping[str, Array], fixed: LagKernels | None = None) -> LagKernels:
-        """Return kernels and functions for given means; ``fixed`` ones give the values at equal times, if there are any."""
+        """Return kernels and functions for given means; ``fixed`` ones give values at equal times."""
         made = LagKernels(self.lags.grid, means, fixed=fixed)
         for item in self.program.paths.definitions:
             made.define(item)
@@ -88,7 +87,7 @@ class Closure:
         return made
 
     def apply(self, means: Mapping[str, Array], *, acting: bool = True) -> Means:
-        """Return the means of the paths that given means drive; also those that do not act back, if asked for."""
+        """Return the means of the paths that given means drive; all, if not only ``acting`` ones."""
         kernels, made = self.kernels(means), dict(means)
         for place, laws in enumerate(self.laws):
             gamma, centres = self.drives(kernels, place)
@@ -116,7 +115,7 @@ class Closure:
     def slopes(
         self, kernels: LagKernels, place: int, law: LagLaw, linear: Linear, joint: Array
     ) -> dict[tuple[int, int], Means]:
-        """Return how means over lags change with the covariance of two arguments over the same lags, at given variances.
+        """Return how means over lags change with the covariance of two arguments there.
 
         By one-sided differences, since a correlation is at most one; of paths that all vanish, for small ones.
         """
@@ -189,7 +188,7 @@ class Settled:
 
 
 def first_means(closure: Closure, rate: float, omega: float = 0.0) -> Means:
-    """Return means to begin with: paths of the declared variances at the start that forget at a given rate, and swing."""
+    """Return means to begin with: of the declared start, forgotten at a given rate, and swinging."""
     means, lags = closure.nothing(), closure.lags.grid.nodes
     fade = np.exp(-rate * lags) * np.cos(omega * lags)
     for _ in range(2):  # functions of one time first, what depends on them then
@@ -213,7 +212,7 @@ def first_means(closure: Closure, rate: float, omega: float = 0.0) -> Means:
 
 
 def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain: int) -> Settled:
-    """Return means that give themselves back, after ``plain`` steps as they are; ``floor`` is what counts as nothing."""
+    """Return means that give themselves back; ``floor`` is what counts as nothing."""
     names = [mean.name for mean in closure.means if mean.acts]
 
     def pack(table: Means) -> Array:
@@ -287,14 +286,12 @@ def carry(means: Means, old: Lags, new: Lags) -> Means:
 class Copies:
     """Two copies of a system with the same couplings, near each other: how distances drive themselves.
 
-    The copies' noises have the covariance Γ of the correlation between the copies, C − D/2, where each has its own Γ of C. So
-    the noise of their distance has the covariance ∂Γ(τ)/∂C(τ) · D, and D is what the paths make of it: the same linear
-    equations, with the rate of growth taken off.
+    The noise of a distance D has the covariance ∂Γ(τ)/∂C(τ) · D; the same linear equations, with the rate
+    of growth taken off, make D of it.
     """
 
-    # by ensemble: equations of each condition, the combinations that are averaged, and how the
-    # covariances of all noises
-    # change with that of each pair of these
+    # by ensemble: equations of each condition, combinations that are averaged, and how all noises'
+    # covariances change with that of each pair of these
     parts: tuple[tuple[tuple[Linear, Array, dict[tuple[int, int], list[Array]]], ...], ...]
     sizes: tuple[int, ...]  # noises of each ensemble
     lags: int
@@ -323,7 +320,7 @@ class Copies:
         return cls(tuple(made), sizes, closure.lags.size)
 
     def at_rest(self, rate: float) -> tuple[float, float]:
-        """Return by what distances are multiplied that grow at a rate, of a state in which nothing moves.
+        """Return by what distances are multiplied that grow at a rate, of a state at rest.
 
         They swing as cos ωτ there. The frequency at which that is most counts, and is returned too.
         """
@@ -352,7 +349,7 @@ class Copies:
         return max((values[near], float(grid[near])), (-float(best.fun), float(best.x)))
 
     def largest(self, rate: float) -> float:
-        """Return by what distances are multiplied that grow at a rate: it falls with the rate, and is one at the exponent."""
+        """Return by what distances are multiplied that grow at a rate: one at the exponent."""
         from scipy.sparse.linalg import LinearOperator, eigs
 
         shifted = [[linear.shifted(rate) for linear, _, _ in rows] for rows in self.parts]
@@ -381,7 +378,7 @@ class Copies:
 
 
 def growth_rate(settled: Settled, still: bool, guess: float | None = None) -> float:
-    """Return the largest Lyapunov exponent: the rate at which the distance of two copies grows."""
+    """Return the rate at which the distance of two copies grows."""
     from scipy.optimize import brentq
 
     copies = Copies.of(settled)
@@ -437,7 +434,7 @@ class _StationarySearch:
         begun = self.closure(make_lags(4 * (options.step or 1.0), 1.0, 4, 1.0, options.step))
         kernels = begun.kernels(begun.nothing())
         rates = [law.linear(kernels, begun.lags).decay for laws in begun.laws for law in laws]
-        self.slowest, self.fastest = min(slow for slow, _ in rates), max(fast for _, fast in rates)
+        self.slowest, self.fastest = min(slow for slow, _ in rates), max(fast for _, fast in rates) or 1.0
         self.slowest = self.slowest if self.slowest > 0 else self.fastest
         self.few = make_lags(8 / self.slowest, self.fastest, 6, 1.0, options.step)  # enough where nothing moves
 
@@ -446,7 +443,7 @@ class _StationarySearch:
         return Closure.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
 
     def run(self) -> FoundByLaw:
-        """Return the state: lags are added until correlations have fallen, panels shortened until errors are small."""
+        """Return the state: lags are added until correlations have fallen, panels shortened."""
         step, fastest, reach, length = self.options.step, self.fastest, 30 / self.slowest, 1.0
         try:
             settled = self.at_rest()
@@ -489,7 +486,7 @@ class _StationarySearch:
         return found
 
     def at_rest(self, other: bool = False) -> Settled:
-        """Return the state in which nothing moves; keep its stability, 1 less the factor of small disturbances."""
+        """Return the state in which nothing moves; keep its stability."""
         closure = self.closure(self.few, other)
         means = first_means(closure, 0.0)
         self.floor = _floor(means)
@@ -534,7 +531,7 @@ class _StationarySearch:
         return moved
 
     def _judged(self, settled: Settled, lags: Lags) -> FoundByLaw:
-        """Return the state with errors: differences to the one on other lags, and what the iteration left."""
+        """Return the state with errors, by the one on other lags."""
         curves, numbers = settled.outputs()
         other = self._again(settled, lags, other=True)
         other_curves, other_numbers = other.outputs()
@@ -562,7 +559,7 @@ def find_stationary(program: GaussianPlan, laws: Mapping[str, Any], options: Opt
 
 
 def stability_at_rest(program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> tuple[float, float]:
-    """Return the stability of the state in which nothing moves, and its error; raise ``NoStationaryStateError``."""
+    """Return the stability of the state in which nothing moves, and its error."""
     search = _StationarySearch(program, laws, options)
     left, other = search.at_rest(True).left, search.stability
     left = max(left, search.at_rest().left)

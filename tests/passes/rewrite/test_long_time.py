@@ -123,6 +123,10 @@ def test_command(capsys, tmp_path, species):
     declared = eqsolve.solve("dln_fixed_point_min_norm", delta=0.5, alpha=0.3)
     assert found["C_w"] == pytest.approx(float(declared["C_w"]), rel=1e-12)
     assert main(["longtime", "ridge"]) == 2
+    assert main(["longtime", "dln", "--set", "lam=0.1", "alpha=0.7"]) == 0
+    assert "does not depend on alpha" in capsys.readouterr().err
+    assert main(["longtime", "committee"]) == 2
+    assert "committee.py:" in capsys.readouterr().err
 
 
 def make_cauchy():
@@ -240,6 +244,15 @@ def test_regressions_end_there(name):
     late = eqsolve.solve(name, lam=0.5, t_max=200, rtol=0.03)
     for what in ("m", "q", "train_loss"):
         assert abs(late[what][-1].item() - float(rest[what])) <= 3 * float(late.error[what][-1])
+
+
+@pytest.mark.slow
+def test_fields_that_depend_on_each_other_are_followed_to_late_times():
+    rest = eqsolve.solve(eqsolve.load("teacher_student_tanh").long_time(), lam=0.5)
+    late = eqsolve.solve("teacher_student_tanh", lam=0.5, t_max=200)
+    assert late.status == "ok"
+    for what in ("m", "q", "train_loss"):
+        assert abs(late[what][-1].item() - float(rest[what])) <= 2 * float(late.error[what][-1])
 
 
 @pytest.mark.slow
