@@ -32,7 +32,7 @@ class NoStationaryStateError(SolverError):
 
 
 def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, float]:
-    """Return what has the largest error in units of the tolerance, and that."""
+    """Return what has the largest error in tolerances, and that."""
     over, rtol = {}, options.rtol
     atol = (options.atol or 0.0) + rtol * floor
     largest = max((abs(value) for value in found.numbers.values()), default=0.0)
