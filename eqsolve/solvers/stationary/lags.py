@@ -157,7 +157,7 @@ class Linear:
         return replace(self, A=((one + step * self.A) * factor - one) / step, B=self.B * factor, S=0 * self.S)
 
     def _run(self, back: bool, first: Array, source: Array) -> Array:
-        """Solve y = first + ∫ (A y + source) along the lags, which are the first axis, the states the second."""
+        """Solve y = first + ∫ (A y + source) along the lags, the first axis."""
         driven, begun, change, jumps = _marching(self.lags, back, self.A.tobytes())
         alone = int(self.lags.step is None)  # the first lag lies in no panel
         inside = source[alone:].reshape(len(driven), driven.shape[2], -1)
@@ -206,7 +206,7 @@ class Linear:
 
     @property
     def decay(self) -> tuple[float, float]:
-        """The slowest rate at which paths forget, and the fastest; the slowest is negative where they do not."""
+        """The slowest rate at which paths forget, negative where they do not, and the fastest."""
         values = np.linalg.eigvals(self.A)
         if self.lags.step is not None:
             step = self.lags.step
@@ -272,7 +272,7 @@ class LagLaw(GaussianLaw):
         return made
 
     def combine(self, kernels: LagKernels) -> Array:
-        """Return the arguments of what is averaged in terms of unknowns, noises and constants."""
+        """Return what is averaged in terms of unknowns, noises and constants."""
         first = {"unknown": 0, "noise": len(self.plan.unknowns)}
         first["constant"] = first["noise"] + len(self.plan.noises)
         made = np.zeros((len(self.law.arguments), first["constant"] + len(self.law.affine)))
@@ -305,12 +305,12 @@ class LagLaw(GaussianLaw):
         return one
 
     def arguments_of(self, kernels: LagKernels, joint: Array) -> Array:
-        """Return the covariances of the arguments from those of unknowns, noises and constants."""
+        """Return the covariances of the arguments from those of all variables."""
         combine = self.combine(kernels)
         return np.asarray(combine @ joint @ combine.T)
 
     def over_lags(self, one: LawMeans, lagged: Array) -> LawMeans:
-        """Return the means of pairs over lags, from those at one time and the covariances of the arguments."""
+        """Return the means of pairs over lags."""
         self.lagged = lagged
         wide = LawMeans(self, one.rule, one.accuracy, len(lagged), one.terms)
         for name in ("centres", "spreads", "mean", "magnitude", "power", "rest"):

@@ -247,7 +247,7 @@ class Map:
         return self.apply(means, acting=False)
 
     def find_idle(self, means: Mapping[str, Array]) -> frozenset[str]:
-        """Return the responses that neither the paths nor their noises depend on."""
+        """Return the responses that no path or noise depends on."""
         known, made = self._driven(means), set()
         for mean in self.acting:
             if mean.kind == "response":
@@ -504,7 +504,7 @@ def growth_rate(solved: MapRoot, seed: int, draws: int = 1, begin: Growth | None
 
 
 def reproduce(solved: MapRoot, others: Sequence[Sequence[Coordinates]], distance: Means, rate: float) -> Means:
-    """Return the distances that given ones make, if both grow at a rate."""
+    """Return the distances that given ones make, at a rate of growth."""
     made, window = solved.map, solved.map.window
     ahead, behind = (
         made.kernels(solved.means | {name: solved.means[name] + sign * value for name, value in distance.items()})
@@ -734,12 +734,15 @@ def find_by_sampling(
     """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
     if any(item.leading < len(item.noises) for item in program.covariances):
         raise NoStationaryStateError("noises that follow others are not taken")
+    control = control or BySampling()
     try:
-        return _SampledSearch(program, laws, options, control or BySampling()).run()
+        return _SampledSearch(program, laws, options, control).run()
     except NoStationaryStateError:
         raise
     except np.linalg.LinAlgError as reason:
         said = "its kernels have no solution over lags; if it comes to rest, see `longtime`"
         raise NoStationaryStateError(said) from reason
     except SolverError as reason:
+        if control.steps < 8:
+            return find_by_sampling(program, laws, options, replace(control, steps=2 * control.steps))
         raise NoStationaryStateError(f"paths cannot be followed: {reason}") from reason
