@@ -296,6 +296,21 @@ def test_sampled_paths_of_a_gaussian_network():
 
 
 @pytest.mark.slow
+def test_bistable_units():
+    """Six networks of 4,000 units, x' = −x + 1.2 tanh x + 2 Σ J tanh x, followed to t = 180 from t = 40 on."""
+    t, tp = times("t t'")
+    x, eta = process("x eta")
+    C, D = correlation("C"), correlation("D")
+    equations = [Eq(D(t, tp), E(x(t) * x(tp))), Eq(C(t, tp), E(tanh(x(t)) * tanh(x(tp)))),
+                 Eq(x(t).diff(t), -x(t) + 1.2 * tanh(x(t)) + eta(t))]  # fmt: skip
+    start = random("x0", Normal(0, 1))
+    model = System("bistable", eqs=equations, laws={eta: GP(4 * C(t, tp))}, init={x: start})
+    found = eqsolve.stationary(model, rtol=0.1).at([0, 5])
+    truth, errors = np.array([7.269, 4.991]), np.array([0.026, 0.045])
+    assert (np.abs(found["D"].values - truth) < 3 * np.hypot(found["D_error"].values, errors)).all()
+
+
+@pytest.mark.slow
 def test_chaotic_abundances():
     """Means and exponent of six communities of 16,000 species, followed to t = 300; the first quarter is left out."""
     res = eqsolve.stationary("lotka_volterra_immigration", rtol=0.01)
