@@ -51,7 +51,7 @@ logger = logging.getLogger("eqsolve")
 _CONSTANTS = 12  # Gauss nodes of constants with a density that are conditioned on, at first
 
 
-# --- White noise: correlations have a kink at equal times; steps in time are extrapolated.
+# --- Kinks of correlations at equal times, as of white noise: steps in time are extrapolated.
 #
 # Every interval between the nodes of panels is cut into 1, 2, 4, ... equal steps of the trapezoidal
 # rule. Kinks lie on its nodes, and white noise is exact over every step; the rule is its own
@@ -171,7 +171,7 @@ class GaussianSolver(Solver):
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.paths.laws}}
         pairs = zip(program.paths.ensembles, program.laws, strict=True)
         count = max(len(conditions(law, paths.constants, laws, _CONSTANTS)) for paths, law in pairs)
-        if count > (8 if program.paths.whites else 64):  # paths are cheaper then
+        if count > (8 if program.rough else 64):  # paths are cheaper then
             return HandOver("too many combinations of constants to condition on")
 
         def until(end: float) -> _GaussianSolve:
@@ -209,7 +209,7 @@ class _GaussianSolve:
         self.begin, self.params, self.nodes = begin, params, _CONSTANTS
         self.judge = Judge(engine, options)
         self.best: GaussianSolution | None = None
-        self.rough = bool(program.paths.whites)
+        self.rough = program.rough
         self.asked = sorted({*options.at, *(moment for pair in options.at2 for moment in pair)})
         steps = (1e-4, 1e-4) if self.rough else (3e-4, 3e-5)
         self.order = options.order or (5 if options.rtol > steps[0] else 7 if options.rtol > steps[1] else 8)
@@ -345,10 +345,8 @@ class _GaussianSolve:
     def _package(self, found: GaussianSolution) -> Result:
         engine, options, grid, solved, curves = self.engine, self.options, found.panels, found.marched, found.curves
         over = self.judge.excesses(curves, found.errors, kinks=True)
-        level, every = (
-            replace(make_level(1e-2, options.seed), most=self.control.kept),
-            (solved.grid.size - 1) // (grid.size - 1),
-        )
+        level = replace(make_level(1e-2, options.seed), most=self.control.kept)
+        every = (solved.grid.size - 1) // (grid.size - 1)
         drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.plan.ensembles)
         paths = [path_set(item, every, place) for place, item in enumerate(drawn)] if options.paths else []
         stats = {
