@@ -13,15 +13,16 @@ and schemes written out here.
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import multiprocessing
 import os
 import resource
-import subprocess
-import sys
+import signal
 import time
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "EQSOLVE_THREADS"):
     os.environ.setdefault(_name, "1")
+os.environ["EQSOLVE_CACHE"] = ""  # every model is compiled
 
 import mpmath
 import numpy as np
@@ -1182,23 +1183,20 @@ def blow_up():
 # --- running
 
 
-def one(name, limit):
-    """Solve one model here, and print what came out as JSON."""
+def one(name, limit, pipe):
+    """Solve one model in this process, and send what comes out: a forecast, then the outcome."""
     model, settings, truths = MODELS[name][1]()
-    spent = resource.getrusage(resource.RUSAGE_SELF)
-    begin = spent.ru_utime + spent.ru_stime
+    begin = time.process_time()
     resource.setrlimit(resource.RLIMIT_CPU, (int(begin + limit) + 1, resource.RLIM_INFINITY))
-    told = []
 
-    def forecast(done, total, text):
-        if done and not told:
-            told.append(time.process_time() - begin)
-            print(f"forecast {told[0]:.1f}", file=sys.stderr, flush=True)
+    def progress(done, total, text):
+        if done and (spent := time.process_time() - begin) < 5:
+            pipe.send({"note": f"forecast after {spent:.1f} s: {spent * total / done:.0f} s"})
 
     by = settings.pop("by", eqsolve.solve)
     worst, note = 0.0, ""
     try:
-        result = by(model, rtol=1e-3, progress=forecast, **settings)
+        result = by(model, rtol=1e-3, progress=progress, **settings)
         status = result.status
     except eqsolve.EqsolveError as error:
         rightly = isinstance(truths, str) and truths in str(error)
@@ -1215,7 +1213,7 @@ def one(name, limit):
                 worst = max(worst, off) if off == off else np.inf
             done = status in ("ok", "still", "fluctuating")
             outcome = {"outcome": "wrong" if worst > 3 else "solved" if done else "stuck", "note": status + note}
-    print(json.dumps(outcome | {"ratio": worst, "seconds": time.process_time() - begin}))
+    pipe.send(outcome | {"ratio": worst, "seconds": time.process_time() - begin})
 
 
 def read(result, key):
@@ -1231,27 +1229,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="models; all by default")
     parser.add_argument("--limit", type=int, default=30, help="CPU seconds for one solve")
-    parser.add_argument("--one", action="store_true", help="solve one in this process, and print JSON")
     parser.add_argument("--notes", action="store_true", help="print values and messages too")
     options = parser.parse_args()
-    if options.one:
-        return one(options.names[0], options.limit)
+    fork = multiprocessing.get_context("fork")
     counts = dict.fromkeys(("solved", "refused rightly", "stuck", "wrong"), 0)
     print("| model | paper | outcome | true error / stated | CPU s |\n|---|---|---|---|---|")
     for name in options.names or MODELS:
-        command = [sys.executable, __file__, name, "--one", "--limit", str(options.limit)]
-        run = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"EQSOLVE_CACHE": ""})
-        if run.returncode == 0:
-            found = json.loads(run.stdout.splitlines()[-1])
-        else:
-            late = run.returncode < 0
-            lines = run.stderr.strip().splitlines() or [""]
-            found = {
-                "outcome": "stuck" if late else "wrong",
-                "note": lines[-1],
-                "ratio": float("nan"),
-                "seconds": options.limit,
-            }
+        ours, theirs = fork.Pipe(duplex=False)
+        child = fork.Process(target=one, args=(name, options.limit, theirs))
+        child.start()
+        theirs.close()
+        found = {"note": "no forecast", "ratio": float("nan"), "seconds": options.limit}
+        with contextlib.suppress(EOFError):
+            while True:
+                found |= ours.recv()
+        child.join()
+        found.setdefault("outcome", "stuck" if child.exitcode == -signal.SIGXCPU else "wrong")  # by a crash
         counts[found["outcome"]] = counts.get(found["outcome"], 0) + 1
         print(
             f"| {name} | {MODELS[name][0]} | {found['outcome']} | {found['ratio']:.2g} | {found['seconds']:.1f} |", flush=True
@@ -1259,7 +1252,6 @@ def main():
         if options.notes or found["outcome"] not in ("solved", "refused rightly"):
             print("    ", found["note"], flush=True)
     print(", ".join(f"{number} {outcome}" for outcome, number in counts.items()))
-    return None
 
 
 if __name__ == "__main__":
