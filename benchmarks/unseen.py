@@ -1304,9 +1304,8 @@ def main():
         child.join()
         found.setdefault("outcome", "stuck" if child.exitcode == -signal.SIGXCPU else "wrong")  # by a crash
         counts[found["outcome"]] = counts.get(found["outcome"], 0) + 1
-        print(
-            f"| {name} | {MODELS[name][0]} | {found['outcome']} | {found['ratio']:.2g} | {found['seconds']:.1f} |", flush=True
-        )
+        ratio = "–" if "refused" in found["outcome"] else f"{found['ratio']:.2g}"
+        print(f"| {name} | {MODELS[name][0]} | {found['outcome']} | {ratio} | {found['seconds']:.1f} |", flush=True)
         if options.notes or found["outcome"] not in ("solved", "refused rightly"):
             print("    ", found["note"], flush=True)
     print(", ".join(f"{number} {outcome}" for outcome, number in counts.items()))
