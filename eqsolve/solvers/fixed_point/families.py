@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.families import Slopes, over_points
-from eqsolve.compile.fixed_families import FamilyProgram
+from eqsolve.compile.families import FamilyProgram, Slopes, over_points
 from eqsolve.compile.lowering import at
 from eqsolve.compile.values import Values
 from eqsolve.errors import ModelError, SolverError

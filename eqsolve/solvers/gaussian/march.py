@@ -8,6 +8,7 @@ acceleration makes it a few steps (Walker & Ni 2011, see ``eqsolve.numerics.seca
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,6 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
-from eqsolve.solvers.continuing import continue_means
 from eqsolve.solvers.gaussian.averages import LawMeans
 from eqsolve.solvers.gaussian.law import GaussianLaw, conditions
 from eqsolve.solvers.paths.iterate import pack, unpack, weigh
@@ -31,6 +31,30 @@ from eqsolve.solvers.paths.sweep import Engine, Means
 from eqsolve.solvers.paths.transfer import extend
 
 
+# --- Means continued in time by one node: what an iteration at the new node begins with.
+def continue_means(means: Mapping[str, Array], node: int, responses: frozenset[str]) -> None:
+    """Continue the means to a new node along lines; responses are causal."""
+    if node == 0:
+        return
+    for name, value in means.items():
+        if value.ndim == 1:
+            value[node] = 2 * value[node - 1] - value[node - 2] if node > 1 else value[0]
+            continue
+        past = slice(0, node)
+        if node > 2:
+            value[node, : node - 1] = 2 * value[node - 1, : node - 1] - value[node - 2, : node - 1]
+            value[: node - 1, node] = 2 * value[: node - 1, node - 1] - value[: node - 1, node - 2]
+            value[node, node - 1] = 2 * value[node - 1, node - 2] - value[node - 2, node - 3]
+            value[node - 1, node] = 2 * value[node - 2, node - 1] - value[node - 3, node - 2]
+            value[node, node] = 2 * value[node - 1, node - 1] - value[node - 2, node - 2]
+        else:
+            value[node, past], value[past, node] = value[node - 1, past], value[past, node - 1]
+            value[node, node] = value[node - 1, node - 1]
+        if name in responses:
+            value[:node, node] = 0.0
+
+
+# --- One grid: its means, block after block.
 def halved(panels: PanelGrid, panel: int) -> PanelGrid:
     """Return panels with one of them cut in two, and later ones into pieces no longer than these."""
     steps = np.diff(panels.edges)
