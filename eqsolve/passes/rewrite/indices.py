@@ -3,8 +3,6 @@
 What solvers that know no indices take, and what `check` looks at, at small sizes; the numbers of tables are parameters of it.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools

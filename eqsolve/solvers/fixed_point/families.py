@@ -7,8 +7,6 @@ and kept where it stays near; it ends at rounding. The error is what rounding in
 the Jacobian.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ is a contraction for panels short enough, or between two nodes where there are n
 acceleration makes it a few steps (Walker & Ni 2011, see ``eqsolve.numerics.secants``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

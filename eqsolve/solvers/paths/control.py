@@ -1,7 +1,5 @@
 """What a stochastic solve is steered by, in one place."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

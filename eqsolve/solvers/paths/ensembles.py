@@ -7,8 +7,6 @@ chooses the panels, on all of which it has the same points. Large ensembles are 
 (1998), doi:10.1006/jcom.1998.0487); how far each alone would move the solution gives its standard error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import math

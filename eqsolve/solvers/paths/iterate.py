@@ -5,8 +5,6 @@ and memory kernels; (1 − that) is inverted by a Krylov method that never touch
 Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X).
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Sequence

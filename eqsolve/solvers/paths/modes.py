@@ -1,7 +1,5 @@
 """Modes of the noises of an ensemble and the points along them: chosen once, kept while an iteration runs."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

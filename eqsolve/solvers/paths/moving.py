@@ -3,8 +3,6 @@
 The sets share nothing, neither modes nor rules nor samples, so that how far one moves what another left is the error of both.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import math

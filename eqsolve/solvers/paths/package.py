@@ -1,7 +1,5 @@
 """A solution of a stochastic system as a result: curves, kernels, and a sample of the paths."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ steps (Talay & Tubaro, Stoch. Anal. Appl. 8, 483 (1990), doi:10.1080/07362999008
 h, 2h and 4h on the same increments, so that its scatter cancels from the differences.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

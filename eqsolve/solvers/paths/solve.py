@@ -11,8 +11,6 @@ Chosen for systems with processes that have memory or Gaussian drives. Order 2m 
 m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging
