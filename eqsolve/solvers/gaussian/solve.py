@@ -39,8 +39,7 @@ from eqsolve.solvers.gaussian.law import conditions
 from eqsolve.solvers.gaussian.march import LawMarch, UnsettledError, halved, march
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge
-from eqsolve.solvers.paths.package import make_result, path_set
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge, make_result, path_set
 from eqsolve.solvers.paths.sweep import Engine, Work, draw_paths, rate
 from eqsolve.solvers.paths.transfer import transfer
 from eqsolve.solvers.tolerance import stop_early

@@ -5,25 +5,93 @@ and memory kernels; (1 − that) is inverted by a Krylov method that never touch
 Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X).
 """
 
+from __future__ import annotations
+
+import dataclasses
+import functools
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from eqsolve.errors import SolverError
+from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.gaussian import Layout, Level, Points
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.paths.means import Averages, react
-from eqsolve.solvers.paths.modes import Group
-from eqsolve.solvers.paths.recording import recorded
+from eqsolve.solvers.paths.modes import Choice, Drawn, Group, Rest
+from eqsolve.solvers.paths.paths import Actions, Paths
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
 from eqsolve.solvers.paths.transfer import extend
 
+if TYPE_CHECKING:
+    from eqsolve.solvers.paths.sweep import Engine
+
+
+# --- The long steps of a stochastic solve in a checkpoint, with all that later steps read of them.
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+_CLASSES = (
+    *(Actions, Averages, Choice, Drawn, Group, Kernels, Layout, Level, OperatorGrid),
+    *(PanelGrid, Paths, Points, Rest, Secants),
+)
+_MADE_ANEW = (
+    "inputs",
+    "arguments",
+    "values",
+    "products",
+    "forces",
+    "derived",
+    "leading_modes",
+)  # cached, found again when they are read
+
+
+def recorded(*more: type) -> Callable[[Step], Step]:
+    """Make a function of an engine (its first argument) a step of the engine's checkpoint, if it has one.
+
+    ``more`` are classes of its result that are not of the rooms below.
+    """
+
+    def decorate(step: Step) -> Step:
+        @functools.wraps(step)
+        def kept(engine: Engine, *args: Any, **named: Any) -> Any:
+            work = engine.work
+            if work.checkpoint is None:
+                return step(engine, *args, **named)
+
+            def compute() -> Any:
+                return step(engine, *args, **named), work.sweeps
+
+            if work.words is None:
+                work.words = tuple(_pieces(engine.plan))
+            codec = Codec((*_CLASSES, *more), work.words, _MADE_ANEW)
+            result, work.sweeps = work.checkpoint.step(step.__name__, compute, codec)
+            return result
+
+        return kept  # type: ignore[return-value]
+
+    return decorate
+
+
+def _pieces(item: Any) -> Iterator[Any]:
+    """Yield every piece of a plan: what a solution refers to and does not change."""
+    if isinstance(item, tuple):
+        for part in item:
+            yield from _pieces(part)
+    elif dataclasses.is_dataclass(item) and not isinstance(item, type):  # a law of a start is named by its class
+        yield item
+        for field in dataclasses.fields(item):
+            yield from _pieces(getattr(item, field.name))
+
+
+# --- Sweeps, iterated.
 logger = logging.getLogger("eqsolve")
 
 

@@ -13,10 +13,9 @@ from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine
 from eqsolve.solvers.paths.control import Control
-from eqsolve.solvers.paths.iterate import USUAL, Correction, Solved, improve, iterate, pack, unpack, weigh
+from eqsolve.solvers.paths.iterate import USUAL, Correction, Solved, improve, iterate, pack, recorded, unpack, weigh
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages
-from eqsolve.solvers.paths.recording import recorded
 from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
 
 

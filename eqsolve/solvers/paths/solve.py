@@ -37,12 +37,11 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
 from eqsolve.solvers.paths.ensembles import Ensembles, denser
 from eqsolve.solvers.paths.iterate import Iteration, Solved, iterate, start
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
 from eqsolve.solvers.paths.neighbour import BESIDE, Neighbour, begin_beside, hand_on
-from eqsolve.solvers.paths.package import package
 from eqsolve.solvers.paths.rough import Steps, extrapolate, step_errors, steps_in_time
 from eqsolve.solvers.paths.sensitivity import add_derivatives
 from eqsolve.solvers.paths.sweep import (

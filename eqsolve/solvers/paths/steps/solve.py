@@ -41,8 +41,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.judge import FLOOR, Curves
-from eqsolve.solvers.paths.package import make_result
+from eqsolve.solvers.paths.judge import FLOOR, Curves, make_result
 from eqsolve.solvers.paths.steps.draws import Chain, StepsSample, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
 from eqsolve.solvers.threads import in_order, usable_threads
