@@ -20,7 +20,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.iterate import Solved
 from eqsolve.solvers.paths.sweep import Engine, Means, Sample
-from eqsolve.solvers.tolerance import allowance, excess
+from eqsolve.solvers.tolerance import KERNEL_FLOOR, allowance, excess
 
 if TYPE_CHECKING:
     from eqsolve.solvers.gaussian.march import LawMarch
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 Errors = dict[str, Array]
 
-FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
 _MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
 _ATOMS = 8  # values of a constant that are strata of their own
 _LOOKED = 12  # nodes at which sampled paths are held against a solution
@@ -130,7 +129,7 @@ class Judge:
         for name in changes[0]:
             largest = np.max([change[name] for change in changes], axis=0)
             sizes = np.abs(values[name])
-            scale = np.maximum(sizes, FLOOR * sizes.max(initial=0.0)) + 1e-300
+            scale = np.maximum(sizes, KERNEL_FLOOR * sizes.max(initial=0.0)) + 1e-300
             typical = float(np.sqrt(np.mean((largest / scale) ** 2)))
             made[name] = margin * np.maximum(largest, _LIKELY * typical * scale)
             if is_known(largest):
@@ -199,12 +198,12 @@ class Judge:
             watched = declared or list(final.single)
         values = {name: self.excess(final, errors, name) for name in watched}
         if self.options.kernels or not watched:
-            values |= {name: excess(table, errors[name], self.options, FLOOR) for name, table in final.tables.items()}
+            values |= {name: excess(table, errors[name], self.options, KERNEL_FLOOR) for name, table in final.tables.items()}
         return values
 
     def excess(self, final: Curves, errors: Errors, name: str) -> float:
         """Return the error of one function of time in units of the tolerance."""
-        return excess(final.single[name], errors[name], self.options, FLOOR, scale=final.sizes.get(name, 0.0))
+        return excess(final.single[name], errors[name], self.options, KERNEL_FLOOR, scale=final.sizes.get(name, 0.0))
 
     def without_noise(self, curves: Curves, errors: Errors) -> Errors:
         """Return the panels' errors with those of kinks bounded: paths are resolved as well as for smooth functions of them.
@@ -234,7 +233,7 @@ class Judge:
 
     def allowed(self, curves: Curves, name: str) -> Array:
         """Return the largest error allowed, time by time."""
-        return allowance(curves.all[name], self.options, FLOOR, scale=curves.sizes.get(name, 0.0))
+        return allowance(curves.all[name], self.options, KERNEL_FLOOR, scale=curves.sizes.get(name, 0.0))
 
     def total(self, solved: Solution, *parts: Errors, rounding: float = 1e-14) -> Errors:
         """Return the sum of errors, and of what the iteration left; a start known in all of them is exact."""
@@ -275,7 +274,7 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
             found = values @ weights
             spread = np.sqrt(sum(_variance(values[:, part], weights[part]) for part in strata))
             known = solved.means[mean.name] if mean.kind == "one" else np.diagonal(solved.means[mean.name])
-            sizes = np.maximum(np.abs(values) @ weights, FLOOR * np.abs(known).max())  # what is smaller is not controlled
+            sizes = np.maximum(np.abs(values) @ weights, KERNEL_FLOOR * np.abs(known).max())
             allowed = _DEVIATIONS * spread + (scale + 1e-6) * sizes + 1e-12
             off = np.abs(found - known[nodes])
             worst = int(np.argmax(off / allowed))

@@ -36,6 +36,7 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.ensembles import carried
 from eqsolve.solvers.paths.iterate import USUAL, Solved, improve, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Errors, Judge
@@ -300,9 +301,9 @@ class Effort:
     # paths of a set, relative to those of the solution, at most; unless paths × nodes³ is below
     # `cheap`
     dearest: float = 60.0
-    cheap: float = 1e8
+    cheap: float = Control.cheap
     # of the move before the last that the error is at least: every set is finer than the last
-    share: float = 0.04
+    share: float = Control.hope
 
 
 def add_derivatives(

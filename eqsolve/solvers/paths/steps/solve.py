@@ -41,11 +41,12 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.judge import FLOOR, Curves, make_result
+from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.judge import Curves, make_result
 from eqsolve.solvers.paths.steps.draws import Chain, StepsSample, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
 from eqsolve.solvers.threads import in_order, usable_threads
-from eqsolve.solvers.tolerance import DEVIATIONS, excess
+from eqsolve.solvers.tolerance import DEVIATIONS, KERNEL_FLOOR, excess
 
 
 # --- One sample in discrete time: at each node all ensembles in rounds, until their means have
@@ -117,7 +118,6 @@ def _rest(means: Mapping[str, Array], before: Mapping[str, Array], node: int) ->
 # --- Samples, as many as the tolerance needs.
 logger = logging.getLogger("eqsolve")
 
-_KEPT = 4096  # paths kept in the result
 _SINGLE = 8 * float(np.finfo(np.float32).eps)  # of a value: the rounding of responses, stated in any case
 
 
@@ -279,7 +279,7 @@ def draw_sample(
 
 def _paths(item: Ensemble) -> PathSet:
     """Return paths of an ensemble, evenly chosen; their weights are those of the sample."""
-    kept = np.arange(0, item.paths, max(1, item.paths // _KEPT))
+    kept = np.arange(0, item.paths, max(1, item.paths // Control.kept))
     weights = item.weights[kept] / item.weights[kept].sum()
     constants = {name: values[kept] for name, values in item.sample.constants.items()}
     return PathSet(weights, constants, {name: table[:, kept].T for name, table in item.kept.items()})
@@ -397,7 +397,7 @@ class _StepsSolve:
         """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
         watched = [name for name, _ in self.plan.observables]
         watched += list(curves.tables) if self.options.kernels or not watched else []
-        return {name: excess(curves.all[name], errors[name], self.options, FLOOR) for name in watched}
+        return {name: excess(curves.all[name], errors[name], self.options, KERNEL_FLOOR) for name in watched}
 
     def package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
         errors = {name: error + estimate.bias[name] for name, error in self.chance(estimate).items()}
