@@ -23,7 +23,7 @@ from eqsolve.solvers.paths.sweep import Engine, Means, Sample
 from eqsolve.solvers.tolerance import KERNEL_FLOOR, allowance, excess
 
 if TYPE_CHECKING:
-    from eqsolve.solvers.gaussian.march import LawMarch
+    from eqsolve.solvers.gaussian.solve import LawMarch
     from eqsolve.solvers.paths.iterate import Solved
 
     Solution = Solved | LawMarch
