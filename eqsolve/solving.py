@@ -231,21 +231,13 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
     from eqsolve.language.indices import counts
     from eqsolve.numerics.arrays import member_names
-    from eqsolve.passes.rewrite.indices import (
-        expand,
-        families_in,
-        family_axes,
-        sized,
-        table_arrays,
-        why_written_out,
-        with_laws,
-    )
+    from eqsolve.passes.rewrite import indices
     from eqsolve.results.derivatives import with_differences
 
-    model, plain = with_laws(sized(model, settings), settings)
-    arrays, rest = table_arrays(model, plain)
-    axes = family_axes(model)
-    on_arrays = not why_written_out(model)
+    model, plain = indices.with_laws(indices.sized(model, settings), settings)
+    arrays, rest = indices.table_arrays(model, plain)
+    axes = indices.family_axes(model)
+    on_arrays = not indices.why_written_out(model)
     if on_arrays and options.precision is not None:
         raise UsageError(f"model `{model.name}` has indices and is solved on arrays, in floats; leave precision= out")
     making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
@@ -254,7 +246,7 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     if on_arrays:
         result = solve(model, rest, options, tables=arrays)
     else:
-        made = expand(model)
+        made = indices.expand(model)
         wanted = options.observables
         if wanted is not None:
             shapes = {name: counts(axes.get(name, ())) for name in wanted}
@@ -272,7 +264,7 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         result = replace(result, params=params)
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
-    result = replace(result, families=families_in(set(result.names) - sampled, model, settings))
+    result = replace(result, families=indices.families_in(set(result.names) - sampled, model, settings))
     once = replace(options, derivatives=(), checkpoint=None)
     for name in differenced:
         if not isinstance(middle := result.params.get(name), float | int):

@@ -24,7 +24,6 @@ from eqsolve.solvers.tolerance import KERNEL_FLOOR, allowance, excess
 
 if TYPE_CHECKING:
     from eqsolve.solvers.gaussian.solve import LawMarch
-    from eqsolve.solvers.paths.iterate import Solved
 
     Solution = Solved | LawMarch
 
