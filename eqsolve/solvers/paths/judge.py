@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from eqsolve.solvers.tolerance import KERNEL_FLOOR, allowance, excess
 if TYPE_CHECKING:
     from eqsolve.solvers.gaussian.solve import LawMarch
 
-    Solution = Solved | LawMarch
+    Solution: TypeAlias = Solved | LawMarch
 
 
 Errors = dict[str, Array]
