@@ -155,7 +155,10 @@ def _term(
         inner.append((as_term(node, own, arguments, parameters), tuple(places[item] for item in own)))
     found = bare.atoms(Slot, Parameter, Index) | bare.free_symbols
     used = sorted((item for item in found if item in numbers), key=numbers.__getitem__)
-    uses = tuple(Use(numbers[item], tuple(_axis(entry, places) for entry in _axes_of(item))) for item in used)
+    axes = [(item,) if isinstance(item, Index) else getattr(item, "indices", ()) for item in used]
+    uses = tuple(
+        Use(numbers[item], tuple(_axis(entry, places) for entry in own)) for item, own in zip(used, axes, strict=True)
+    )
     inputs = [*used, *standing.values()]
     if len(frame) > free and (found := _product(bare, inputs)) is not None:
         factors, rest = found
@@ -168,10 +171,6 @@ def _running(place: int, uses: tuple[Use, ...], inner: list[Any]) -> set[int]:
     if place < len(uses):
         return {axis for axis, _ in uses[place].axes if axis >= 0}
     return set(inner[place - len(uses)][1])
-
-
-def _axes_of(item: Any) -> tuple[Any, ...]:
-    return (item,) if isinstance(item, Index) else getattr(item, "indices", ())
 
 
 def _axis(entry: Any, places: dict[Index, int]) -> tuple[int, int]:
