@@ -9,7 +9,7 @@ first, then with sets of finer points that share nothing. All parameters go toge
 Errors: how far the last set moved the derivatives is that of the points, how far panels of another order do that of the
 panels.
 
-Cost: see ``linearised``; some ten sweeps with the points of the solution, and three with each set.
+Cost: see ``Linearised``; some ten sweeps with the points of the solution, and three with each set.
 """
 
 from __future__ import annotations
