@@ -4,7 +4,7 @@ Beyond the paper: gradient descent of the diagonal network on all samples, whose
 every step η = 0.4; δ = 0.5, α = 0.5, P_* = Bernoulli(0.1), without and with fixed label noise σ² = 0.05 (dashed). (a) E_test
 and (b) E|w| after K steps, relative to v = 0; (c) α_eff = (E uv)^(1/2), dotted: α exp(−η² v K / (8δ)), what the noise of the
 labels alone does. Lines: the theory of the algorithm at this step, with its error; circles: the same algorithm at d = 400,
-16 draws (quick: 12), bars of one standard error; squares: K = 250, d = 200 only. Fresh noise shrinks the product
+16 draws (quick: 8), bars of one standard error; squares: K = 250, d = 200 only. Fresh noise shrinks the product
 of the layers at every step, whatever σ² is, and the weights with it. Without fixed noise E_test first pays for it (K = 50)
 and then gains a third (K = 250); at σ² = 0.05 it hardly changes, though the weights shrink as much.
 """
@@ -25,8 +25,8 @@ LONG = 250  # steps that are followed at finite size only
 def compute(run):
     """Theory and runs over the variance of the fresh noise."""
     steps = run.pick((50,), (50, 100))
-    strengths = np.array(run.pick((0.0, 0.1, 0.3), (0.0, 0.05, 0.1, 0.2, 0.3)))
-    d, seeds = run.pick((400, 12), (400, 16))
+    strengths = np.array(run.pick((0.0, 0.2), (0.0, 0.05, 0.1, 0.2, 0.3)))
+    d, seeds = run.pick((300, 8), (400, 16))
     found = np.empty((len(NOISES), len(steps), len(strengths), 2, len(NAMES)))
     runs = np.empty((len(NOISES), len(steps), len(strengths), seeds, len(NAMES)))
     half = np.empty((*runs.shape[:3], 2 * seeds, len(NAMES)))

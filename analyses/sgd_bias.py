@@ -3,7 +3,7 @@
 Beyond the paper: minibatch SGD of the diagonal network, every sample in a batch with probability b, step η; δ = 0.5,
 α = 0.5, P_* = Bernoulli(0.1), at t = 20, without and with label noise σ² = 0.05 (dashed). (a) E_test and (b) E|w|, relative
 to training on all samples with the same step; (c) α_eff = (E uv)^(1/2), which gradient flow would keep at α. Lines: the
-theory of the algorithm at this step, with its error; points: the same algorithm at d = 400, 16 draws (quick: 300, 16), bars
+theory of the algorithm at this step, with its error; points: the same algorithm at d = 400, 16 draws (quick: 200, 8), bars
 of one standard error; crosses: training on all samples from α_eff, by theory. Without a number: training diverges.
 Small batches shrink the product of the layers, and with it E|w| and E_test: at η = 0.4 and b = 0.15 α_eff falls from 0.5 to
 0.39 without and to 0.30 with label noise, and E_test by 8 % and 4 % (b = 0.12: to 0.30 and 0.17, by 14 % and 5 %). Most of
@@ -25,7 +25,7 @@ def compute(run):
     """Theory and runs over batch, step and noise."""
     etas = run.pick((0.4,), (0.2, 0.4))
     batches = np.array(run.pick((0.15, 0.3), (0.12, 0.15, 0.2, 0.3, 0.5)))
-    d, seeds = run.pick((300, 16), (400, 16))
+    d, seeds = run.pick((200, 8), (400, 16))
     found = np.empty((len(NOISES), len(etas), len(batches) + 1, 2, len(NAMES)))
     runs = np.empty((len(NOISES), len(etas), len(batches) + 1, seeds, len(NAMES)))
     half = np.empty((*runs.shape[:3], 2 * seeds, len(NAMES)))

@@ -32,11 +32,11 @@ def at_rest(rest, name, sigma, gamma):
 
 def compute(run):
     rest, found, counts = eqsolve.load("lotka_volterra").long_time(), {}, {}
-    shares = run.pick(np.array([0.05, 0.2, 0.3, 0.45, 0.6, 0.7, 0.85, 1.0]), np.linspace(0.05, 1, 20).round(2))
+    shares = run.pick(np.array([0.05, 0.3, 0.6, 0.85, 1.0]), np.linspace(0.05, 1, 20).round(2))
     told = np.isin(shares, (0.3, 0.6, 0.85))
     edges = np.array([brentq(lambda s, g=g: at_rest(rest, "stability", s, g), 0.5 / (1 + g), 1.7 / (1 + g)) for g in GAMMAS])
     alive = np.array([[at_rest(rest, "survivors", u * s, g) for u in shares] for g, s in zip(GAMMAS, edges, strict=True)])
-    size, draws, last = run.pick((100, 4, 100), (300, 8, 200))
+    size, draws, last = run.pick((100, 3, 60), (300, 8, 200))
     spreads = [(g, s * shares[told]) for g, s in zip(GAMMAS, edges, strict=True)]
     for n in (size, size // 2):
         found[n] = [[[np.mean(community(s, g, n, k, last) > 0) for s in row] for g, row in spreads] for k in range(draws)]

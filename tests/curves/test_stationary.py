@@ -265,7 +265,7 @@ def test_sampled_paths_of_a_gaussian_network():
     program = at(task.plan.program(STOCHASTIC), task.values.numbers)
     laws = {**task.values.laws, **{name: law.at(task.values.numbers, task.values.laws) for name, law in program.laws}}
     with np.errstate(all="ignore"):
-        found = find_by_sampling(program, laws, Options.make(rtol=0.05, t_max=1.0).begun())
+        found = find_by_sampling(program, laws, Options.make(rtol=0.2, t_max=1.0).begun())
         exponent, error = found.lyapunov()
     assert abs(found.numbers["q"] - 5.44632608304246) < 3 * found.number_errors["q"]
     assert abs(exponent - 0.23546096) < 3 * error

@@ -21,7 +21,6 @@ from eqsolve import (
     times,
     unknown,
 )
-from eqsolve.figures.make import find_analysis, load_module
 from eqsolve.laws import Bernoulli, Normal, Uniform
 
 t = times("t")
@@ -156,14 +155,3 @@ def test_without_features_it_is_kernel_regression() -> None:
     truth = target[:, None] - vectors @ (np.exp(-np.outer(values, moments)) * (vectors.T @ target)[:, None])
     assert np.all(np.abs(found["f"].values - truth) <= 3 * found.error["f"].values + 1e-12)
     np.testing.assert_allclose(found["f"].values, truth, atol=2e-4)
-
-
-@pytest.mark.slow
-def test_two_hidden_layers_of_four_samples_against_a_finite_width() -> None:
-    """Twelve networks of width 600: losses at t = 0.5 and 1 within three standard errors; the theory takes 160 CPU s."""
-    train = load_module(find_analysis("feature_learning")).train
-    (source,) = eqsolve.load("deep_features").tables.values()
-    runs = np.array([train(2, *source.source(4), 1.0, [0.5, 1.0], 600, seed)[0] for seed in range(12)])
-    found = eqsolve.solve("deep_features", t_max=1, rtol=0.1, atol=0.02).at([0.5, 1.0])
-    error = np.hypot(runs.std(axis=0, ddof=1) / np.sqrt(12), found["loss_error"].values)
-    assert np.all(np.abs(runs.mean(axis=0) - found["loss"].values) < 3 * error)
