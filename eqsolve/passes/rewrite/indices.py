@@ -3,8 +3,6 @@
 What solvers that know no indices take, and what `check` looks at, at small sizes; the numbers of tables are parameters of it.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools
@@ -270,14 +268,10 @@ def _changed(model: Model, change: Any) -> Model:
 def representative(model: Model) -> Expanded:
     """Return a model written out at small sizes, with numbers of tables that have a default."""
     made = expand(_small(model))
-    ones = {
-        item: sympy.S.One for item in made.model.parameters if made.model.given(item) is None and item.base in _entries(made)
-    }
+    entries = {member_name(name, place) for name, axes in made.tables.items() for place in np.ndindex(*counts(axes))}
+    open_ones = [item for item in made.model.parameters if made.model.given(item) is None and item.base in entries]
+    ones = dict.fromkeys(open_ones, sympy.S.One)
     return dataclasses.replace(made, model=made.model._with(defaults=Table({**made.model.defaults, **ones})))
-
-
-def _entries(made: Expanded) -> set[str]:
-    return {member_name(name, place) for name, axes in made.tables.items() for place in np.ndindex(*counts(axes))}
 
 
 @kept_by_model
