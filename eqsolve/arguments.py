@@ -161,8 +161,7 @@ def callback(value: Any, what: str) -> Callable[..., Any] | bool:
         raise UsageError(f"{what}= takes a function of (done, total, text), or False; got {got(value)}") from None
     if isinstance(value, type):
         raise UsageError(f"{what}= takes a function of (done, total, text), got {got(value)}")
-    made: Callable[..., Any] = value
-    return made
+    return value
 
 
 def offers(method: str, example: str, *, named: bool = False) -> Reader:

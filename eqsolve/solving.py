@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.arguments import callback, checked, flag, names, offers, pairs, path, table, text
+from eqsolve.arguments import callback, checked, flag, got, names, number, offers, pairs, path, table, text
 from eqsolve.deviations import is_uncertain
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
@@ -23,15 +24,82 @@ from eqsolve.progress import watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.cluster import Cluster, connect
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.start import read_start, take_start
 
 if TYPE_CHECKING:
+    from eqsolve.compile.plan import Plan
     from eqsolve.compile.tasks import Task
     from eqsolve.solvers.contract import Solver
 
 logger = logging.getLogger("eqsolve")
 
 
+# --- What a solve may begin with: values by name, or the result of a neighbour, that is of the
+# same model at other parameters.
+#
+# A start changes how a solution is found, never how good it is said to be: every result has errors
+# of its own. Of a fixed point the values of the unknowns are taken, of a stochastic system what
+# its solver handed on. The other solvers go forward in time once, or search a whole region, and
+# have no use for it.
+def read_start(value: Any, what: str) -> Result | dict[str, Any]:
+    """Return a result, or values by name: what ``start=`` takes."""
+    if isinstance(value, Result):
+        return value
+    if not isinstance(value, Mapping):
+        takes = "a Result of the same model, or values of its unknowns by name, such as {'q': 0.3}"
+        raise UsageError(f"{what}= takes {takes}, got {got(value)}")
+    return table(value, what)
+
+
+def take_start(
+    start: Result | Mapping[str, Any] | None, plan: Plan, signature: str, solver: Solver
+) -> tuple[Mapping[str, float] | None, Any]:
+    """Return the values to begin with, and what a neighbour handed on; a start of another model is refused."""
+    if isinstance(start, Result):
+        _demand_same(start, plan, signature)
+        return _from_result(start, plan, solver)
+    kind, names = plan.facts.kind, plan.facts.functions
+    if start is not None and kind == "System":
+        raise UsageError(
+            f"start=: model `{plan.name}` is a System; values by name are for fixed points and rates, "
+            "a System takes a Result of the same model, or nothing"
+        )
+    for name, value in (start or {}).items():
+        if kind == "FixedPoint" and name not in names:
+            near = did_you_mean(name, names) or f" (it has: {', '.join(sorted(names))})"
+            raise UsageError(f"start=: model `{plan.name}` has no unknown `{name}`{near}")
+        number(value, f"start of `{name}`")
+    return start, None
+
+
+def _demand_same(start: Result, plan: Plan, signature: str) -> None:
+    """Raise unless a result is the solution of the same equations."""
+    if start.provenance.get("signature") == signature and start.kind != "sweep":
+        return
+    what = f"a {start.kind} of `{start.model}`"
+    if start.kind != "sweep" and start.model == plan.name:
+        what += " with other equations"
+    raise UsageError(
+        f"start=: expected the Result of one solve of model `{plan.name}` ({plan.facts.kind}), at any parameters; got {what}"
+    )
+
+
+def _from_result(start: Result, plan: Plan, solver: Solver) -> tuple[Mapping[str, float] | None, Any]:
+    if plan.facts.kind == "FixedPoint":
+        data = start.dataset
+        found = {name: float(data[name]) for name in plan.facts.functions if name in data and not data[name].dims}
+        return {name: value for name, value in found.items() if math.isfinite(value)} or None, None
+    if not solver.starts(plan):
+        logger.info("%s: the start is not used: solver %s has no iteration that it could shorten", plan.name, solver.name)
+        return None, None
+    if start.source is None:
+        raise UsageError(
+            f"start=: this result of `{start.model}` holds no means to begin with: it was read from a file, or its iteration "
+            "did not settle; expected a Result as solve() returns it"
+        )
+    return None, start.source
+
+
+# --- The solve.
 @documented
 @checked(
     model=read_model, at2=pairs, kernels=flag, observables=names,
@@ -231,21 +299,13 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
     from eqsolve.language.indices import counts
     from eqsolve.numerics.arrays import member_names
-    from eqsolve.passes.rewrite.indices import (
-        expand,
-        families_in,
-        family_axes,
-        sized,
-        table_arrays,
-        why_written_out,
-        with_laws,
-    )
+    from eqsolve.passes.rewrite import indices
     from eqsolve.results.derivatives import with_differences
 
-    model, plain = with_laws(sized(model, settings), settings)
-    arrays, rest = table_arrays(model, plain)
-    axes = family_axes(model)
-    on_arrays = not why_written_out(model)
+    model, plain = indices.with_laws(indices.sized(model, settings), settings)
+    arrays, rest = indices.table_arrays(model, plain)
+    axes = indices.family_axes(model)
+    on_arrays = not indices.why_written_out(model)
     if on_arrays and options.precision is not None:
         raise UsageError(f"model `{model.name}` has indices and is solved on arrays, in floats; leave precision= out")
     making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
@@ -254,7 +314,7 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     if on_arrays:
         result = solve(model, rest, options, tables=arrays)
     else:
-        made = expand(model)
+        made = indices.expand(model)
         wanted = options.observables
         if wanted is not None:
             shapes = {name: counts(axes.get(name, ())) for name in wanted}
@@ -272,7 +332,7 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         result = replace(result, params=params)
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
-    result = replace(result, families=families_in(set(result.names) - sampled, model, settings))
+    result = replace(result, families=indices.families_in(set(result.names) - sampled, model, settings))
     once = replace(options, derivatives=(), checkpoint=None)
     for name in differenced:
         if not isinstance(middle := result.params.get(name), float | int):

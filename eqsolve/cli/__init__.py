@@ -4,8 +4,6 @@ Exit codes: 0 ok; 1 the solver did not reach what was asked; 2 bad input; 70 a b
 141 the reader of our output went away.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

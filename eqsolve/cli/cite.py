@@ -1,7 +1,5 @@
 """The command that prints what to cite when a model is used."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from eqsolve.cli.options import add_shared

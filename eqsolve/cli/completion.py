@@ -1,7 +1,5 @@
 """The command that prints what a shell needs to complete eqsolve's commands, options and models."""
 
-from __future__ import annotations
-
 import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The command that examines the installation."""
 
-from __future__ import annotations
-
 import functools
 import time
 from argparse import Namespace

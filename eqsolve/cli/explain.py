@@ -1,7 +1,5 @@
 """The command that says what the engine makes of a model, and draws its dependency graph."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 
 from eqsolve.cli.options import FIGURES, add_shared, check_destination, read_options

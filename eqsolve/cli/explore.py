@@ -1,7 +1,5 @@
 """The command that opens a page with sliders for a model's parameters, or writes one over a sweep."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command that makes figures from analysis files."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command that fits parameters to data."""
 
-from __future__ import annotations
-
 import re
 from argparse import ArgumentParser, Namespace
 from typing import Any

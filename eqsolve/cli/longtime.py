@@ -1,7 +1,5 @@
 """The command that derives and solves the limit of long times of a model."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 
 from eqsolve.cli.options import add_shared, destinations, read_options, read_settings

@@ -1,7 +1,5 @@
 """The command that starts a new model file from an existing model."""
 
-from __future__ import annotations
-
 import os
 from argparse import ArgumentParser, Namespace
 

@@ -1,7 +1,5 @@
 """What the command line writes: results to stdout, everything else to stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

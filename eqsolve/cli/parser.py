@@ -1,7 +1,5 @@
 """The grammar of the command line: verbs, the options they share, misspelt words."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import re

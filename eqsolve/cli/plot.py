@@ -1,7 +1,5 @@
 """The command that draws a saved result again, without solving."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 

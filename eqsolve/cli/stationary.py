@@ -1,7 +1,5 @@
 """The command that finds the stationary state of a model."""
 
-from __future__ import annotations
-
 import functools
 from argparse import ArgumentParser, Namespace
 from typing import Any

@@ -1,7 +1,5 @@
 """What a command consists of."""
 
-from __future__ import annotations
-
 import inspect
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable

@@ -174,17 +174,14 @@ class FixedPointPlan:
                 ones = {self._stages[place].symbol: S.One for place in self.switches}
                 return self._arguments, [form.subs(ones).diff(v) for form in self._carriers for v in axes]
             case "sides" | "side slopes":
-                made, along = self._flat_sides, (*self._along(detail), *self._means)
+                made = [side for pair in zip(*self._sides, strict=True) for side in pair]
+                along = (*self._along(detail), *self._means)
             case "outputs" | "output slopes":
                 made, along = list(self._outputs.values()), (*self._along(detail), *self._means)
             case _:
                 made, along = [self.reduced.gaussians[name][1] for name in self.spreads], self._along(detail)
                 scalars = (*self._parameters, *self._unknowns)
         return scalars, [expr.diff(v) for expr in made for v in along] if what.endswith("slopes") else made
-
-    @property
-    def _flat_sides(self) -> list[Expr]:
-        return [side for pair in zip(*self._sides, strict=True) for side in pair]
 
     def _along(self, names: Sequence[str]) -> tuple[Basic, ...]:
         return tuple(self._by_name[name] for name in names)

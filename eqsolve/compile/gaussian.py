@@ -19,7 +19,7 @@ from eqsolve.language.symbols import Function, Parameter, Random, Value
 from eqsolve.passes.forms.expressions import partial
 from eqsolve.passes.forms.kinks import switches
 from eqsolve.passes.forms.path_form import Mean, PathEnsemble, PathForm
-from eqsolve.passes.forms.sectors import ROW
+from eqsolve.passes.forms.sectors import COLUMN, ROW
 from eqsolve.passes.forms.structure import Derivation
 
 
@@ -87,6 +87,7 @@ class GaussianPlan:
 
     paths: StochasticPlan
     laws: tuple[JointPlan, ...]
+    rough: bool  # kinks at equal times: by white noise, or declared, as exp(-|t − t'|)
 
 
 def compile_gaussian(derivation: Derivation, parameters: Sequence[Parameter]) -> GaussianPlan:
@@ -94,7 +95,9 @@ def compile_gaussian(derivation: Derivation, parameters: Sequence[Parameter]) ->
     form = derivation.form
     assert form is not None
     laws = tuple(_GaussianLaw(ensemble).plan(parameters) for ensemble in form.ensembles)
-    return GaussianPlan(compile_stochastic(derivation, parameters), laws)
+    kernels = [*(law.covariance for _, law in form.covariances), *(item.rhs for item in form.kernels)]
+    kinks = [item for item in switches(kernels) if {ROW, COLUMN} <= item.free_symbols]
+    return GaussianPlan(compile_stochastic(derivation, parameters), laws, bool(form.whites or kinks))
 
 
 def why_not_gaussian(form: PathForm) -> str:

@@ -162,9 +162,7 @@ def term_sizes(expr: Expr, known: Mapping[Expr, Expr]) -> Expr:
         return expr.func(*(term_sizes(part, known) for part in expr.args))
     if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
         return term_sizes(expr.base, known) ** expr.exp
-    if isinstance(expr, E):
-        return E(Abs(expr.argument))
-    return Abs(expr)
+    return E(Abs(expr.argument)) if isinstance(expr, E) else Abs(expr)
 
 
 def _meetings(system: System) -> tuple[tuple[str, ...], ...]:

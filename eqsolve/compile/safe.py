@@ -187,13 +187,9 @@ def _cosh(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
     return None if side is None else (S.One, writer.write(x) * side)
 
 
-def _cosh_squared(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    return (S.One, S.Zero) if second == -k * sp.sinh(base.args[0]) ** 2 else None
-
-
-_RULES = {
+_RULES: dict[Any, Callable[[Writer, Any, Expr, Expr], Rule | None]] = {
     (exp, S.One): _alike, (sp.erf, S.One): _alike, (log, S.One): _alike, (sp.cosh, S.One): _cosh,
-    (sp.cosh, 2 * S.One): _cosh_squared,
+    (sp.cosh, 2 * S.One): lambda _, base, k, second: (S.One, S.Zero) if second == -k * sp.sinh(base.args[0]) ** 2 else None,
 }  # fmt: skip
 
 
@@ -638,7 +634,7 @@ def on_arrays() -> dict[str, Any]:
         zero = np.equal(x, 0)
         return np.where(zero, slope, f / np.where(zero, 1.0, x))
 
-    return _named(
+    return dict(
         piecewise=piecewise_, choose=choose_,
         expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special_("expit"), sech2=sech2_,
         log_cosh=log_cosh_, log_erfc=log_erfc_,
@@ -677,7 +673,7 @@ def on_mpmath() -> dict[str, Any]:
         near = abs(d) < max(abs(a), abs(b)) / 2
         return b**p * mp.expm1(p * mp.log1p(d / b)) if near else a**p - b**p
 
-    return _named(
+    return dict(
         choose=lambda c, a, b: a if right(c) else b,
         expm1=mp.expm1,
         log1p=mp.log1p,
@@ -700,10 +696,6 @@ def on_mpmath() -> dict[str, Any]:
         ratio=lambda f, x, slope: slope if x == 0 else f / x,
         xlogy=lambda x, y: mp.mpf(0) if x == 0 else x * mp.log(y),
     )
-
-
-def _named(**functions: Any) -> dict[str, Any]:
-    return functions
 
 
 # --- sympy's special functions: one table, scipy.special first, then mpmath. A value that is not

@@ -163,9 +163,7 @@ def _continuous(expr: Expr, p: Basic, logs: dict[Expr, Dummy]) -> Expr:
     args = [_continuous(arg, p, logs) for arg in expr.args]
     if isinstance(expr, Pow) and not expr.exp.is_Integer and p in expr.base.free_symbols:
         return sym_exp(args[1] * _log(args[0], logs))
-    if isinstance(expr, log):
-        return _log(args[0], logs)
-    return expr.func(*args)
+    return _log(args[0], logs) if isinstance(expr, log) else expr.func(*args)
 
 
 def _log(inside: Expr, logs: dict[Expr, Dummy]) -> Dummy:

@@ -4,8 +4,6 @@ Symbols end here. Means, noises, constants and unknowns are known by name or pla
 function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

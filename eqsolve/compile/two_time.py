@@ -61,10 +61,8 @@ class PointwiseTerm:
         assert self.gradient is not None
         made = self.gradient(*map(read, self.slots), *[integrals[item] for item in self.integrals])
         unknowns = [slot for slot in self.slots if slot[0]]
-        return (
-            dict(zip(unknowns, made, strict=False)),
-            dict(zip(self.integrals, made[len(unknowns) :], strict=True)),
-        )
+        own = dict(zip(unknowns, made, strict=False))
+        return own, dict(zip(self.integrals, made[len(unknowns) :], strict=True))
 
     @property
     def heads(self) -> frozenset[str]:

@@ -26,7 +26,7 @@ from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Parameter, Random
+from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.passes.forms.structure import Chosen, choosing_parameters, select_case
@@ -112,7 +112,8 @@ class Binder:
         """Return the numbers of a binding."""
         numbers = {item.name: float(value) for item, value in binding.values.items()}
         laws = {item.name: law.numeric() for item, law in binding.laws.items() if not law.free_symbols}
-        given = frozenset(item.name for item, law in binding.laws.items() if _replaced(item, law, binding))
+        known = {item: item.law and item.law.xreplace(dict(binding.values)) for item in binding.laws}
+        given = frozenset(item.name for item, law in binding.laws.items() if law not in (item.law, known[item]))
         behind = None
         if isinstance(binding, SingularityBinding) and binding.law is not None:
             binder = binder_of(binding.law.model)
@@ -221,10 +222,6 @@ _HOLDS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.
 
 def _itself(binding: Binding) -> Binding:
     return binding
-
-
-def _replaced(item: Random, law: Any, binding: Binding) -> bool:
-    return item.law is None or (law != item.law and law != item.law.xreplace(dict(binding.values)))
 
 
 binder_of = kept_by_model(Binder)

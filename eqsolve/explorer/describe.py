@@ -1,7 +1,5 @@
 """What the page shows of a model before anything is solved: what can be set, and its neighbours."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A page without a server: its sliders interpolate a sweep, and the bands hold the error of that."""
 
-from __future__ import annotations
-
 import base64
 import logging
 import math

@@ -1,7 +1,5 @@
 """The page as one file: style, script and data inside it, nothing to be fetched."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

@@ -4,8 +4,6 @@ Settings arrive as the texts that ``--set`` takes. They are parsed, never evalua
 and words, so that no page can make this machine run code. A process for each page answers (``serve``).
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import queue

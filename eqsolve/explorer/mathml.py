@@ -1,7 +1,5 @@
 """Equations as MathML, which browsers draw without fonts, scripts or pictures from elsewhere."""
 
-from __future__ import annotations
-
 import functools
 
 from eqsolve.errors import MissingExtraError

@@ -4,8 +4,6 @@ It listens on 127.0.0.1. Requests must name that address as their host (so that 
 the word that stands in the page (so that no other page in the browser can ask). Of a request only the keys below are read.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import tempfile

@@ -1,7 +1,5 @@
 """A worker process for every open page: none waits for another, and a solve can be ended."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import queue

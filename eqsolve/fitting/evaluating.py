@@ -1,7 +1,5 @@
 """A model as a function of some of its parameters: observables with errors and exact derivatives."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

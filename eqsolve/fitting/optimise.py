@@ -6,8 +6,6 @@ derivatives an error δg of the gradient moves the optimum by H⁻¹ δg: that i
 equalities count. The best time is found on every curve.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging

@@ -154,8 +154,7 @@ class Sum(Node):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        found: set[Basic] = self.body.free_symbols - set(self.over)
-        return found
+        return self.body.free_symbols - set(self.over)
 
     def _eval_derivative(self, variable: Expr) -> Expr:
         inner = self.body.diff(variable)
@@ -185,7 +184,7 @@ def free_indices(expr: Basic) -> frozenset[Index]:
         return frozenset((expr,))
     if not expr.args:
         return frozenset(item for entry in getattr(expr, "indices", ()) for item in entry.atoms(Index))
-    found: frozenset[Index] = frozenset().union(*map(free_indices, expr.args))
+    found = frozenset[Index]().union(*map(free_indices, expr.args))
     return found - set(expr.over) if isinstance(expr, Sum) else found
 
 
@@ -194,9 +193,10 @@ def counts(axes: Iterable[Index]) -> tuple[int, ...]:
     return tuple(axis.count for axis in axes)
 
 
-def ordered_indices(*expressions: Basic) -> tuple[Index, ...]:
+def ordered_indices(*expressions: Any) -> tuple[Index, ...]:
     """Return the free indices of expressions in order of their names."""
-    return tuple(sorted(frozenset[Index]().union(*map(free_indices, expressions)), key=str))
+    plain = (item for item in expressions if isinstance(item, Basic))
+    return tuple(sorted(frozenset[Index]().union(*map(free_indices, plain)), key=str))
 
 
 def members_in(*expressions: Basic) -> Iterator[Named | Head]:

@@ -93,15 +93,12 @@ class Int(Node):
             raise ModelError(f"{here()}Int integrates over a time variable, got `{variable}`; declare it with times()")
         return Expr.__new__(cls, as_expression(integrand, "Int"), Tuple(variable, low, high))
 
-    @property
-    def bound_symbols(self) -> list[Symbol]:
-        return [self.variable]
+    bound_symbols = property(lambda self: [self.variable])
 
     @property
     def free_symbols(self) -> set[Basic]:
-        found: set[Basic] = self.low.free_symbols | self.high.free_symbols
-        found |= self.integrand.free_symbols - {self.variable}
-        return found
+        ends = self.low.free_symbols | self.high.free_symbols
+        return ends | (self.integrand.free_symbols - {self.variable})
 
     def _eval_subs(self, old: Basic, new: Basic) -> Expr | None:
         limits = self.variable, self.low._subs(old, new), self.high._subs(old, new)
@@ -263,15 +260,12 @@ class InverseValue(Node):
     def domain(self) -> tuple[Expr, Expr]:
         return (self.args[3][0], self.args[3][1])
 
-    @property
-    def bound_symbols(self) -> list[Symbol]:
-        return [self.variable]
+    bound_symbols = property(lambda self: [self.variable])
 
     @property
     def free_symbols(self) -> set[Basic]:
-        found: set[Basic] = self.argument.free_symbols | self.args[3].free_symbols
-        found |= self.expression.free_symbols - {self.variable}
-        return found
+        outside = self.argument.free_symbols | self.args[3].free_symbols
+        return outside | (self.expression.free_symbols - {self.variable})
 
     def _eval_derivative(self, variable: Expr) -> Expr:
         slope = self.expression.diff(self.variable).xreplace({self.variable: self})

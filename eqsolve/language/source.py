@@ -61,9 +61,7 @@ def user_frame() -> FrameType | None:
 def user_location() -> Location | None:
     """Return the file and line of the user's code that is running now."""
     frame = user_frame()
-    if frame is None:
-        return None
-    return Location(frame.f_code.co_filename, frame.f_lineno)
+    return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
 
 
 def here() -> str:

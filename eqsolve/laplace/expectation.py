@@ -179,10 +179,6 @@ class Rule:
     weights: Array
     ends: Mapping[str, Array] = field(default_factory=dict)
 
-    def mean(self, function: Callable[..., Array]) -> Any:
-        """Return the expectation of a function of the variables, in the order of their names."""
-        return function(**self.values) @ self.weights
-
 
 class Source(Protocol):
     """Anything that offers a rule: for integrands like ``probe``, or a general one; ``digits`` asks for mpmath numbers.

@@ -69,10 +69,8 @@ class Noises:
                 case GP():
                     times = sorted(law.covariance.atoms(Time), key=str) or [Time("t"), Time("t'")]
                     centre = sorted(law.mean.atoms(Time), key=str) or [Time("t")]
-                    self.made[item] = (
-                        lower([binding.apply(law.covariance)], times),
-                        lower([binding.apply(law.mean)], centre),
-                    )
+                    kernel = lower([binding.apply(law.covariance)], times)
+                    self.made[item] = (kernel, lower([binding.apply(law.mean)], centre))
         self.begin()
 
     def begin(self) -> dict[Process, Array]:

@@ -5,7 +5,6 @@ The engine calls numpy's functions. Arrays on a card take these calls over by nu
 asked here: making arrays, moving them, and how much memory there is. Nothing of a card is imported unless it is asked for.
 """
 
-import collections
 import contextlib
 import functools
 import importlib
@@ -13,8 +12,7 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +75,6 @@ read_device = one_of(*DEVICES)
 _WORTH = 1e10
 _WORTH_AGAIN = _WORTH / 10
 
-_AHEAD = 8  # samples drawn at once, beside the one that a card works on
 _FULL = 0.8  # of a card's free memory that one solve may take
 _LIBRARY = "cupy"
 _INSTALL = "pip install 'eqsolve[gpu]' (CuPy for CUDA 12; for CUDA 13, pip install cupy-cuda13x)"
@@ -115,25 +112,12 @@ class Backend:
         """Return the bytes that arrays can have: of the machine, or what is free on the card."""
         return memory()
 
-    def ahead(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        """Yield a function's values in the machine's memory, one after another."""
-        return map(function, items)
-
     def __reduce__(self) -> Any:  # modules do not pickle: the device is opened anew where it is needed
         return (choose_backend, (self.name,))
 
 
 class _Card(Backend):
     """Arrays on a graphics card, by CuPy."""
-
-    def ahead(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        """Yield a function's values; the next ones are computed on other cores while the card works on what was yielded."""
-        with ThreadPoolExecutor(_AHEAD) as pool:
-            waiting = collections.deque(pool.submit(function, item) for item in items[:_AHEAD])
-            for following in [*items[_AHEAD:], *[None] * len(waiting)]:
-                yield waiting.popleft().result()
-                if following is not None:
-                    waiting.append(pool.submit(function, following))
 
     def memory(self) -> float:
         free, _ = self.arrays.cuda.Device().mem_info

@@ -5,8 +5,6 @@ the mean squared, else zero with some probability and an exponential (Andersen, 
 doi:10.21314/JCF.2008.189). Its third cumulant is then that of the equation to leading order, as is the probability of zero.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -9,8 +9,6 @@ Cost: nodes³/6 multiply-adds per path for every pair of an unknown and a signal
 Compiled at first use, some seconds once per machine, and kept in numba's cache on disk.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ others (Smolyak; the combination's weights may be negative). When too many modes
 points take its place. Atoms of discrete laws are summed exactly.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

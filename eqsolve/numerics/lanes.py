@@ -6,8 +6,6 @@ degree 13, relative error 2e-16), others in terms of it; the rest calls the C li
 Functions that this does not know are left to the caller, who evaluates on arrays.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

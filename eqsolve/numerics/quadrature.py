@@ -749,6 +749,12 @@ def _jump_terms(lines: Lines, rows: Rows, along: tuple[str, ...]) -> Array:
     # the same place may be found through several combinations of other switches: keep it once
     _, first = np.unique(np.stack([row, number, np.round(x, 9)]), axis=1, return_index=True)
     row, x, number, before, after = (part[first] for part in (row, x, number, before, after))
+    # switches that turn at one place do so one by one: their common jump counts once
+    place = np.unique(np.stack([row, np.round(x, 6)]), axis=1, return_inverse=True)[1].ravel()
+    turns, rank = np.zeros_like(before, bool), np.arange(before.shape[1]) - number[:, None]
+    turns[place, number] = True
+    early, late = turns[place] & (rank < 0), turns[place] & (rank > 0)
+    before, after = np.where(early, after, before), np.where(late, before, after)
     left = lines.arguments(rows, row, x, list(before.T))
     right = lines.arguments(rows, row, x, list(after.T))
     jump = stacked(plan.piece("integrands")(*left), len(x)) - stacked(plan.piece("integrands")(*right), len(x))

@@ -1,7 +1,5 @@
 """How names and settings are written in a drawing: as the model's LaTeX, where matplotlib can set it."""
 
-from __future__ import annotations
-
 import functools
 import textwrap
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Drawing for a column of print: theory as lines with bands, simulation as points with error bars."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

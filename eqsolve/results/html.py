@@ -29,8 +29,9 @@ def result_html(result: Result) -> str:
     took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""
     rows = [
         (
-            _named(name, result.latex), _text(_shape(result, name)), _range(result.dataset[name].values),
-            _largest_error(result, name),
+            _named(name, result.latex),
+            _text(", ".join(f"{dim} ({size})" for dim, size in result[name].sizes.items()) or "one number"),
+            _range(result.dataset[name].values), _largest_error(result, name),
         )
         for name in result.names
     ]  # fmt: skip
@@ -114,10 +115,6 @@ def _settings(params: Mapping[str, object], latex: Mapping[str, str], meanings: 
         told = f" <span style='opacity:0.6'>({_text(meanings[name])})</span>" if meanings and name in meanings else ""
         made.append(f"{shown} {relation} {f'{value:g}' if isinstance(value, float) else _text(str(value))}{told}")
     return ", ".join(made)
-
-
-def _shape(result: Result, name: str) -> str:
-    return ", ".join(f"{dim} ({size})" for dim, size in result[name].sizes.items()) or "one number"
 
 
 def _range(values: Array) -> str:

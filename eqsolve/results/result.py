@@ -430,8 +430,7 @@ class Result:
         """Return the law of a random variable, jointly with the random constants; of a process, at a time."""
         if moment and name in self.dataset and self.dataset[name].dims[-1:] == ("t",) and self.dataset[name].ndim == 2:
             return self._law_of_paths(name, *moment)
-        law: Distribution = self._asked("law")(name, *moment)
-        return law
+        return self._asked("law")(name, *moment)
 
     def _law_of_paths(self, name: str, moment: float) -> Distribution:
         """Return the law of a process at a time, from its paths, jointly with the constants."""
@@ -450,8 +449,7 @@ class Result:
 
     def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols over a fixed point's laws, and its error."""
-        found: tuple[float, float] = self._asked("expect")(expr, **values)
-        return found
+        return self._asked("expect")(expr, **values)
 
     @checked(parameter=text)
     def derivative(self, what: Any, parameter: str, **values: float) -> Any:

@@ -120,8 +120,7 @@ def _load(where: str) -> Solver:
     """Return the solver that stands at "module:class", or "module:solver"."""
     home, _, kind = where.partition(":")
     found = getattr(importlib.import_module(home), kind)
-    made: Solver = found() if isinstance(found, type) else found
-    return made
+    return found() if isinstance(found, type) else found
 
 
 def solver_names() -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from eqsolve.solvers.options import Options
 # --- What a tolerance means: one rule for all solvers.
 NOT_SMOOTH = "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
 DEVIATIONS = 2.0  # standard errors that are stated as the error of a mean over few samples
-KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
+KERNEL_FLOOR = 0.1  # of the largest value of a kernel or mean: to this is what is smaller asked for
 
 
 def allowance(values: Array, options: Options, floor: float = 1e-3, *, scale: float = 0.0) -> Array:

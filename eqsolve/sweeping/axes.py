@@ -1,7 +1,5 @@
 """The axes of a sweep: lists of numbers or laws, or ranges such as ``0.01:10:40:log``; read, never evaluated."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One point of a sweep: solved anywhere, returned as plain numbers, whatever happens."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

@@ -4,8 +4,6 @@ Unlike a process pool they do not import the user's script again (no ``if __name
 one dies, exactly the piece of work it had is known; the others go on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

@@ -1,7 +1,5 @@
 """`validate`: hold a theory against finite-size runs of the model it describes, and say whether they agree."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable, Mapping

@@ -4,9 +4,12 @@ import time
 
 import numpy as np
 import pytest
+import sympy
+from scipy.linalg import expm
+from sympy import Piecewise
 
 import eqsolve
-from eqsolve import GP, E, Eq, System
+from eqsolve import GP, E, Eq, System, function, index, times
 from eqsolve.laws import Normal
 from eqsolve.passes.rewrite.indices import expand, sized, table_arrays
 
@@ -181,3 +184,16 @@ def test_symbolic_work_does_not_grow_with_the_size() -> None:
         compile_convolution(model, model.parameters)
         spent[count] = time.process_time() - begun
     assert spent[200] < 1.5 * spent[4] + 0.05
+
+
+def test_neighbours_on_both_sides_with_cases_at_both_ends() -> None:
+    """Diffusion on nine sites between walls at 1 and 0: the last site is named by its number. Truth: a matrix exponential."""
+    k = index("k", 9)
+    q, t = function("q", k), times("t")
+    left = Piecewise((1, sympy.Eq(k, 0)), (q[k - 1](t), True))
+    right = Piecewise((0, sympy.Eq(k, 8)), (q[k + 1](t), True))
+    model = System("sites", eqs=[Eq(q[k](t).diff(t), left - 2 * q[k](t) + right)], init={q[k]: 0})
+    found = eqsolve.solve(model, t_max=2).at([2.0])
+    matrix = np.diag(np.full(9, -2.0)) + np.diag(np.ones(8), 1) + np.diag(np.ones(8), -1)
+    truth = np.linalg.solve(matrix, (expm(2 * matrix) - np.eye(9)) @ np.eye(9)[0])
+    assert np.all(np.abs(found["q"].values[:, 0] - truth) <= 3 * found["q_error"].values[:, 0] + 1e-12)

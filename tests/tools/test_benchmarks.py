@@ -1,4 +1,4 @@
-"""The benchmark of paths: its works name models that there are, its corners are those that results speak of."""
+"""Benchmarks: works name models that there are, corners are those that results speak of, papers are judged by their truths."""
 
 import re
 import subprocess
@@ -50,3 +50,14 @@ def test_every_part_explains_itself() -> None:
     done = subprocess.run([sys.executable, "benchmarks/paths.py", "fresh", "--help"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "--against" in done.stdout
+
+
+@pytest.mark.slow
+def test_models_of_papers_are_judged_by_their_truths(benchmarks: None) -> None:
+    import unseen
+
+    assert len(unseen.MODELS) >= 40
+    names = ["sk_field", "renewal", "singular_start"]
+    done = subprocess.run([sys.executable, "benchmarks/unseen.py", *names], cwd=ROOT, capture_output=True, text=True)
+    last = done.stdout.splitlines()[-1]
+    assert last == "2 solved, 1 refused rightly, 0 refused, 0 stuck, 0 wrong", done.stdout + done.stderr

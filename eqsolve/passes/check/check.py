@@ -1,7 +1,5 @@
 """Everything that can be wrong with a model, found before it is solved and reported at once."""
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Iterable, Iterator

@@ -442,7 +442,7 @@ class _SystemCheck(ExpressionCheck):
                 self.visit(side, scope)
 
     def _multipliers(self) -> Iterator[str]:
-        """Derive the multipliers' equations, unless something they rest on is wrong already."""
+        """Derive the multipliers' equations, unless what they rest on is wrong."""
         if not self.system.constraints or self.problems:
             return
         try:
@@ -451,7 +451,7 @@ class _SystemCheck(ExpressionCheck):
             yield from error.problems
             return
         for label, residual in reduction.invariants:
-            if residual.is_number and abs(float(residual)) > 1e-9:
+            if residual.is_Number and abs(float(residual)) > 1e-9:
                 yield f"{label} does not hold at the start: it is off by {float(residual):.6g}; change init= or the constraint"
 
 

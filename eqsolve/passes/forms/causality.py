@@ -5,8 +5,6 @@ at an integration time lie in the past, the noise of a response is not read, and
 What remains cyclic in a slice is a block to iterate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

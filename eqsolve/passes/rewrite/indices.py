@@ -3,8 +3,6 @@
 What solvers that know no indices take, and what `check` looks at, at small sizes; the numbers of tables are parameters of it.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools
@@ -15,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import sympy
-from sympy import Add, Basic, Derivative, Integer, Tuple
+from sympy import Add, Basic, Integer, Tuple
 
 from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.binding import bind_some, read_value, refuse_unknown
@@ -132,16 +130,15 @@ def index_problems(model: Model) -> list[str]:
             found += [f"{label}: {problem}" for problem in _sum_problems(side, left)]
     for name, expr in model.observables.items():
         found += [f"observable `{name}` ({model.location}): {problem}" for problem in _sum_problems(expr, frozenset())]
+    known = {item.name for item in model.parameters}
+    entries = {item.base for item in _members(model) if isinstance(item, Parameter)}
     for sources in getattr(model, "tables", {}).values():
-        known = {item.name for item in model.parameters}
         for name in sources.arguments:
             if name not in known:
                 found.append(
                     f"tables= of {model.label}: the function for {', '.join(sources.names)} takes `{name}`, which is no "
                     "parameter of the model; declare it and give it a default, defaults={...}"
                 )
-    entries = {item.base for item in _members(model) if isinstance(item, Parameter)}
-    for sources in getattr(model, "tables", {}).values():
         if not entries & set(sources.names):
             found.append(f"tables= of {model.label} gives {', '.join(sources.names)}, which no equation uses")
     for item in model.randoms:
@@ -204,12 +201,17 @@ def _sum_problems(expr: Basic, bound: frozenset[Index]) -> Iterator[str]:
 
 # --- Sizes.
 def _resized(expr: Any, sizes: Mapping[Index, Index]) -> Any:
-    """Return an expression whose indices have other sizes."""
+    """Return an expression whose indices have other sizes; last values, as in Eq(k, 11), stay last."""
     swaps: dict[Basic, Basic] = dict(sizes)
     for item in members_in(expr):
         axes = tuple(sizes.get(axis, axis) for axis in item.axes)
         member = (axes, tuple(entry.xreplace(sizes) for entry in item.indices))
         swaps[item] = _with_member(item, member, sizes)
+    for item in expr.atoms(sympy.Rel):
+        for index in item.free_symbols & {index for index in sizes if index.size.is_Integer}:
+            few = sizes[index].count
+            late = {it: it + few - index.count for it in item.args if it.is_Integer and it >= few}
+            swaps[item] = item.xreplace({**swaps, **late})
     return expr.xreplace(swaps)
 
 
@@ -266,14 +268,10 @@ def _changed(model: Model, change: Any) -> Model:
 def representative(model: Model) -> Expanded:
     """Return a model written out at small sizes, with numbers of tables that have a default."""
     made = expand(_small(model))
-    ones = {
-        item: sympy.S.One for item in made.model.parameters if made.model.given(item) is None and item.base in _entries(made)
-    }
+    entries = {member_name(name, place) for name, axes in made.tables.items() for place in np.ndindex(*counts(axes))}
+    open_ones = [item for item in made.model.parameters if made.model.given(item) is None and item.base in entries]
+    ones = dict.fromkeys(open_ones, sympy.S.One)
     return dataclasses.replace(made, model=made.model._with(defaults=Table({**made.model.defaults, **ones})))
-
-
-def _entries(made: Expanded) -> set[str]:
-    return {member_name(name, place) for name, axes in made.tables.items() for place in np.ndindex(*counts(axes))}
 
 
 @kept_by_model
@@ -383,8 +381,7 @@ class _MemberWriter:
         return self.at(value, {})
 
     def _entry(self, key: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-        over = sorted(_indices_of(key), key=str)
-        for place in places(over):
+        for place in places(ordered_indices(key)):
             made = self._equation(value, place) if isinstance(value, Equation) else self.at(value, place)
             yield self.at(key, place), made
 
@@ -395,7 +392,7 @@ class _MemberWriter:
     def _equations(self, equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
         made: dict[str, Equation] = {}
         for equation in equations:
-            for place in places(sorted(free_indices(equation.lhs) | free_indices(equation.rhs), key=str)):
+            for place in places(ordered_indices(equation.lhs, equation.rhs)):
                 if equation.head is not None and equation.head.base in self.crossed and len(set(place.values())) > 1:
                     continue
                 one = self._equation(equation, place)
@@ -417,8 +414,8 @@ class _MemberWriter:
     def _laws(self, table: Table) -> Table:
         made: dict[Any, Any] = {}
         for key, law in table.items():
-            own = sorted(_indices_of(key), key=str)
-            more = sorted((_indices_of(law) if isinstance(law, Basic) else frozenset()) - set(own), key=str)
+            own = ordered_indices(key)
+            more = [item for item in ordered_indices(law) if item not in own]
             if more and (len(own) != 1 or len(more) != 1 or own[0].size != more[0].size or not isinstance(law, GP)):
                 raise ModelError(
                     f"{self.model.label}: the law of `{key}` has the index `{more[0]}` that `{key}` has not; a law joint over "
@@ -436,7 +433,7 @@ class _MemberWriter:
         assert isinstance(self.model, Flow)
         made = []
         for value, field in zip(values, self.model.fields, strict=True):
-            made += [self.at(value, place) for place in places(sorted(_indices_of(field), key=str))]
+            made += [self.at(value, place) for place in places(ordered_indices(field))]
         return tuple(made)
 
     _weights = _fields = _loss_gradient = _gradients = _paired
@@ -466,12 +463,6 @@ def _outside(item: Named | Head, spot: int, expr: Basic) -> str:
                     f"by cases, Piecewise((value, {place}), ({shown}, True)), with sympy's Eq"
                 )
     return f"`{item}` lies outside its range 0 … {last}"
-
-
-def _indices_of(key: Any) -> frozenset[Index]:
-    if isinstance(key, Derivative | Value | Basic):
-        return free_indices(key)
-    return frozenset()
 
 
 # --- Numbers of tables.

@@ -39,9 +39,7 @@ def put_in_steps(system: System) -> System:
                 laws[noise] = GP(variance * apart, mean)
             case _:
                 laws[noise] = law
-    if laws == dict(system.laws):
-        return system
-    return system._with(laws=Table(laws), step=length)
+    return system if laws == dict(system.laws) else system._with(laws=Table(laws), step=length)
 
 
 def start_of(system: System, head: Process) -> Expr | None:

@@ -7,6 +7,7 @@ both functions are polynomials, and a Gauss rule is exact up to their tails. Pan
 are O(log t) many, and so are the pieces. Small times are small numbers in both halves.
 """
 
+import contextlib
 import functools
 import itertools
 import math
@@ -21,7 +22,7 @@ from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import ROUNDING, Array, member_names
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
-from eqsolve.solvers.marching import NotFiniteError, newton
+from eqsolve.solvers.marching import NoConvergenceError, NotFiniteError, newton
 
 
 def break_points(delays: Sequence[float], end: float, levels: int) -> Array:
@@ -48,8 +49,7 @@ def _distinct(points: Array, end: float) -> Array:
     if not len(points):
         return points
     # of the last time: points closer than this are one
-    kept: Array = points[np.concatenate([[True], np.diff(points) > 1e-12 * end])]
-    return kept
+    return points[np.concatenate([[True], np.diff(points) > 1e-12 * end])]
 
 
 @functools.lru_cache(maxsize=16)
@@ -564,9 +564,9 @@ class MemoryMarch:
                 if item.kind == "defined":
                     guess[members] = np.where(np.isfinite(bodies[members]), bodies[members], guess[members])
         self._demand_constraints(bodies, guess)
-        moving = np.concatenate([np.full(part.stop - part.start, item.kind == "differential")
-                                 for part, item in zip(self.members, equations, strict=True)])  # fmt: skip
-        moving &= np.isfinite(bodies) & (bodies != 0.0)
+        counts = [part.stop - part.start for part in self.members]
+        kinds = np.repeat([item.kind for item in equations], counts)
+        moving = (kinds == "differential") & np.isfinite(bodies) & (bodies != 0.0)
         times = np.maximum(np.abs(guess[moving]), 1e-3) / np.abs(bodies[moving])
         self.guess, self.width = guess, min([0.3 * float(times.min(initial=math.inf)), 0.1 * end])
         # the given functions under integrals, summed over the first width on panels that shrink
@@ -578,14 +578,13 @@ class MemoryMarch:
         weights = pieces[:, None] * masses
         self.gauge_sizes = np.nansum(np.abs(found) * weights, axis=(1, 2))
         wide = self._panel(self.width)
-        bodies_there = wide.evaluate(self.program.bodies, np.repeat(guess[:, None], wide.places, axis=1))
-        for part, item, body in zip(self.members, equations, bodies_there, strict=True):
-            if item.kind == "defined":  # its first panel may hold a root or a power of the time
-                largest = np.max(np.where(np.isfinite(body), np.abs(body), 0.0), axis=1)
-                self.sizes[part] = np.maximum(self.sizes[part], largest)
-        if self.power > 1 and any(item.kind == "constraint" for item in equations):  # of the first kind: as found there
-            table, _ = wide.solve(np.repeat(guess[:, None], wide.places, axis=1), 1e-3, self.sizes)
-            self.sizes = np.maximum(self.sizes, np.abs(table).max(axis=1))
+        # what may start like a power of the time is as rough on any first panel, relative to itself
+        flat = (kinds != "differential") | ((guess == 0.0) & (bodies == 0.0))
+        with contextlib.suppress(NoConvergenceError, NotFiniteError):
+            if flat.any():
+                first = np.repeat(guess[:, None], wide.places, axis=1)
+                found = np.abs(wide.solve(first, 1e-3, self.sizes)[0]).max(axis=1)
+                self.sizes = np.maximum(self.sizes, np.where(flat, found, 0.0))
 
     def _panel(self, width: float) -> MemoryPanel:
         return MemoryPanel(self.program, self.functions, width, self.delays, self.constants, self.power)

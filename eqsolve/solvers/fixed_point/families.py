@@ -7,8 +7,6 @@ and kept where it stays near; it ends at rounding. The error is what rounding in
 the Jacobian.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Mapping
@@ -16,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.families import Slopes, over_points
-from eqsolve.compile.fixed_families import FamilyProgram
+from eqsolve.compile.families import FamilyProgram, Slopes, over_points
 from eqsolve.compile.lowering import at
 from eqsolve.compile.values import Values
 from eqsolve.errors import ModelError, SolverError

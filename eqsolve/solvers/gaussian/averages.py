@@ -33,12 +33,6 @@ class LawMeans:
     accuracy: float
     size: int
     terms: int = 32  # terms of a series to begin with
-    centres: Array = field(init=False)
-    spreads: Array = field(init=False)
-    mean: Array = field(init=False)
-    magnitude: Array = field(init=False)
-    power: Array = field(init=False)
-    rest: Array = field(init=False)
     series: dict[int, Array] = field(default_factory=dict)
     breaks: dict[int, Array] = field(default_factory=dict)
     equal: dict[tuple[int, int], Array] = field(default_factory=dict)

@@ -33,8 +33,7 @@ from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode import march
-from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules
-from eqsolve.solvers.ode.singular_start import StoppedError
+from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules, StoppedError
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 

@@ -1,12 +1,7 @@
 """Processes with memory and Gaussian drives: sweeps over all paths on one grid."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from eqsolve.compile.plan import Facts
-    from eqsolve.solvers.contract import Wanted
+from eqsolve.compile.plan import Facts
+from eqsolve.solvers.contract import Wanted
 
 SOLVER = "eqsolve.solvers.paths.solve:StochasticSolver"
 

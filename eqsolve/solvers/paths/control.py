@@ -1,7 +1,5 @@
 """What a stochastic solve is steered by, in one place."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -77,7 +75,7 @@ class Sampling:
 
     # paths of the small ensemble; independent large ones; rounds of larger ones, at most
     small: int = 1024
-    sets: int = 4
+    sets: int = Control.sets
     levels: int = 5
     # tolerances that outputs would still move by where modes are chosen anew, and where an
     # iteration ends
@@ -86,10 +84,10 @@ class Sampling:
     sweeps: int = 25  # of the small ensemble, at most
     # density of the panels compared with; rounds of refinement, at most; of the tolerance for the
     # panels' error; of the last error, where denser panels leave more it is not the panels'
-    ratio: float = math.sqrt(2.0)
+    ratio: float = Control.ratio
     rounds: int = 6
-    share: float = 0.45
-    stuck: float = 0.7
+    share: float = Control.share
+    stuck: float = Control.stuck
     # of the last change of a solution by large ensembles: what one more would change (the
     # contraction of the scheme was 0.02 to 0.06)
     left: float = 0.06

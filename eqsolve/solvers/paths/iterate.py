@@ -7,25 +7,93 @@ Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011), doi:10
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import hashlib
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from eqsolve.errors import SolverError
+from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.gaussian import Layout, Level, Points
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.paths.means import Averages, react
-from eqsolve.solvers.paths.modes import Group
-from eqsolve.solvers.paths.recording import recorded
+from eqsolve.solvers.paths.modes import Choice, Drawn, Group, Rest
+from eqsolve.solvers.paths.paths import Actions, Paths
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
-from eqsolve.solvers.paths.transfer import extend
+from eqsolve.solvers.paths.transfer import extend, move_shapes, transfer
 
+if TYPE_CHECKING:
+    from eqsolve.solvers.options import Options
+    from eqsolve.solvers.paths.sweep import Engine
+
+
+# --- The long steps of a stochastic solve in a checkpoint, with all that later steps read of them.
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+_CLASSES = (
+    *(Actions, Averages, Choice, Drawn, Group, Kernels, Layout, Level, OperatorGrid),
+    *(PanelGrid, Paths, Points, Rest, Secants),
+)
+_MADE_ANEW = (
+    "inputs",
+    "arguments",
+    "values",
+    "products",
+    "forces",
+    "derived",
+    "leading_modes",
+)  # cached, found again when they are read
+
+
+def recorded(*more: type) -> Callable[[Step], Step]:
+    """Make a function of an engine (its first argument) a step of the engine's checkpoint, if it has one.
+
+    ``more`` are classes of its result that are not of the rooms below.
+    """
+
+    def decorate(step: Step) -> Step:
+        @functools.wraps(step)
+        def kept(engine: Engine, *args: Any, **named: Any) -> Any:
+            work = engine.work
+            if work.checkpoint is None:
+                return step(engine, *args, **named)
+
+            def compute() -> Any:
+                return step(engine, *args, **named), work.sweeps
+
+            if work.words is None:
+                work.words = tuple(_pieces(engine.plan))
+            codec = Codec((*_CLASSES, *more), work.words, _MADE_ANEW)
+            result, work.sweeps = work.checkpoint.step(step.__name__, compute, codec)
+            return result
+
+        return kept  # type: ignore[return-value]
+
+    return decorate
+
+
+def _pieces(item: Any) -> Iterator[Any]:
+    """Yield every piece of a plan: what a solution refers to and does not change."""
+    if isinstance(item, tuple):
+        for part in item:
+            yield from _pieces(part)
+    elif dataclasses.is_dataclass(item) and not isinstance(item, type):  # a law of a start is named by its class
+        yield item
+        for field in dataclasses.fields(item):
+            yield from _pieces(getattr(item, field.name))
+
+
+# --- Sweeps, iterated.
 logger = logging.getLogger("eqsolve")
 
 
@@ -280,3 +348,115 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
             return solved
         growth = max(2, blocks // (6 if grid.panels else 3))
         done, blocks, reach = blocks, min(len(grid.blocks), blocks + min(growth, reach)), 2 * reach
+
+
+# --- What a solution hands on to the solve of a neighbour: a first guess. No number of the
+# neighbour's rests on it.
+#
+# Means that act back on their panels, and how responses vary. The neighbour iterates on these
+# panels, and finds its own errors there; it refines them where they are too few.
+BESIDE = Iteration(most=15, choose=(0.1,))
+"""From a neighbour's solution: modes are chosen by the neighbour's first, and once more when they are roughly one's own.
+
+Where so many sweeps do not do, the causal start is cheaper than more of them.
+"""
+
+_PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
+_LEAST = 0.3  # power by which time is stretched: below it the first panel would be too large a part
+_LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """A solution as the start of another."""
+
+    grid: PanelGrid | tuple[float, ...]  # the nodes; panels, or the steps of a discrete time
+    edges: Array  # of the panels that would do for the same solution, as times since the start
+    rate: float  # the inverse of the first time scale
+    # the means that act back, and how much responses vary, on the nodes
+    means: Means
+    shapes: Shapes | None
+    # names of those that were solved for: means are numbered, and others have other numbers
+    observables: tuple[str, ...]
+    sampled: bool = False  # whether few chosen paths did not do
+
+    def __str__(self) -> str:
+        digest = hashlib.sha256()
+        for value in (_nodes(self.grid), *self.means.values(), *(form for shape in self.shapes or () for form in shape)):
+            digest.update(np.ascontiguousarray(value).tobytes())
+        return f"a solution ({digest.hexdigest()[:16]})"
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A first guess on a grid of one's own."""
+
+    grid: OperatorGrid
+    means: Means
+    shapes: Shapes | None
+
+
+def hand_on(engine: Engine, solved: Solved, rate: float, ratios: Array | None) -> Neighbour:
+    """Return what the solve of a neighbour may begin with.
+
+    ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should be.
+    """
+    panels, means = solved.grid.panels, {name: solved.means[name] for name in solved.means if name in engine.fed}
+    edges = np.empty(0)
+    if panels is not None and ratios is not None:
+        edges = panels.denser(ratios).edges - panels.edges[0]
+    names = tuple(name for name, _ in engine.plan.observables)
+    sampled = any(layout.kind == "single" for layout in solved.layouts)
+    return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
+
+
+def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, rate: float) -> Begun | str:
+    """Return the first guess that a neighbour's solution gives, or why it gives none."""
+    if near.observables != tuple(name for name, _ in engine.plan.observables):
+        return "it was solved for other observables"
+    kinds = {mean.name: mean.kind for item in engine.plan.ensembles for mean in item.means}
+    ranks = {name: 1 if kind == "one" else 2 for name, kind in kinds.items()}
+    if {name: value.ndim for name, value in near.means.items()} != {name: ranks[name] for name in kinds if name in engine.fed}:
+        return "its equations have other means"
+    nodes = _nodes(near.grid)
+    if not math.isclose(nodes[0], begin, abs_tol=1e-12) or nodes[-1] < options.t_max * (1 - 1e-12):
+        return f"it reaches from {nodes[0]:g} to {nodes[-1]:g}"
+    if options.step is not None or not isinstance(near.grid, PanelGrid):
+        if isinstance(near.grid, PanelGrid) or options.step is None:
+            return "one of the two is in discrete time"
+        grid = OperatorGrid.discrete(options.step, begin, options.t_max)
+        if len(grid.nodes) > len(nodes) or not np.allclose(grid.nodes, nodes[: grid.size], rtol=1e-12, atol=0):
+            return "it has another step"
+        means = {name: value[(slice(grid.size),) * value.ndim] for name, value in near.means.items()}
+        return Begun(grid, _complete(means, kinds, grid.size), near.shapes if grid.size == len(nodes) else None)
+    if not 1 / _PACE < rate / near.rate < _PACE:
+        return f"its first time scale is {rate / near.rate:.3g} times the one here"
+    old = OperatorGrid.from_panels(near.grid)
+    edges = _edges_until(near.edges, options.t_max - begin, near.rate / rate)
+    grid = OperatorGrid.from_panels(PanelGrid(begin + edges, order))
+    means = transfer(near.means, engine.responses, old, grid)
+    return Begun(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, engine.noises, old, grid))
+
+
+def _complete(means: Means, kinds: dict[str, str], size: int) -> Means:
+    """Return all means in the plan's order; those that are only reported come from the first sweep."""
+    return {name: means.get(name, np.zeros((size,) * (1 if kind == "one" else 2))) for name, kind in kinds.items()}
+
+
+def _edges_until(edges: Array, end: float, slower: float) -> Array:
+    """Return panels, as times since the start, up to an end that is not later, for a first time scale so many times as long.
+
+    They are cut, then stretched evenly in the logarithm of time: as many panels, the first one as its time scale asks for.
+    """
+    inside = edges[edges < end * (1 - 1e-12)]
+    if len(inside) > 2 and end - inside[-1] < _LAST * (inside[-1] - inside[-2]):
+        inside = inside[:-1]
+    made = np.append(inside, end)
+    if len(made) > 2:
+        power = math.log(end / (made[1] * slower)) / math.log(end / made[1])
+        made[1:-1] = end * (made[1:-1] / end) ** max(power, _LEAST)
+    return made
+
+
+def _nodes(grid: PanelGrid | tuple[float, ...]) -> Array:
+    return grid.nodes if isinstance(grid, PanelGrid) else np.array(grid)

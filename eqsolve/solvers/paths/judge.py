@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from eqsolve.numerics.arrays import Array, error_share
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid, recovered_degree
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.rows import RowStore
+from eqsolve.results.arrays import LazyArray
+from eqsolve.results.dynamics import Kernel, PathSet, dynamics_result
+from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths.iterate import Solved
 from eqsolve.solvers.paths.sweep import Engine, Means, Sample
-from eqsolve.solvers.tolerance import allowance, excess
+from eqsolve.solvers.tolerance import KERNEL_FLOOR, allowance, excess
 
 if TYPE_CHECKING:
-    from eqsolve.solvers.gaussian.march import LawMarch
-    from eqsolve.solvers.paths.iterate import Solved
+    from eqsolve.solvers.gaussian.solve import LawMarch
 
-    Solution = Solved | LawMarch
+    Solution: TypeAlias = Solved | LawMarch
+
 
 Errors = dict[str, Array]
 
-FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
 _MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
 _ATOMS = 8  # values of a constant that are strata of their own
 _LOOKED = 12  # nodes at which sampled paths are held against a solution
@@ -123,7 +128,7 @@ class Judge:
         for name in changes[0]:
             largest = np.max([change[name] for change in changes], axis=0)
             sizes = np.abs(values[name])
-            scale = np.maximum(sizes, FLOOR * sizes.max(initial=0.0)) + 1e-300
+            scale = np.maximum(sizes, KERNEL_FLOOR * sizes.max(initial=0.0)) + 1e-300
             typical = float(np.sqrt(np.mean((largest / scale) ** 2)))
             made[name] = margin * np.maximum(largest, _LIKELY * typical * scale)
             if is_known(largest):
@@ -192,12 +197,12 @@ class Judge:
             watched = declared or list(final.single)
         values = {name: self.excess(final, errors, name) for name in watched}
         if self.options.kernels or not watched:
-            values |= {name: excess(table, errors[name], self.options, FLOOR) for name, table in final.tables.items()}
+            values |= {name: excess(table, errors[name], self.options, KERNEL_FLOOR) for name, table in final.tables.items()}
         return values
 
     def excess(self, final: Curves, errors: Errors, name: str) -> float:
         """Return the error of one function of time in units of the tolerance."""
-        return excess(final.single[name], errors[name], self.options, FLOOR, scale=final.sizes.get(name, 0.0))
+        return excess(final.single[name], errors[name], self.options, KERNEL_FLOOR, scale=final.sizes.get(name, 0.0))
 
     def without_noise(self, curves: Curves, errors: Errors) -> Errors:
         """Return the panels' errors with those of kinks bounded: paths are resolved as well as for smooth functions of them.
@@ -227,7 +232,7 @@ class Judge:
 
     def allowed(self, curves: Curves, name: str) -> Array:
         """Return the largest error allowed, time by time."""
-        return allowance(curves.all[name], self.options, FLOOR, scale=curves.sizes.get(name, 0.0))
+        return allowance(curves.all[name], self.options, KERNEL_FLOOR, scale=curves.sizes.get(name, 0.0))
 
     def total(self, solved: Solution, *parts: Errors, rounding: float = 1e-14) -> Errors:
         """Return the sum of errors, and of what the iteration left; a start known in all of them is exact."""
@@ -268,7 +273,7 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
             found = values @ weights
             spread = np.sqrt(sum(_variance(values[:, part], weights[part]) for part in strata))
             known = solved.means[mean.name] if mean.kind == "one" else np.diagonal(solved.means[mean.name])
-            sizes = np.maximum(np.abs(values) @ weights, FLOOR * np.abs(known).max())  # what is smaller is not controlled
+            sizes = np.maximum(np.abs(values) @ weights, KERNEL_FLOOR * np.abs(known).max())
             allowed = _DEVIATIONS * spread + (scale + 1e-6) * sizes + 1e-12
             off = np.abs(found - known[nodes])
             worst = int(np.argmax(off / allowed))
@@ -324,3 +329,47 @@ def _largest(values: Array) -> float:
 def is_known(errors: Array) -> bool:
     """Whether a curve's start is exact: nothing but rounding moves it."""
     return bool(errors.flat[0] <= 1e-9 * errors.max(initial=0.0))
+
+
+# --- A solution of a stochastic system as a result: curves, kernels, and a sample of the paths.
+def package(
+    engine: Engine, solved: Solved, curves: Curves, errors: Errors, over: Mapping[str, float], paths: tuple[Sample, ...],
+    options: Options, params: Mapping[str, Any], source: Any = None,
+) -> Result:  # fmt: skip
+    """Return the result; ``over`` are the errors in units of the tolerance, ``source`` is what neighbours may begin with."""
+    grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
+    kept = [path_set(item, place=place) for place, item in enumerate(paths)]
+    stats = {"panels": grid.panels, "paths": solved.paths, "sweeps": engine.work.sweeps, "left": solved.left}
+    return make_result(engine.plan.name, grid, curves, errors, over, kept, options, params, stats, source)
+
+
+def make_result(
+    name: str, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float], paths: list[PathSet],
+    options: Options, params: Mapping[str, Any], stats: Mapping[str, Any], source: Any = None,
+) -> Result:  # fmt: skip
+    """Return curves with their errors as the result of a model."""
+    largest, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
+    kernels = {key: Kernel(table, errors[key], True) for key, table in curves.tables.items()}
+    kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in curves.values.items()}
+    reason = f"the error estimate of `{largest}` is {worst:.3g} times the tolerance rtol={options.rtol:g}"
+    return dynamics_result(
+        model=name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
+        rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}) if kernels else None,
+        paths=paths, stats={"nodes": grid.size, **stats},
+        failure=None if worst <= 1.0 else ("tolerance not met", reason), source=source,
+    )  # fmt: skip
+
+
+def path_set(sample: Sample, every: int = 1, place: int = 0) -> PathSet:
+    """Return every process at some of the nodes, found for all when one of them is looked at.
+
+    Ensembles behind the first are shuffled: they share their quasi-random points, and are independent.
+    """
+    points, shape = sample.points, (len(sample.points.weights), (sample.nodes - 1) // every + 1)
+    order = np.random.default_rng(place).permutation(shape[0]) if place else np.arange(shape[0])
+    tables = {n: LazyArray(functools.partial(_process, sample, n, every, order), shape) for n in sample.plan.processes}
+    return PathSet(points.weights[order], {name: values[order] for name, values in points.constants.items()}, tables)
+
+
+def _process(sample: Sample, name: str, every: int, order: Array) -> Array:
+    return sample.processes[name][order, ::every]

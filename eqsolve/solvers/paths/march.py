@@ -9,8 +9,6 @@ On each panel the unknowns are the noises, the rows of the mean responses and th
 Anderson's method; the past stays. Its sampling error, some percent, is that of a first guess.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterator, Sequence

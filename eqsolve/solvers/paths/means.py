@@ -1,7 +1,5 @@
 """Means over the paths of an ensemble, and how they react to the kernels that drive the paths."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Modes of the noises of an ensemble and the points along them: chosen once, kept while an iteration runs."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math
@@ -12,21 +10,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan
+from eqsolve.numerics import gaussian
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import (
-    Layout,
-    Level,
-    Points,
-    align,
-    factor_covariance,
-    factor_followers,
-    follow_covariance,
-    is_gaussian,
-    lay_out,
-    make_points,
-    rotate,
-    twist_modes,
-)
 from eqsolve.numerics.laws import Atoms, Part, parts_of, place_on
 from eqsolve.numerics.relations import Kernels, Pointwise
 
@@ -57,13 +42,13 @@ class Group:
     @functools.cached_property
     def leading_modes(self) -> Array:
         """Modes of the leading noises, by decreasing size."""
-        return factor_covariance(self.covariance[: self.led, : self.led])
+        return gaussian.factor_covariance(self.covariance[: self.led, : self.led])
 
     def complete(self, modes: Array, order: Array) -> Array:
         """Return modes of all noises from those of the leading ones, which ``order`` sorts by what they do."""
         if self.leading == len(self.noises):
             return modes
-        return np.vstack([modes, factor_followers(self.covariance, self.led, modes, order)])
+        return np.vstack([modes, gaussian.factor_followers(self.covariance, self.led, modes, order)])
 
     def beyond(self, modes: Array) -> Array | None:
         """Return the covariance less that of the modes; None where this is rounding.
@@ -98,14 +83,14 @@ class Choice:
     a set of other points.
     """
 
-    level: Level
-    layout: Layout
+    level: gaussian.Level
+    layout: gaussian.Layout
     shapes: Sequence[Array] | None
     factors: tuple[Array, ...]
     turn: Array | None
     order: Array
     strong: Array
-    points: Points
+    points: gaussian.Points
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +126,7 @@ def groups_of(
         tables = [[kernels.table(entry) for entry in row] for row in item.blocks]
         table = tables[0][0] if len(tables) == 1 else np.block(tables)
         if whole and item.leading < len(item.noises):
-            table = follow_covariance(table, item.leading * kernels.grid.size)
+            table = gaussian.follow_covariance(table, item.leading * kernels.grid.size)
         made.append(Group(item.noises, table, tuple(kernels.vector(centre) for centre in item.centres), item.leading))
     nodes = kernels.grid.nodes
     for noise, strength in whites:  # constant in every step, of a variance that makes its integral that of white noise
@@ -153,7 +138,7 @@ def groups_of(
 
 def choose(
     plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
-    level: Level, layout: Layout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
+    level: gaussian.Level, layout: gaussian.Layout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
     by_value: Sequence[Array] = (), given: tuple[Array, Array] | None = None,
 ) -> Choice:  # fmt: skip
     """Choose modes by what they do, and points for them: as laid out before, as the level asks for, or as given.
@@ -169,19 +154,19 @@ def choose(
     factors, strengths, turn = _rotated(plan, kernels, groups, drives, shapes, len(among))
     flat = np.concatenate(strengths) if strengths else np.empty(0)
     if level.twist and len(flat):
-        twist, flat = twist_modes(flat, level.twist)
+        twist, flat = gaussian.twist_modes(flat, level.twist)
         turn = twist if turn is None else turn @ twist
     order = np.argsort(-flat, kind="stable")
     if layout is None or layout.kind not in ("sample", "single", "draws"):
-        ruled = [law for name, law in mine.items() if name not in among and law.has_density and not is_gaussian(law)]
+        ruled = [law for name, law in mine.items() if name not in among and law.has_density and not gaussian.is_gaussian(law)]
         sampled = (plan.kinked and not ruled) or len(among) >= _MANY
-        layout = layout or (Layout("sample") if sampled else lay_out(list(flat[order]), level))
-        layout = Layout("cubic") if simple else layout
+        layout = layout or (gaussian.Layout("sample") if sampled else gaussian.lay_out(list(flat[order]), level))
+        layout = gaussian.Layout("cubic") if simple else layout
     rest = dict(mine)
     for name, parts in among.items():  # the number of a part
         rest[name] = Atoms(tuple(map(float, range(len(parts)))), tuple(part.probability for part in parts))
     spread = _spread(level, rest) if plan.kinked and layout.kind == "sample" else level
-    points = make_points(len(flat), layout, rest, spread, given)
+    points = gaussian.make_points(len(flat), layout, rest, spread, given)
     if layout.kind == "single" and len(by_value) == 1 and len(by_value[0]) == points.values:
         every = _side_by_side([*factors, np.eye(len(among))])
         points = replace(points, normals=_turned(points, every if turn is None else every @ turn, by_value[0], order))
@@ -200,7 +185,7 @@ def choose(
     return Choice(level, layout, shapes, tuple(factors), turn, order, strong, points)
 
 
-def _turned(points: Points, modes: Array, forms: Array, order: Array) -> Array:
+def _turned(points: gaussian.Points, modes: Array, forms: Array, order: Array) -> Array:
     """Return coordinates whose leading one is, for every value of the constants, along what varies most there."""
     made = points.normals.copy()
     if len(modes) != forms.shape[1]:
@@ -211,9 +196,9 @@ def _turned(points: Points, modes: Array, forms: Array, order: Array) -> Array:
     return made
 
 
-def _spread(level: Level, laws: Mapping[str, Any]) -> Level:
+def _spread(level: gaussian.Level, laws: Mapping[str, Any]) -> gaussian.Level:
     """Return a level for a sample of paths that bend: as many in all, whatever the number of values of constants."""
-    values = math.prod(len(law.rule(level.constants)[0]) for law in laws.values() if not is_gaussian(law))
+    values = math.prod(len(law.rule(level.constants)[0]) for law in laws.values() if not gaussian.is_gaussian(law))
     return replace(level, most=max(_FEWEST, round(level.most / values)))
 
 
@@ -225,7 +210,7 @@ def constants_among_modes(plan: EnsemblePlan, laws: Mapping[str, Any], *, simple
     found = {
         name: parts_of(laws[name])
         for name, sloped in zip(plan.constants, plan.sloped, strict=True)
-        if sloped and (is_gaussian(laws[name]) or not simple)
+        if sloped and (gaussian.is_gaussian(laws[name]) or not simple)
     }
     return {name: parts for name, parts in found.items() if parts}
 
@@ -239,7 +224,7 @@ def _rotated(
     sizes = [len(factor) for factor in factors]
     if shapes is not None and constants and sum(map(len, shapes)) == sum(sizes) + constants:
         every = _side_by_side([*factors, np.eye(constants)])
-        turn, strength = rotate(np.eye(every.shape[1]), every.T @ shapes[0] @ every)
+        turn, strength = gaussian.rotate(np.eye(every.shape[1]), every.T @ shapes[0] @ every)
         return factors, [strength], turn
     forms = shapes
     if shapes is not None and [len(form) for form in shapes] != sizes:  # one of all together
@@ -247,10 +232,10 @@ def _rotated(
     strengths = []
     for place, group in enumerate(groups):
         if forms is not None:
-            factors[place], strength = rotate(factors[place], factors[place].T @ forms[place] @ factors[place])
+            factors[place], strength = gaussian.rotate(factors[place], factors[place].T @ forms[place] @ factors[place])
         else:
             effect = _effects(plan, kernels, group, drives, factors[place])
-            factors[place], strength = rotate(factors[place], effect.T @ effect)
+            factors[place], strength = gaussian.rotate(factors[place], effect.T @ effect)
             strength = strength / max(float(strength[0]), 1e-300)
         strengths.append(strength)
     if not constants:
@@ -280,7 +265,8 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
     coordinates = np.empty_like(choice.points.normals)
     coordinates[choice.order] = choice.points.normals
     factors = [
-        align(group.leading_modes, chosen) if aligned else chosen for group, chosen in zip(groups, choice.factors, strict=True)
+        gaussian.align(group.leading_modes, chosen) if aligned else chosen
+        for group, chosen in zip(groups, choice.factors, strict=True)
     ]
     scales, order = choice.points.scales, choice.order
     rests, made = [], {}

@@ -4,8 +4,6 @@ They give the responses that a system asks for, the mean responses of everything
 vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar

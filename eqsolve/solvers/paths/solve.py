@@ -11,8 +11,6 @@ Chosen for systems with processes that have memory or Gaussian drives. Order 2m 
 m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging
@@ -37,15 +35,12 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
-from eqsolve.solvers.paths.ensembles import Ensembles, denser
-from eqsolve.solvers.paths.iterate import Iteration, Solved, iterate, start
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement
+from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, extrapolate, step_errors, steps_in_time
+from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, Solved, begin_beside, hand_on, iterate, start
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
-from eqsolve.solvers.paths.neighbour import BESIDE, Neighbour, begin_beside, hand_on
-from eqsolve.solvers.paths.package import package
-from eqsolve.solvers.paths.rough import Steps, extrapolate, step_errors, steps_in_time
 from eqsolve.solvers.paths.sensitivity import add_derivatives
 from eqsolve.solvers.paths.sweep import (
     Design,

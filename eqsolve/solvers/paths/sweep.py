@@ -4,8 +4,6 @@ A sweep evaluates the closed relations for given means, draws the modes of the n
 responses, and averages. What it is told, and what it finds, are values; only ``Work`` counts and keeps.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import math

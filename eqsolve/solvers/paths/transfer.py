@@ -1,7 +1,5 @@
 """Means and what was learnt about responses, carried to a longer window or to another grid."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@ Methods for Volterra Integral and Related Functional Differential Equations, 200
 doi:10.1017/CBO9780511543234). Cost per panel: columns²; memory: rows × columns.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import math

@@ -7,7 +7,7 @@ import pytest
 from sympy import exp
 
 import eqsolve
-from eqsolve import GP, E, Eq, Int, Resp, System, White, correlation, function, param, process, response, times
+from eqsolve import GP, E, Eq, Int, Resp, System, White, correlation, function, param, process, random, response, times
 from eqsolve.errors import ModelError, ParameterError, UsageError
 from eqsolve.laws import Normal, Uniform
 from eqsolve.passes.rewrite.constraints import reduce_constraints
@@ -228,3 +228,17 @@ def test_what_a_constraint_on_a_mean_needs() -> None:
         eqs = [Eq(x(t).diff(t), force + xi(t)), Eq(y(t), x(t) ** 2)]
         with pytest.raises(ModelError, match=words):
             eqsolve.check(System("kept", eqs=eqs, laws={xi: White(1)}, init={x: 1}, constraints={mu: Eq(kept, 1)}))
+
+
+def test_a_mean_that_is_kept_from_a_start_without_randomness() -> None:
+    """x' = x (k − ν) with E x = 1 from x = 1, k uniform on (−1, 1): x = e^{kt}/E e^{kt}."""
+    x, nu, k = process("x"), function("nu"), random("k", Uniform(-1, 1))
+    model = System(
+        "kept", eqs=[Eq(x(t).diff(t), x(t) * (k - nu(t)))], init={x: 1}, constraints={nu: Eq(E(x(t)), 1)},
+        observables={"q": E(x(t) ** 2)},
+    )  # fmt: skip
+    found = eqsolve.solve(model, t_max=1).at([1.0])
+    truth = np.sinh(2) / 2 / np.sinh(1) ** 2
+    assert abs(found["q"].item() - truth) <= 3 * found["q_error"].item()
+    with pytest.raises(ParameterError, match=r"does not hold at the start.*off by 1"):
+        eqsolve.solve(model.replace(init={x: 2}), t_max=1)

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import mpmath
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from sympy import exp
 
 import eqsolve
-from eqsolve import Eq, Int, System, function, times
+from eqsolve import Eq, Int, Sum, System, function, index, table, times
 from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.lowering import at
 from eqsolve.solvers.convolution.march import MemoryPanel, PanelFunctions
@@ -159,3 +160,34 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path) -> None:
         eqsolve.solve(LINEAR, t_max=30, rtol=1e-8, progress=stop, checkpoint=tmp_path / "kept")
     again = eqsolve.solve(LINEAR, t_max=30, rtol=1e-8, checkpoint=tmp_path / "kept", resume=True)
     assert np.array_equal(again["y"].values, whole["y"].values)
+
+
+@pytest.mark.parametrize("power", [6, 12])
+def test_a_start_like_a_high_power_of_the_time(power: int) -> None:
+    """y ~ t^(n+1): relative to itself no first panel is smooth enough. Truth: the memory is a second unknown of an ODE."""
+    model = System("late", eqs=[Eq(y(t).diff(t), t**power + Int(exp(-s) * y(t - s), (s, 0, t)))], init={y: 0})
+    result = eqsolve.solve(model, t_max=2)
+    assert result.status == "ok"
+    found = result.at([0.5, 2.0])
+    for place, moment in enumerate((0.5, 2.0)):
+        truth = solve_ivp(lambda a, b: [a**power + b[1], b[0] - b[1]], (0, moment), [0, 0], rtol=1e-12, atol=1e-18).y[0, -1]
+        assert abs(found["y"][place].item() - truth) <= 3 * found["y_error"][place].item() + 1e-10 * truth
+    assert result.stats["panels"] < 40
+
+
+def test_coagulation_in_which_large_clusters_come_late() -> None:
+    """Smoluchowski's equation with a constant kernel: n_k = (t/2)^(k-1)/(1 + t/2)^(k+1), which starts like t^(k-1)."""
+    k, i, j = index("k i j", 12)
+    n, pairs, start = function("n", k), table("pairs", k, i, j), table("start", k)
+    sizes = np.arange(1, 13)
+    joined = (sizes[None, :, None] + sizes[None, None, :] == sizes[:, None, None]) * 1.0
+    gain = Sum(pairs[k, i, j] * n[i](t) * n[j](t), i, j) / 2
+    model = System(
+        "coagulation",
+        eqs=[Eq(n[k](t).diff(t), gain - n[k](t) * y(t)), Eq(y(t).diff(t), -(y(t) ** 2) / 2)],
+        init={n[k]: start[k], y: 1},
+        tables={pairs: joined, start: (sizes == 1) * 1.0},
+    )
+    found = eqsolve.solve(model, t_max=4).at([4.0])
+    truth = 2.0 ** (sizes - 1) / 3.0 ** (sizes + 1)
+    assert np.all(np.abs(found["n"].values[:, 0] - truth) <= 3 * found["n_error"].values[:, 0])

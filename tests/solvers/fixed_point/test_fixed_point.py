@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from sympy import Abs, Max, Symbol, cosh, exp, sinh, sqrt, tanh
+from scipy.special import erf
+from sympy import Abs, Heaviside, Max, Min, Symbol, cosh, exp, sinh, sqrt, tanh
 
 import eqsolve
 from eqsolve import E, Eq, FixedPoint, Inverse, normal, param, random, symbol, unknown
@@ -393,3 +394,21 @@ def test_every_branch_is_found(temperature: float, start: Any, where: dict[str, 
     assert abs(f**2 @ weights - q) < 1e-10
     assert abs(q / (1 - (1 - q) / temperature) ** 2 - r) < 1e-8
     assert all(low <= float(found[name]) <= high for name, (low, high) in where.items())
+
+
+def test_a_jump_and_a_kink_at_one_place() -> None:
+    """The transition of the minority game (Challet, Marsili & Zecchina 2000): two switches turn at g = ±k, with one jump."""
+    k, q, a = unknown("k q a", positive=True)
+    g = normal("g", variance=1)
+    played = Max(-1, Min(1, g / k))
+    eqs = [Eq(q, E(played**2)), Eq(a, k**2 * (1 + q)), Eq(a, E(Heaviside(k - Abs(g))))]
+    found = eqsolve.solve(FixedPoint("minority_game", eqs=eqs))
+
+    def off(b: float) -> float:
+        share = erf(b / 2**0.5)
+        square = 1 - share + (share - (2 / np.pi) ** 0.5 * b * np.exp(-(b**2) / 2)) / b**2
+        return share - b**2 * (1 + square)
+
+    truth = brentq(off, 0.1, 2, xtol=1e-15)
+    assert abs(float(found["k"]) - truth) < 1e-14
+    assert float(found.error["k"]) < 1e-14

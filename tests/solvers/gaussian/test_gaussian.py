@@ -270,3 +270,16 @@ def test_the_log_names_what_asks_for_a_finer_grid(caplog):
     caplog.clear()
     eqsolve.solve("rnn", gain=2, at=[2], at2=[(2, 1)], rtol=1e-2)
     assert "the error of `C` is " in caplog.text
+
+
+def test_a_declared_covariance_with_a_kink() -> None:
+    """A trapped particle, driven by an Ornstein–Uhlenbeck process: c = E x z and q = E x² obey c' = 1 − 3c/2, q' = 2c − q."""
+    model = System(
+        "driven", eqs=[Eq(x(t).diff(t), -x(t) / 2 + eta(t))], laws={eta: GP(exp(-Abs(t - tp)))}, init={x: 0},
+        observables={"q": E(x(t) ** 2)},
+    )  # fmt: skip
+    moments = np.array([0.1, 0.5, 1.0, 2.0, 3.0])
+    motion = solve_ivp(lambda _, b: [1 - 1.5 * b[0], 2 * b[0] - b[1]], (0, 3), [0, 0], t_eval=moments, rtol=1e-11, atol=1e-13)
+    found = eqsolve.solve(model, t_max=3).at(moments)
+    assert np.all(np.abs(found["q"].values - motion.y[1]) <= 3 * found["q_error"].values)
+    assert np.all(found["q_error"].values <= 1e-3 * motion.y[1].max())

@@ -1,12 +1,7 @@
 """Systems in discrete time with noise that is drawn in every step: many paths, advanced together, exactly."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from eqsolve.compile.plan import Facts
-    from eqsolve.solvers.contract import Wanted
+from eqsolve.compile.plan import Facts
+from eqsolve.solvers.contract import Wanted
 
 SOLVER = "eqsolve.solvers.paths.steps.solve:StepsSolver"
 

@@ -7,8 +7,6 @@ means of polynomials of second degree in them are then exact. Draws with few val
 nearly so among any few paths whose first coordinates are alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ tangents are carried on: with memory this costs nodes³ × paths / 6. What is dr
 independent of the past: where nothing else at the node follows from it, means are taken over all of its values.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -31,26 +31,93 @@ from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Codec
-from eqsolve.numerics.arrays import Array, over_neighbours
+from eqsolve.numerics.arrays import ROUNDING, Array, over_neighbours
 from eqsolve.numerics.backend import demand_memory, memory
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.judge import FLOOR, Curves
-from eqsolve.solvers.paths.package import make_result
-from eqsolve.solvers.paths.steps.draws import Chain, draw
+from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.judge import Curves, make_result
+from eqsolve.solvers.paths.steps.draws import Chain, StepsSample, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
-from eqsolve.solvers.paths.steps.march import StepsMarch, march
 from eqsolve.solvers.threads import in_order, usable_threads
-from eqsolve.solvers.tolerance import DEVIATIONS, excess
+from eqsolve.solvers.tolerance import DEVIATIONS, KERNEL_FLOOR, excess
 
+
+# --- One sample in discrete time: at each node all ensembles in rounds, until their means have
+# come to rest, then on.
+@dataclass(frozen=True, eq=False)
+class StepsMarch:
+    """Kernels for the means of one sample, and its ensembles."""
+
+    kernels: Kernels
+    ensembles: tuple[Ensemble, ...]
+
+
+def march(plan: StochasticPlan, grid: OperatorGrid, samples: Sequence[StepsSample]) -> StepsMarch:
+    """Advance a sample over all nodes."""
+    size = grid.size
+    every = [mean for item in plan.ensembles for mean in item.means]
+    means = {mean.name: np.zeros(size) if mean.kind == "one" else np.zeros((size, size)) for mean in every}
+    ensembles = [
+        Ensemble(item, [c for c in plan.covariances if c.noises[0] in item.noises], grid, sample)
+        for item, sample in zip(plan.ensembles, samples, strict=True)
+    ]
+    prompt = all(item.prompt for item in ensembles)
+    acting = [mean.name for mean in every if mean.acts]
+    for node in range(size):
+        head = grid.head(node + 1)
+        for item in ensembles:
+            item.advance(node)
+        if prompt:
+            for item in ensembles:
+                item.glance(node)
+                item.average(node, None, means, acting=True)
+            kernels = _kernels(plan, head, means, node)
+            for item in ensembles:
+                item.settle(node, kernels)
+                item.average(node, kernels, means, acting=False)
+        for _ in range(0 if prompt else 2 + 2 * len(ensembles) + len(plan.definitions)):
+            before = {name: _slice(means[name], node) for name in acting}
+            for item in ensembles:
+                kernels = _kernels(plan, head, means, node)
+                item.settle(node, kernels)
+                item.average(node, kernels, means)
+            if _rest(means, before, node):
+                break
+        if not prompt:
+            kernels = _kernels(plan, head, means, node)
+        for item in ensembles:
+            item.keep(node, kernels)
+    return StepsMarch(evaluate(plan.definitions, grid, means), tuple(ensembles))
+
+
+def _kernels(plan: StochasticPlan, head: OperatorGrid, means: Mapping[str, Array], node: int) -> Kernels:
+    local = {name: value[: node + 1] if value.ndim == 1 else value[: node + 1, : node + 1] for name, value in means.items()}
+    return evaluate(plan.definitions, head, local)
+
+
+def _slice(value: Array, node: int) -> Array:
+    return value[node : node + 1].copy() if value.ndim == 1 else np.concatenate([value[node, : node + 1], value[:node, node]])
+
+
+def _rest(means: Mapping[str, Array], before: Mapping[str, Array], node: int) -> bool:
+    """Whether the means at a node are what they were."""
+    for name, old in before.items():
+        now = _slice(means[name], node)
+        if np.abs(now - old).max() > ROUNDING * max(float(np.abs(now).max()), 1e-30):
+            return False
+    return True
+
+
+# --- Samples, as many as the tolerance needs.
 logger = logging.getLogger("eqsolve")
 
-_KEPT = 4096  # paths kept in the result
 _SINGLE = 8 * float(np.finfo(np.float32).eps)  # of a value: the rounding of responses, stated in any case
 
 
@@ -212,7 +279,7 @@ def draw_sample(
 
 def _paths(item: Ensemble) -> PathSet:
     """Return paths of an ensemble, evenly chosen; their weights are those of the sample."""
-    kept = np.arange(0, item.paths, max(1, item.paths // _KEPT))
+    kept = np.arange(0, item.paths, max(1, item.paths // Control.kept))
     weights = item.weights[kept] / item.weights[kept].sum()
     constants = {name: values[kept] for name, values in item.sample.constants.items()}
     return PathSet(weights, constants, {name: table[:, kept].T for name, table in item.kept.items()})
@@ -330,7 +397,7 @@ class _StepsSolve:
         """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
         watched = [name for name, _ in self.plan.observables]
         watched += list(curves.tables) if self.options.kernels or not watched else []
-        return {name: excess(curves.all[name], errors[name], self.options, FLOOR) for name in watched}
+        return {name: excess(curves.all[name], errors[name], self.options, KERNEL_FLOOR) for name in watched}
 
     def package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
         errors = {name: error + estimate.bias[name] for name, error in self.chance(estimate).items()}
