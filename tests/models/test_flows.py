@@ -16,6 +16,7 @@ def _models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+@pytest.mark.slow
 def test_ridge_regression_from_its_flow_is_the_closed_system() -> None:
     at = [0.3, 1.0, 3.0]
     found = eqsolve.solve("linear_flow", at=at, delta=0.5, rtol=1e-2).at(at)

@@ -164,6 +164,7 @@ def test_a_network_of_two_populations_loses_stability_where_an_eigenvalue_is_one
     assert abs(place[0] - brentq(radius, 0.5, 2.5, xtol=1e-10)) <= error[0] + 1e-8
 
 
+@pytest.mark.slow
 def test_a_network_with_adaptation_leaves_rest_at_a_frequency_of_its_own() -> None:
     line = eqsolve.phase_diagram(adaptive(), g=[1.2, 1.42], params={"gamma": 0.5, "beta": 2}, progress=False)
     (place, error) = of_kind(line, "stability", "g")

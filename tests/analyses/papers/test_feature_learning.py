@@ -9,6 +9,7 @@ import eqsolve
 from eqsolve.figures.make import find_analysis, load_module
 
 
+@pytest.mark.slow
 def test_two_hidden_layers_without_features() -> None:
     """γ → 0, one sample: f = 1 − e^{−Θt}, Θ = Φ² + G² Φ¹ + G¹ K from Gaussian means on a line; the rest is of order γ²."""
     x, mass = np.polynomial.hermite_e.hermegauss(80)
