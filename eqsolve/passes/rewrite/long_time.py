@@ -1,8 +1,12 @@
 """The limit of long times of a system that comes to rest: a fixed point, derived.
 
-Processes tend to constants, correlations to numbers, noises to one Gaussian variable of each path, and
-∫ R(t, s) x(s) ds to χ x. A path's state is the stable root of its force. ``stability`` is 1 less what
-comes back of small disturbances of the noises, of their own for each path. docs/long_run.md says more.
+Processes tend to constants, correlations C(t, t') to numbers, a Gaussian noise to one Gaussian variable of each path, and the
+integral of a response over the past to a static susceptibility χ, so that ∫ R(t, s) x(s) ds tends to χ x. A path's state x is
+the stable root of its force. Where the force has a factor that vanishes at x = 0, the root is that of the rest on the side on
+which the path leaves zero, and zero where it leaves on neither: x = 0 or x > 0 of a population, a soft threshold.
+
+Beside it stands ``stability``: small disturbances δz of the noises, of their own for each path, move correlations by
+E[x_z²] δz² and these the variance of the noises: 1 less what comes back of δz². It is positive where the state is stable.
 """
 
 import functools

@@ -4,7 +4,8 @@ With X' = A X + B η + K ξ, the covariances P(τ) = ⟨η(t+τ) X(t)ᵀ⟩, C(�
 
     −P' = P Aᵀ + Γ Bᵀ from τ = ∞ back,    C' = A C + B P,    Q' = A Q + B Γ,
 
-and C(0) a Lyapunov equation, in which alone the white noise ξ stands. Beyond the last lag Γ is constant.
+and C(0) a Lyapunov equation, in which alone the white noise ξ stands: for τ ≥ 0 everything is smooth. Beyond the last lag Γ is
+taken to be constant: its limit there is the static part of the fluctuations. In discrete time integrals are sums.
 """
 
 from __future__ import annotations

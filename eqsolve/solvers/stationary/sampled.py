@@ -1,8 +1,12 @@
-"""The stationary state of paths that are not Gaussian, by sampling.
+"""The stationary state of paths that are not Gaussian, by sampling: means over lags that reproduce themselves.
 
-Noises are drawn by their spectra (circulant embedding: Dietrich & Newsam, SIAM J. Sci. Comput. 18,
-1088 (1997), doi:10.1137/S1064827592240555). One ensemble is solved; others, evaluated once at its
-solution with steps of 2h, take away what it has by chance. docs/long_run.md says more.
+Noises are drawn by their spectra (circulant embedding: Dietrich & Newsam, SIAM J. Sci. Comput. 18, 1088 (1997),
+doi:10.1137/S1064827592240555) and paths are followed over a window by the trapezoidal rule. After a first part, in which
+they forget their start, means are taken over paths and times. A response is the mean of a linearised path that a random sign
+disturbs at every node, times this sign. The map from means to means has fixed random coordinates.
+One ensemble is solved so. What it has by chance is then taken away: at its solution, many others
+are evaluated once, with steps of 2h, and the mean difference to the first is added to its map. Four groups of them give the
+sampling error, steps h and 2h that of time.
 """
 
 from __future__ import annotations
@@ -56,7 +60,10 @@ class BySampling:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Evenly spaced nodes: some on which paths forget their start, then a period of the noises."""
+    """Evenly spaced nodes: ``forget`` of them, on which paths forget their start, then a period of the noises.
+
+    Lags go to half a period, and correlations are taken to be constant beyond the reach, a third of a period.
+    """
 
     grid: OperatorGrid
     step: float
@@ -111,7 +118,10 @@ class Window:
         return np.concatenate([table[last - self.lags : last, last], table[last, last - self.lags :][::-1]])
 
     def flatten(self, values: Array) -> Array:
-        """Return a correlation made constant beyond the reach: no periodic solution is sought."""
+        """Return a correlation that is constant beyond the reach, where it falls from half of it on.
+
+        Over lags the equations have periodic solutions too, as a particle has in a potential; this excludes them.
+        """
         limit = float(values[self.share >= 1].mean())
         taper = np.cos(0.5 * math.pi * np.clip(2 * self.share - 1, 0.0, 1.0)) ** 2
         return np.asarray(limit + taper * (values - limit))
@@ -468,7 +478,7 @@ class Growth:
 
 
 def growth_rate(solved: MapRoot, seed: int, draws: int = 1, begin: Growth | None = None) -> Growth:
-    """Return the rate at which small distances of two copies reproduce themselves.
+    """Return the largest Lyapunov exponent: the rate at which small distances of two copies reproduce themselves.
 
     The power method finds their factor for a rate, while the rate moves to where that is one. On every path
     several ``draws`` of a Gaussian disturbance are followed, whose covariance the distances change.
@@ -570,7 +580,11 @@ class FoundBySampling:
     rtol: float
 
     def lyapunov(self) -> tuple[float, float]:
-        """Return the largest exponent and its error, from the sets: to five tolerances if possible."""
+        """Return the largest exponent and its error, from the sets: to five times the tolerance of the state if possible.
+
+        A few paths tell about where it is and in which direction distances grow. Their exponent is too high by some per cent;
+        more are taken, several disturbances on each, as long as the sets differ by more.
+        """
         few = range(len(self.sets))
         begun = [growth_rate(self._fresh(place, min(2048, self._paths)), 1000 + place) for place in few]
         for more in (1, 4, 8):

@@ -1,7 +1,8 @@
 """The stationary state of a Gaussian system: correlations over lags that give themselves back.
 
-An iteration over means of pairs, then Newton's method with a Krylov solver (Knoll & Keyes, J. Comput.
-Phys. 193, 357 (2004), doi:10.1016/j.jcp.2003.08.010); errors are differences to other panels and rules.
+The means of pairs over lags give the covariance of the noises, this the law of the paths, and this the means: an iteration as
+it stands until it is near, then Newton's method with a Krylov solver (Knoll & Keyes, J. Comput. Phys. 193, 357 (2004),
+doi:10.1016/j.jcp.2003.08.010). Lags reach as far as correlations fall; errors are differences to other panels and rules.
 """
 
 from __future__ import annotations
@@ -286,8 +287,9 @@ def carry(means: Means, old: Lags, new: Lags) -> Means:
 class Copies:
     """Two copies of a system with the same couplings, near each other: how distances drive themselves.
 
-    The noise of a distance D has the covariance ∂Γ(τ)/∂C(τ) · D; the same linear equations, with the rate
-    of growth taken off, make D of it.
+    The copies' noises have the covariance Γ of the correlation between the copies, C − D/2, where each has its own Γ of C. So
+    the noise of their distance has the covariance ∂Γ(τ)/∂C(τ) · D, and D is what the paths make of it: the same linear
+    equations, with the rate of growth taken off.
     """
 
     # by ensemble: equations of each condition, combinations that are averaged, and how all noises'
@@ -349,7 +351,7 @@ class Copies:
         return max((values[near], float(grid[near])), (-float(best.fun), float(best.x)))
 
     def largest(self, rate: float) -> float:
-        """Return by what distances are multiplied that grow at a rate: one at the exponent."""
+        """Return by what distances are multiplied that grow at a rate: it falls with the rate, and is one at the exponent."""
         from scipy.sparse.linalg import LinearOperator, eigs
 
         shifted = [[linear.shifted(rate) for linear, _, _ in rows] for rows in self.parts]
@@ -378,7 +380,7 @@ class Copies:
 
 
 def growth_rate(settled: Settled, still: bool, guess: float | None = None) -> float:
-    """Return the rate at which the distance of two copies grows."""
+    """Return the largest Lyapunov exponent: the rate at which the distance of two copies grows."""
     from scipy.optimize import brentq
 
     copies = Copies.of(settled)
