@@ -206,7 +206,10 @@ class _Splitter:
     def body(self, expr: Expr) -> Expr:
         """Return the expression with ordered kernel values and a symbol for each separated integral."""
         if isinstance(expr, E | Resp | Derivative):
-            raise ModelError(f"{self.label}: `{expr}` does not belong to a closed system")
+            raise ModelError(
+                f"{self.label}: `{as_written(expr)}` stands in a system without processes; a mean in a kernel of memory is "
+                "that of a process: for E(k*exp(-k*(t - s))) under Int, declare x with x' = -k*x + k*y and write E(x(t))"
+            )
         if isinstance(expr, Int):
             return self.integral(expr)
         if isinstance(expr, Value):

@@ -160,7 +160,7 @@ def choose_solver(
     if wanted.discrete and not chosen.discrete:
         raise UsageError(
             f"model `{plan.name}`: a discrete step is solved for stochastic systems and closed systems of compositions, "
-            f"so far, and this one is solved by `{chosen.name}`; leave the step out"
+            f"so far, and this one is solved by `{chosen.name}`; leave the step out for continuous time"
         )
     return SolverChoice(chosen, reason)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sympy import log
+from sympy import exp, log
 
 import eqsolve
-from eqsolve import Eq, Int, System, function, times
+from eqsolve import E, Eq, Int, System, function, random, times
 from eqsolve.cli import main
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import ModelError, SolverError, UsageError
+from eqsolve.laws import Normal
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from tests.solvers.dense import richardson
@@ -146,6 +147,13 @@ def test_only_observables_need_logarithmically_many_nodes() -> None:
             assert true <= 3 * result.error[name].values.max()
             assert true <= 1e-6
     assert sizes[2] - sizes[1] < 1.5 * (sizes[1] - sizes[0])
+
+
+def test_a_mean_in_a_kernel_is_sent_to_a_process() -> None:
+    rate = random("k", Normal(0, 1))
+    model = System("m", eqs=[Eq(y(t), 1 + Int(E(exp(-(rate**2) * (t - s))) * y(s), (s, 0, t)))])
+    with pytest.raises(ModelError, match="a mean in a kernel of memory is that of a process"):
+        eqsolve.solve(model, t_max=1)
 
 
 @pytest.mark.parametrize(
