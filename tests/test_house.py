@@ -42,7 +42,7 @@ BARS = {
     # raised by 3,000 lines, with their characters and tunables: indices (families on arrays, tables, sums), aging told apart,
     # second derivatives, constraints on means, multiplied white noise, singular starts and kernels, jointly normal constants
     "lines": 57_613,  # towards 44,000
-    "characters": 2_836_236,
+    "characters": 2_836_276,
     "lines beyond 100 columns": 5_985,
     "numeric tunables": 356,  # towards 150
     "repeated class names": 4,

@@ -205,7 +205,7 @@ class _Splitter:
 
     def body(self, expr: Expr) -> Expr:
         """Return the expression with ordered kernel values and a symbol for each separated integral."""
-        if isinstance(expr, E | Resp | Derivative):
+        if isinstance(expr, E | Resp | Derivative) or (isinstance(expr, Int) and expr.has(E, Resp)):
             raise ModelError(
                 f"{self.label}: `{as_written(expr)}` stands in a system without processes; a mean in a kernel of memory is "
                 "that of a process: for E(k*exp(-k*(t - s))) under Int, declare x with x' = -k*x + k*y and write E(x(t))"

@@ -132,7 +132,7 @@ def _law_symbols(model: Model, label: str, law: Basic, allowed: tuple[type[Named
 def _names(model: Model) -> Iterator[str]:
     for item in (*model.parameters, *model.randoms):
         if item.name in RESERVED and item != getattr(model, "step", None):
-            yield f"{model.label} has a {item.kind_name} named `{item.name}`, which is an option of solve or simulate; rename it"
+            yield f"{model.label} has a {item.kind_name} named `{item.name}`, an option of solve or simulate; rename it"
     for part in ("observables", "variables"):
         for name in getattr(model, part, {}):
             other = model.names.get(name)

@@ -234,7 +234,7 @@ NAMES = [
     Wrong("observable named like a parameter", None, {"observables": "{'alpha': mu(t)}"},
           "has observable `alpha`, named like the parameter `alpha`"),
     Wrong("parameter named like an option", None, {"mu": "Eq(mu(t).diff(t), -param('rtol') * mu(t))"},
-          "has a parameter named `rtol`, which is an option of solve or simulate"),
+          "has a parameter named `rtol`, an option of solve or simulate"),
     Wrong("closed form of nothing", None, {"exact": "{'los': exp(-t)}"},
           "the closed form of `los` (m.py:", "did you mean `loss`?"),
     Wrong("closed form in undefined symbols", None, {"exact": "{mu: exp(-Symbol('lamda') * t)}"},
