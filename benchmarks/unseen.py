@@ -1094,6 +1094,25 @@ def discrete_network():
     return model, {"t_max": 8}, {("q", 8): mean(lambda n: np.tanh(np.sqrt(q) * n) ** 2)}
 
 
+@paper("Derrida, Gardner & Zippelius 1987: retrieval in a diluted network, step by step")
+def diluted_network():
+    model = System("diluted_network", eqs=[Eq(y(t).diff(t), erf(y(t) / sqrt(Rational(3, 5))) - y(t))], init={y: 0.1})
+    m = 0.1
+    for _ in range(12):
+        m = special.erf(m / np.sqrt(0.6))
+    return model, {"t_max": 12, "step": 1}, {("y", 12): m}
+
+
+@paper("Cho & Saul 2009: the angle between two inputs with rectified units, layer by layer")
+def arc_cosine():
+    turned = (sqrt(1 - y(t) ** 2) + y(t) * (pi - sympy.acos(y(t)))) / pi
+    model = System("arc_cosine", eqs=[Eq(y(t).diff(t), turned - y(t))], init={y: 0.2})
+    c = 0.2
+    for _ in range(10):
+        c = (np.sqrt(1 - c**2) + c * (np.pi - np.arccos(c))) / np.pi
+    return model, {"t_max": 10, "step": 1}, {("y", 10): c}
+
+
 # --- well posed, and not solved yet: these were declared first, and stay until they are
 
 
@@ -1116,25 +1135,6 @@ def community_uniform():
 @paper("Mitzenmacher 1996: the shorter of two queues, twelve places, the last of them of size 1e-187")
 def two_queues_long():
     return two_queues(12)
-
-
-@paper("Derrida, Gardner & Zippelius 1987: retrieval in a diluted network, step by step")
-def diluted_network():
-    model = System("diluted_network", eqs=[Eq(y(t).diff(t), erf(y(t) / sqrt(Rational(3, 5))) - y(t))], init={y: 0.1})
-    m = 0.1
-    for _ in range(12):
-        m = special.erf(m / np.sqrt(0.6))
-    return model, {"t_max": 12, "step": 1}, {("y", 12): m}
-
-
-@paper("Cho & Saul 2009: the angle between two inputs with rectified units, layer by layer")
-def arc_cosine():
-    turned = (sqrt(1 - y(t) ** 2) + y(t) * (pi - sympy.acos(y(t)))) / pi
-    model = System("arc_cosine", eqs=[Eq(y(t).diff(t), turned - y(t))], init={y: 0.2})
-    c = 0.2
-    for _ in range(10):
-        c = (np.sqrt(1 - c**2) + c * (np.pi - np.arccos(c))) / np.pi
-    return model, {"t_max": 10, "step": 1}, {("y", 10): c}
 
 
 @paper("Paquette, Lee, Pedregosa & Paquette 2021: the Volterra equation itself, with means in its kernel")

@@ -159,7 +159,7 @@ def choose_solver(
         raise UsageError(f"solver `{chosen.name}` follows discrete time; say how long a step is: step=0.1 (--step 0.1)")
     if wanted.discrete and not chosen.discrete:
         raise UsageError(
-            f"model `{plan.name}`: a discrete step is solved for stochastic systems and closed systems of compositions, "
+            f"model `{plan.name}`: a discrete step is solved for systems without memory, with noise, or of compositions "
             f"so far, and this one is solved by `{chosen.name}`; leave the step out for continuous time"
         )
     return SolverChoice(chosen, reason)

@@ -321,11 +321,16 @@ class Integrator:
         self.runs = 0  # that are done
         self.length = 0.0  # of a first panel, where coefficients are singular at the start
 
-    def run(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None = None, by: float = 0.8) -> OdeRun:
-        """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends."""
+    def run(
+        self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None = None, by: float = 0.8, nudge: float = 0.0
+    ) -> OdeRun:
+        """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends.
+
+        In discrete time steps are given, and all states are multiplied by numbers within ``nudge`` of one.
+        """
         with np.errstate(all="ignore"):
             try:
-                made = self._march(paths, tolerance, finer_than, by)
+                made = self._iterate(paths, nudge) if self.options.step else self._march(paths, tolerance, finer_than, by)
             except _StiffError:
                 logger.info("the system is stiff: the implicit method Radau IIA instead of DOP853")
                 self.method = "Radau"
@@ -367,6 +372,20 @@ class Integrator:
                     raise _StiffError
                 next_look *= 2
         return OdeRun(paths, np.array(ends), integrator("OdeSolution")(ends, pieces), self.method, slope.calls)
+
+    def _iterate(self, paths: ConstantPaths, nudge: float) -> OdeRun:
+        """Iterate the map y ← y + step · y'."""
+        step, slope = self.options.step or 1.0, _Slope(self.system, paths, raises=True)
+        ends = self.begin + step * np.arange(round((self.options.t_max - self.begin) / step) + 1)
+        states = [self.system.initial(paths)]
+        factors = 1 + nudge * np.cos(np.arange(len(states[0])))
+        for count, moment in enumerate(ends[:-1]):
+            states.append((states[-1] + step * slope(float(moment), states[-1])) * factors)
+            if not np.isfinite(states[-1]).all():
+                raise slope.stopped(float(moment), "the map diverges")
+            self.options.report_share((self.runs + count / len(ends)) / (self.runs + 2), f"step {count}")
+        table = np.array(states).T
+        return OdeRun(paths, ends, lambda t: table[:, np.searchsorted(ends, t + step / 4) - 1], "steps", slope.calls)
 
     def _begin(self, paths: ConstantPaths, finer_than: OdeRun | None, by: float) -> StartPanel:
         """Return the start; where coefficients are singular there, a first panel, ``by`` times as long as another run's."""

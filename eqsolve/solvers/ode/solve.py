@@ -11,6 +11,9 @@ tolerances may give the same steps; so a first integration finds out how long st
 are added what the panels' interpolant misses, and the quadrature error. All are refined until the
 tolerance is met.
 
+In discrete time the map y ← y + step · y' is iterated, and once more with rounding errors made larger: what
+the two differ by is the error of the steps.
+
 Cost and memory: (number of paths) × (number of steps). Chosen for systems without memory and without Gaussian drives.
 """
 
@@ -51,6 +54,7 @@ _PROBES = np.array([0.03, 0.5, 0.92])  # places on a panel where its interpolant
 class OdeSolver(Solver):
     __doc__ = __doc__
     name = "ode"
+    discrete = True
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
@@ -68,7 +72,7 @@ class OdeSolver(Solver):
         options.demand_after(begin)
 
         def solved(options: Options) -> Result:
-            with np.errstate(divide="ignore", invalid="ignore"):  # at a start where coefficients are singular
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # at a singular start, before a blow-up
                 return _package(plan.name, values, system, _solve(system, options), options)
 
         try:
@@ -102,7 +106,7 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
     options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
     scout, rules = march.choose_rules(integrator, _RATIO * tolerance, rules)
-    coarse = integrator.run(rules.paths(below=False), tolerance, finer_than=scout, by=_STABLE)
+    coarse = integrator.run(rules.paths(below=False), tolerance, finer_than=scout, by=_STABLE, nudge=4 * EPSILON)
     before = np.inf
     for rounds in itertools.count(1):
         fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
@@ -117,7 +121,7 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
         missing = solution.excess("time steps")
         logger.info("time steps: %d of them; compared with a rougher solution the error is %.2g times the tolerance",
                     len(fine.ends) - 1, missing)  # fmt: skip
-        ended = missing <= 0.3 or rounds == 12 or (tolerance <= _FINEST and missing > 0.3 * before)
+        ended = missing <= 0.3 or rounds == 12 or options.step is not None or (tolerance <= _FINEST and missing > 0.3 * before)
         if ended or options.is_short_of_time():
             break
         before, coarse = missing, fine
@@ -158,14 +162,17 @@ def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[Ode
     grid, curves, each, missed = _panels(system, fine, options, scales)
     rough, rough_each = coarse.curves(system, grid.nodes)
     best = {name: values[-1] for name, values in curves.items()}
-    step = {name: over_panels(np.abs(best[name] - rough[name][-1]), NODES, beside=True) for name in best}
+    order = grid.order
+    step = {name: over_panels(np.abs(best[name] - rough[name][-1]), order, beside=True) for name in best}
     scout, rules = scouted
     by_rule, tails = scout.curves(system, grid.nodes)[0], rules.tails(options)
-    rule = {name: over_panels(rules.error(value), NODES) for name, value in by_rule.items()}
+    rule = {name: over_panels(rules.error(value), order) for name, value in by_rule.items()}
     rule = {name: error + tails * scales[name] for name, error in rule.items()}
-    rest = {name: _on_nodes(missed[name]) + _rounding(values, scales[name]) for name, values in best.items()}
+    rest = {name: _on_nodes(missed[name], order) + _rounding(values, scales[name]) for name, values in best.items()}
     each_errors = {
-        name: over_panels(np.abs(table - rough_each[name]), NODES, beside=True) + _on_nodes(missed[name]) + _rounding(table)
+        name: over_panels(np.abs(table - rough_each[name]), order, beside=True)
+        + _on_nodes(missed[name], order)
+        + _rounding(table)
         for name, table in each.items()
     }
     controlled = tuple(system.program.observables) or tuple(best)
@@ -177,6 +184,11 @@ def _panels(
     system: OdeSystem, run: OdeRun, options: Options, scales: dict[str, float]
 ) -> tuple[PanelGrid, dict[str, Array], dict[str, Array], dict[str, Array]]:
     """Return panels fine enough for the interpolant, the curves and paths on them, and what the interpolant misses."""
+    if options.step is not None:
+        grid = PanelGrid(run.ends, 1)
+        curves, each = run.curves(system, run.ends)
+        last = {name: values[-1] for name, values in curves.items()}
+        return grid, curves, each, {name: 0 * values[..., 1:] for name, values in (last | each).items()}
     ends = run.ends if len(run.ends) < _MOST_PANELS else run.ends[:: -(-len(run.ends) // _MOST_PANELS)]
     inside = [moment for moment in options.at if run.ends[0] < moment < run.ends[-1]]
     edges = np.unique(np.concatenate([ends, inside, run.ends[-1:]]))
@@ -210,9 +222,9 @@ def _rounding(values: Array, scale: float = 0.0) -> Array:
     return ROUNDING * np.abs(values) + EPSILON * largest
 
 
-def _on_nodes(panels: Array) -> Array:
+def _on_nodes(panels: Array, order: int) -> Array:
     """Repeat what is given per panel on its nodes; the start belongs to the first panel."""
-    return np.concatenate([panels[..., :1], np.repeat(panels, NODES, axis=-1)], axis=-1)
+    return np.concatenate([panels[..., :1], np.repeat(panels, order, axis=-1)], axis=-1)
 
 
 def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution, options: Options) -> Result:
