@@ -21,7 +21,7 @@ DELTA, SIGMA2, ETA, STEPS = 0.5, 0.0, 0.4, 50
 
 def compute(run):
     """The map by theory, and the same places at finite size."""
-    batches = np.array(run.pick((0.1, 1.0), (0.06, 0.1, 0.15, 0.25, 0.4, 1.0)))
+    batches = np.array(run.pick((0.1, 0.4, 1.0), (0.06, 0.1, 0.15, 0.25, 0.4, 1.0)))
     alphas = np.array(run.pick((0.2, 0.5), (0.12, 0.2, 0.32, 0.5, 0.8)))
     d, seeds = run.pick((200, 8), (400, 16))
     found = np.empty((2, len(alphas), len(batches)))
