@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import brentq
-from sympy import tanh
+from scipy.stats import norm
+from sympy import Max, tanh
 
 import eqsolve
-from eqsolve import GP, E, Eq, ModelError, System, UsageError, correlation, param, process, random, times
+from eqsolve import GP, E, Eq, ModelError, System, UsageError, correlation, function, param, process, random, times
 from eqsolve.cli import main
 from eqsolve.cli.stationary import _text
 from eqsolve.compile.forms import STOCHASTIC
@@ -90,6 +91,23 @@ def test_a_still_state_solves_its_static_equations():
     assert _W @ np.tanh(mean + spread * _X) == pytest.approx(r_e, rel=1e-8)
     assert 0.09 * float(res["F_e"][0] + res["F_i"][0]) == pytest.approx(spread**2, rel=1e-7)
     assert res.lyapunov()[0] < 0
+
+
+def test_threshold_linear_units_come_to_rest():
+    """x = 1 − μm + g√S ξ with m and S the first two moments of its positive part, in closed form."""
+    t, tp = times("t t'")
+    x, eta, m, C = process("x"), process("eta"), function("m"), correlation("C")
+    eqs = [Eq(x(t).diff(t), 1 - m(t) - x(t) + eta(t)), Eq(m(t), E(Max(0, x(t))))]
+    eqs += [Eq(C(t, tp), E(Max(0, x(t)) * Max(0, x(tp))))]
+    model = System("m", eqs, init={x: random("x0", Normal(0, 1))}, laws={eta: GP(1.44 * C(t, tp))})
+    mean, square = 0.5, 0.5
+    for _ in range(300):
+        centre, width = 1 - mean, 1.2 * math.sqrt(square)
+        below, density = norm.cdf(centre / width), norm.pdf(centre / width)
+        mean, square = centre * below + width * density, (centre**2 + width**2) * below + centre * width * density
+    res = eqsolve.stationary(model)
+    assert res.status == "still"
+    assert abs(float(res["m"]) - mean) < 3 * float(res.error["m"]) + 1e-12
 
 
 @pytest.mark.slow
