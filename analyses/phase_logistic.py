@@ -34,7 +34,7 @@ def threshold(delta):
 
 def compute(run):
     """The diagram over δ and the share."""
-    sizes = run.pick((3, 3), (15, 12))
+    sizes = run.pick((4, 4), (15, 12))
     axes = {"delta": f"1:8:{sizes[0]}", "flip": f"0.02:0.4:{sizes[1]}"}
     declared = eqsolve.load("logistic_fixed_point").replace(conditions=())
     model = declared.subs({"m": eqsolve.unknown("m", positive=True)})  # as for flips below 1/2: searched in its logarithm

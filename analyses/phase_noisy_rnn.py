@@ -26,7 +26,7 @@ def transition(gain):
 
 def compute(run):
     """The diagram over g and D."""
-    sizes = run.pick((3, 2), (20, 12))
+    sizes = run.pick((4, 3), (20, 12))
     axes = {"gain": f"0.6:2.6:{sizes[0]}", "D": f"0.02:1.2:{sizes[1]}"}
     tolerance = run.pick(1e-3, 1e-5)
     diagram, data = computed(
