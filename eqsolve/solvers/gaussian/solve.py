@@ -281,7 +281,7 @@ def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolera
         least = {name: np.full(value.shape, _CANCELS * work.natural.get(name, 0.0)) for name, value in made.items()}
         weights = 1 / np.maximum(1 / weigh(engine, window, made), pack(engine, least))
         moved = float(np.abs((after - before) * weights).max(initial=0.0))
-        if moved <= tolerance or (count == most and moved <= 100 * tolerance):  # the error tells what is left
+        if moved <= tolerance or (count == most and moved <= 100 * tolerance):  # the rest is in the stated error
             return made, moved
         vector = secants.next(before, after, weights) if moved < 0.3 else after
         means = unpack(engine, vector, made)

@@ -358,7 +358,7 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
 BESIDE = Iteration(most=15, choose=(0.1,))
 """From a neighbour's solution: modes are chosen by the neighbour's first, and once more when they are roughly one's own.
 
-Where so many sweeps do not do, the causal start is cheaper than more of them.
+Where these do not converge, integrating forward in time is cheaper than more of them.
 """
 
 _PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other

@@ -23,12 +23,12 @@ from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_pa
 # with its own.
 @recorded()
 def other_points(engine: Engine, final: Solved, design: Design) -> Means:
-    """Return the means that another set of points asks for: one sweep at the solution, and what its change acts back."""
+    """Return the means that another set of points asks for: one sweep at the solution, and linear feedback of its change."""
     swept = sweep(engine, final.grid, final.means, design)
     moved = _balanced(engine, final, final.means, swept)
     if any(value.ndim == 1 for name, value in moved.items() if name in engine.fed):  # that improving leaves alone
         return _balanced(engine, final, moved, sweep(engine, final.grid, moved, design, swept))
-    if len(engine.fed) < len(moved):  # what is only reported follows what acts back
+    if len(engine.fed) < len(moved):  # quantities that feed back come first, reported ones after
         after = report(engine, final.grid, moved, design, swept)
         moved |= {name: value for name, value in after.items() if name not in engine.fed}
     return moved
@@ -74,7 +74,7 @@ def probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: De
     step = unpack(engine, packed, direct)
     fed = engine.fed
     aside = [name for name in step if name not in fed]
-    if aside:  # what is only reported follows what acts back
+    if aside:  # quantities that feed back come first, reported ones after
         moved = {name: value + step[name] if name in fed else value for name, value in solved.means.items()}
         after = report(engine, solved.grid, moved, design, same)
         step |= {name: direct[name] + after[name] - plain[name] for name in aside}

@@ -607,7 +607,7 @@ class FoundBySampling:
         return float(np.mean(every)), float(DEVIATIONS * spread)
 
     def is_balanced(self) -> bool:
-        """Whether a response is the slope of a correlation, up to a factor."""
+        """Whether a response is the slope of a correlation up to a factor (fluctuation-dissipation), up to sampling."""
         answers = self.sets[0].map.kernels(self.sets[0].means).operators
         for name, fallen in ((name, values[0] - values) for name, values in self.curves.items()):
             for values in (self.curves[other] for other in answers if name not in answers):

@@ -236,7 +236,7 @@ def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain
         return np.concatenate([np.full(len(part), 1 / max(np.abs(part).max(initial=0.0), floor)) for part in parts])
 
     def newton_step(point: Array, weights: Array) -> Array:
-        def apply(change: Array) -> Array:
+        def apply(change: Array) -> Array:  # central differences: truncation and rounding balance near 1e-6
             size = 1e6 * float(np.abs(change * weights).max())
             ahead, behind = (image(point + sign * change / size) for sign in (1, -1))
             return np.asarray(change - (ahead - behind) * (size / 2))
@@ -509,6 +509,7 @@ class _StationarySearch:
         means = first_means(closure, 4.5 / reach, self.omega)
         self.floor = _floor(means)
         settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+        # near rest a spread is known up to left/|stability|; less than this is none
         if self.stability < 0 and self._spread(settled) <= 1e-3 * min(1.0, -self.stability):
             raise NoStationaryStateError("what was found is the unstable state in which nothing moves")
         return settled
