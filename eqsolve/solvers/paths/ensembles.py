@@ -20,7 +20,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array, over_neighbours
-from eqsolve.numerics.backend import memory
+from eqsolve.numerics.backend import CPU, memory
 from eqsolve.numerics.gaussian import DENSITIES, Layout, Level, make_level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
@@ -35,6 +35,7 @@ from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.paths import bytes_of
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_values, sweep, variation
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
+from eqsolve.solvers.threads import in_order
 
 # --- White noise: trapezoidal steps in time, whose error is extrapolated over nested grids with
 # the same noise.
@@ -480,10 +481,15 @@ def sweep_sets(
         cluster.piece(sweep_set, alone, levels, design, after=[] if item is None else [item])
         for design, item in zip(designs, before, strict=True)
     ]
-    means = []
-    for place, piece in enumerate(pieces):
-        options.report_share(0.5, f"{text}: number {place + 1}")
-        means.append(cluster.piece(operator.itemgetter(0), after=[piece]).result())
+
+    def finish(piece: Piece) -> list[Means]:
+        made: list[Means] = cluster.piece(operator.itemgetter(0), after=[piece]).result()
+        return made
+
+    # a card follows one set while the processor makes the points of the others
+    size, paths = solved[0].grid.size, designs[0].level.most
+    threads = len(pieces) if any(engine.backend(plan, size, paths) is not CPU for plan in engine.plan.ensembles) else 1
+    means = list(in_order(finish, pieces, threads, lambda place: options.report_share(0.5, f"{text}: number {place + 1}")))
     engine.work.sweeps += len(designs) * len(levels)
     return means, pieces
 
@@ -496,7 +502,7 @@ def sweep_set(
     made: list[Means] = []
     previous, first = None if before is None else before[1], None
     for grid, means in levels:
-        swept = sweep(engine, grid, means, design, previous)
+        swept = sweep(engine, grid, means, design, previous, whole=True)
         first = first or tuple(Kept(item.choice, item.paths.unknowns) for item in swept)
         made.append(collect(swept))
         previous = on_coarser(engine, swept) if len(made) < len(levels) else None
