@@ -24,7 +24,7 @@ _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _PLAIN = {
     **LIBRARY, "exp": "exp", "expm1": "expm1", "tanh": "tanh", "sinh": "sinh", "cosh": "cosh", "sqrt": "sqrt", "abs": "fabs",
     "absolute": "fabs", "sech2": "sech2", "expit": "expit", "sign": "sign", "heaviside": "heaviside", "minimum": "minimum",
-    "maximum": "maximum",
+    "maximum": "maximum", "choose": "choose",
 }  # fmt: skip
 
 
@@ -33,6 +33,7 @@ _FUNCTIONS = """
 #define INFINITY __longlong_as_double(0x7ff0000000000000LL)
 #define NAN __longlong_as_double(0x7ff8000000000000LL)
 #endif
+__device__ inline double choose(double x, double yes, double no) { return x > 0.0 ? yes : no; }
 __device__ inline double expit(double x) { return 1.0 / (1.0 + exp(-x)); }
 __device__ inline double sech2(double x) { double s = exp(-2.0 * fabs(x)); return 4.0 * s / ((1.0 + s) * (1.0 + s)); }
 __device__ inline double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
