@@ -239,7 +239,7 @@ def follow(
 
     made = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
     whole = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in zip(*made, strict=True))
-    return Paths(plan, kernels, actions, points, drawn, *whole, backend)
+    return Paths(plan, kernels, actions, points, drawn, *whole, backend=backend)
 
 
 def _follow(
