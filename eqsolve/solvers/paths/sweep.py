@@ -130,10 +130,16 @@ def sweep(
     """
     engine.work.sweeps += 1
     kernels = engine.kernels(grid, means)
-    pairs = _followed(engine, kernels, design, previous, whole=whole)
-    return tuple(
-        average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads) for paths, choice in pairs
-    )
+    try:
+        pairs = _followed(engine, kernels, design, previous, whole=whole)
+        return tuple(
+            average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads) for paths, choice in pairs
+        )
+    except MemoryError:  # of a card that others use too
+        if engine.device == "cpu":
+            raise
+        logger.warning("the card's memory is full: these paths are followed on the CPU")
+        return sweep(replace(engine, device="cpu"), grid, means, design, previous)
 
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:

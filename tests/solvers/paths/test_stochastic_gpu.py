@@ -13,7 +13,7 @@ from eqsolve.compile.lowering import lower
 from eqsolve.numerics import compiled, cuda, lanes
 from eqsolve.numerics.backend import choose_backend
 from eqsolve.solvers.paths import sweep
-from tests.strict_arrays import COMPILER, strict_card
+from tests.strict_arrays import COMPILER, STRICT, StrictCard, strict_card
 
 
 @pytest.fixture(params=["strict", pytest.param("card", marks=pytest.mark.gpu)])
@@ -113,3 +113,19 @@ def test_functions_of_a_model_are_those_of_numpy() -> None:
     assert failed < 0
     assert np.allclose(backend.get(found)[:, 0], truth, rtol=1e-13, atol=1e-14)
     assert lanes.translate(function.text, "uz", compiled.GROUP)  # what the card knows the processor knows too
+
+
+def test_a_card_whose_memory_is_full_leaves_its_paths_to_the_processor(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full(StrictCard):
+        def kernel(self, text: str, name: str) -> Any:
+            raise MemoryError
+
+    monkeypatch.setattr(sweep, "_WORTH", 0.0)
+    asked = {"t_max": 0.5, "rtol": 0.1, "solver": "stochastic"}
+    truth = eqsolve.solve("rnn", **asked)
+    with strict_card(Full("gpu", "a full card", STRICT.arrays)):
+        found = eqsolve.solve("rnn", device="gpu", **asked)
+    assert "the card's memory is full" in caplog.text
+    assert np.allclose(found["q"].values, truth["q"].values, rtol=1e-12)
