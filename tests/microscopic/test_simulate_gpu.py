@@ -29,9 +29,9 @@ def card(request: pytest.FixtureRequest) -> Iterator[float]:
 )
 @pytest.mark.parametrize("options", [{"t_max": 2}, {"t_max": 2, "step": 0.1}])
 def test_both_devices_agree(card: float, model: str, options: dict[str, Any], constants: str) -> None:
-    """Where a kink decides on steps in time, up to the integrator's tolerance; balanced draws on a card are others of their law.
+    """Where a kink decides on steps in time, up to the integrator's tolerance.
 
-    Two such draws of 120 coordinates differ by up to a few per cent.
+    Balanced draws on a card are others of their law: two of 120 coordinates differ by up to a few per cent.
     """
     flow = eqsolve.load(model)
     kinked = model == "huber_regression" and "step" not in options

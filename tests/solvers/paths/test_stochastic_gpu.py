@@ -98,7 +98,8 @@ def test_functions_of_a_model_are_those_of_numpy() -> None:
     every = [
         sympy.tanh(x) * sympy.exp(-(y**2)), sympy.sqrt(1 + x**2) ** 3, sympy.Abs(x - y) + sympy.sign(x), sympy.erf(x / 2),
         sympy.Piecewise((x, x > y), (y**3, sympy.And(x > -1, y > 0)), (0, True)), sympy.Max(x, y, 0) + sympy.Min(x, 1),
-        1 / (1 + sympy.exp(-x)), sympy.log(1 + x**2) + sympy.atan(y), sympy.sinh(3 * x) * sympy.exp(-y), sympy.Heaviside(x), sympy.cosh(y) - sympy.sin(x) / 3,
+        1 / (1 + sympy.exp(-x)), sympy.log(1 + x**2) + sympy.atan(y),
+        sympy.sinh(3 * x) * sympy.exp(-y), sympy.Heaviside(x), sympy.cosh(y) - sympy.sin(x) / 3,
     ]  # fmt: skip
     zeros = [sympy.S.Zero] * len(every)  # in the places of slopes
     function, backend = lower([*every, *zeros], [x, y]), choose_backend("gpu")
