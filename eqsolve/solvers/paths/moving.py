@@ -19,8 +19,7 @@ from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
 
 
-# --- How far a solution would move: with more points in one way, or with points that share nothing
-# with its own.
+# --- How far a solution would move with points that share nothing with its own.
 @recorded()
 def other_points(engine: Engine, final: Solved, design: Design) -> Means:
     """Return the means that another set of points asks for: one sweep at the solution, and linear feedback of its change."""
@@ -56,29 +55,6 @@ def _step(engine: Engine, solved: Solved, means: Means, residual: Array, swept: 
     if any(item.reacts for item in swept):
         return improve(engine, means, residual, swept, weights)
     return solved.secants.extrapolate(residual, residual, weights)
-
-
-@recorded()
-def probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: Design, way: str) -> Means:
-    """Return how far all means would move with more points in one way, or with modes chosen anew ("choice").
-
-    ``same`` is a sweep with as many points, but modes chosen anew.
-    """
-    plain = collect(same)
-    if way == "choice":
-        used, direct = solved.averages, {name: value - solved.means[name] for name, value in plain.items()}
-    else:
-        used = sweep(engine, solved.grid, solved.means, replace(design, level=refine(design.level, way)))
-        direct = {name: value - plain[name] for name, value in collect(used).items()}
-    packed = _step(engine, solved, solved.means, pack(engine, direct), used, weigh(engine, solved.grid, solved.means))
-    step = unpack(engine, packed, direct)
-    fed = engine.fed
-    aside = [name for name in step if name not in fed]
-    if aside:  # quantities that feed back come first, reported ones after
-        moved = {name: value + step[name] if name in fed else value for name, value in solved.means.items()}
-        after = report(engine, solved.grid, moved, design, same)
-        step |= {name: direct[name] + after[name] - plain[name] for name in aside}
-    return step
 
 
 # --- From set to set of finer points.
@@ -195,26 +171,6 @@ class Mover:
 
     def _count(self, solved: Solved, design: Design) -> int:
         return count_paths(self.engine, solved.kernels, design)
-
-    def effects(self, solved: Solved, design: Design) -> dict[str, float]:
-        """Return how far more points in each way move a solution, in tolerances."""
-        same, curves, effects = sweep(self.engine, solved.grid, solved.means, design), self.judge.curves(solved), {}
-        for way in ("choice", *self.ways(solved)):
-            step = probe(self.engine, solved, same, design, way)
-            moved = {name: value + step[name] for name, value in solved.means.items()}
-            effects[way] = self.judge.moved(curves, solved.grid, moved)
-        logger.info("paths: what more of them would change, in tolerances: %s",
-                    ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
-        return effects
-
-    def refined(self, level: Level, effects: dict[str, float]) -> Level:
-        """Return a level with more points in the ways that matter."""
-        choice, ways = effects["choice"], {way: effect for way, effect in effects.items() if way != "choice"}
-        largest = max(ways.values())
-        for way, effect in ways.items():
-            if effect > self.control.matters * largest or (way == "modes" and choice > largest):
-                level = refine(level, way, effect)
-        return level
 
     def ways(self, solved: Solved) -> list[str]:
         """Return the ways in which there may be more points."""

@@ -27,7 +27,7 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Level, make_level
+from eqsolve.numerics.gaussian import Level, make_level, refine
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
@@ -41,6 +41,7 @@ from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, pac
 from eqsolve.solvers.paths.kinks import average_kinks
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
+from eqsolve.solvers.paths.paths import LostPathError
 from eqsolve.solvers.paths.sensitivity import add_derivatives
 from eqsolve.solvers.paths.sweep import (
     Design,
@@ -504,8 +505,8 @@ class _Solve:
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
         """Move a solution from one set of points to the next, finer one until it stays where it is.
 
-        Returned are the solution, the error of its panels, and that of its points. When it does not stay, every way to have
-        more points is probed, and it is iterated again with more in those that matter.
+        Returned are the solution, the error of its panels, and that of its points. When it does not stay, it is iterated again
+        with more points.
         """
         judge, control = self.judge, self.control
         ways = self.mover.ways(solved)
@@ -525,13 +526,13 @@ class _Solve:
                     break  # of samples there are no larger ones
                 if self.options.is_short_of_time():
                     break
-                effects = self.mover.effects(solved, design)
-                matter = frozenset(way for way in ways if effects[way] > control.negligible)
-                design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
-                begin = final if judge.worst(curves, errors) <= control.few else solved
+                over, finer = judge.worst(curves, errors), design.level
+                for way in ways:
+                    finer = refine(finer, way, over)
+                design = Design(finer, None, variation(solved.averages))
+                begin = final if over <= control.few else solved
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
-                rough = max(effects[way] for way in ways) > control.few
-                rough |= judge.worst(curves, by_panels) > control.share
+                rough = over > control.few or judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and number == 1 and rough:
                     by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
                     if judge.worst(curves, by_panels) > control.share:
@@ -539,7 +540,13 @@ class _Solve:
                     design = replace(design, shapes=variation(solved.averages))
             except SolverError as reason:  # too many points, or far from a solution
                 logger.info("no more paths: %s", reason)
-                break
+                if not isinstance(reason, LostPathError) or solved.grid.panels is None:
+                    break
+                try:  # on shorter panels, on which these paths can be followed
+                    solved, by_panels = self._settle_panels(solved, design, np.full(solved.grid.panels.panels, 2.0))
+                except SolverError:
+                    break
+                design = replace(design, shapes=variation(solved.averages))
         return final, by_panels, errors
 
     def _move_points(self, solved: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> tuple[Moved, Errors]:
