@@ -28,12 +28,9 @@ class Control:
     # of that accuracy, where derivatives are asked for: their equations rest on slopes along paths
     # that solve theirs
     linearised: float = 1e-4
-    # when more points change the solution by so many tolerances, panels are looked at again; more
-    # points are taken before panels are chosen; and where two sets do, a sample is tried
+    # when more points change the solution by so many tolerances, panels are looked at again; and
+    # where two sets do, a sample is tried
     few: float = 10.0
-    # sets of points that are tried before panels are chosen, and paths in them, at most
-    early: int = 3
-    crowd: int = 500
     # of the move before the last: what may be left of it when the solution was moved once more; and
     # where the last set was not finer than the one before, so that both may err alike
     hope: float = 0.04

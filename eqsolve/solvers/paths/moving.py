@@ -9,14 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import USUAL, Correction, Solved, improve, iterate, pack, recorded, unpack, weigh
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages
-from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
+from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep
 
 
 # --- How far a solution would move with points that share nothing with its own.
@@ -83,33 +82,6 @@ class Mover:
     judge: Judge
     control: Control
     tolerance: float
-
-    def more(self, solved: Solved, design: Design, rough: float, settled: float) -> tuple[Solved, Design]:
-        """Return a solution with enough points to choose panels by, iterated until ``rough``.
-
-        With too few every path is seen: what moves at its own time on each asks for panels that the mean over many does not
-        need. A finer set that leaves more than ``settled`` is not taken.
-        """
-        control, judge = self.control, self.judge
-        for _ in range(control.early):
-            if solved.is_sampled or not self.ways(solved):
-                break
-            level = refine(refine(design.level, "sharp"), "modes", control.few)
-            finer = Design(level, None, variation(solved.averages))
-            if self._count(solved, finer) > control.crowd:
-                break
-            try:
-                means, curves = other_points(self.engine, solved, finer), judge.curves(solved)
-                if judge.moved(curves, solved.grid, means) <= control.few:
-                    break
-                found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
-            except SolverError:
-                break
-            if found.left > max(solved.left, settled):
-                break
-            solved, design = found, finer
-            logger.info("paths: %d of them before the time grid is chosen", solved.paths)
-        return solved, design
 
     def move(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
         """Return a solution moved from set to set of finer points, and the error of its points.

@@ -341,7 +341,6 @@ class _Solve:
             with contextlib.suppress(SolverError):
                 found = self._begin_with(self._start_sampled(begun.grid, self._level(1e-2)), few)
                 begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
-        solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.nothing(solved)
         if self.options.step is None:
             solved, by_panels = self._settle_panels(solved, design)
