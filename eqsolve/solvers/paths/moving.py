@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import USUAL, Correction, Solved, improve, iterate, pack, recorded, unpack, weigh
@@ -46,14 +45,11 @@ def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages
     image = collect(swept)
     before, weights = pack(engine, means), weigh(engine, final.grid, means)
     residual = pack(engine, {name: image[name] for name in means}) - before
-    return unpack(engine, before + _step(engine, final, means, residual, swept, weights), image)
-
-
-def _step(engine: Engine, solved: Solved, means: Means, residual: Array, swept: tuple[Averages, ...], weights: Array) -> Array:
-    """Return the change of the means that a residual asks for: by mean responses, or by what past sweeps taught."""
     if any(item.reacts for item in swept):
-        return improve(engine, means, residual, swept, weights)
-    return solved.secants.extrapolate(residual, residual, weights)
+        step = improve(engine, means, residual, swept, weights)
+    else:  # by what past sweeps taught
+        step = final.secants.extrapolate(residual, residual, weights)
+    return unpack(engine, before + step, image)
 
 
 # --- From set to set of finer points.
@@ -116,7 +112,8 @@ class Mover:
                 break
             if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
                 break  # further sets would not do either
-            if number >= control.checks and not (number < 2 * control.checks and is_falling(trend)):
+            falling = by_points < min(_WELL_ABOVE, 0.7 * far)  # one more set may do
+            if number >= control.checks and not (number < 2 * control.checks and falling):
                 break
             far, slow = by_points, by_points > 1.0
         return Moved(final, errors, trend)
@@ -164,19 +161,9 @@ def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
     return any(same.get(way, False) for way in ways)
 
 
-def is_clear(trend: Sequence[tuple[int, float]]) -> bool:
-    """Whether sets show how errors fall: at least three, the last two well above the tolerance, not by chance."""
-    return len(trend) > 2 and min(error for _, error in trend[-2:]) > _WELL_ABOVE
-
-
-def is_falling(trend: Sequence[tuple[int, float]]) -> bool:
-    """Whether one more set may do: the last errors fall, and are near the tolerance."""
-    return trend[-1][1] < min(_WELL_ABOVE, 0.7 * trend[-2][1])
-
-
-def is_far(trend: Sequence[tuple[int, float]], few: float) -> bool:
-    """Whether two sets one after the other move a solution by more than a few tolerances."""
-    return len(trend) > 1 and min(error for _, error in trend[-2:]) > few
+def is_clear(trend: Sequence[tuple[int, float]], above: float = _WELL_ABOVE, sets: int = 3) -> bool:
+    """Whether sets show how errors fall: the last two are well above the tolerance, not by chance."""
+    return len(trend) >= sets and min(error for _, error in trend[-2:]) > above
 
 
 def predict(known: Sequence[tuple[int, float]], wanted: float) -> float:
