@@ -317,7 +317,7 @@ class Integrator:
 
     def __init__(self, system: OdeSystem, options: Options) -> None:
         self.system, self.begin, self.options = system, system.begin, options
-        self.method = "DOP853"
+        self.method = "Radau" if system.program.jumps else "DOP853"
         self.runs = 0  # that are done
         self.length = 0.0  # of a first panel, where coefficients are singular at the start
 
@@ -350,7 +350,7 @@ class Integrator:
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
             if finer_than is not None:
-                solver.max_step = longest_step(finer_than.ends, by, solver.t)
+                solver.max_step = max(longest_step(finer_than.ends, by, solver.t), 1e-13 * abs(end))
             try:
                 reason = solver.step()
             except ValueError as error:  # scipy's linear algebra on numbers that overflowed

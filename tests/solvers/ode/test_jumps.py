@@ -40,7 +40,7 @@ def holds(result: eqsolve.Result, name: str, exact: np.ndarray, at: np.ndarray, 
     assert (off <= 3 * found[f"{name}_error"].values).all()
 
 
-@pytest.mark.parametrize("rtol", [1e-3, 1e-7])
+@pytest.mark.parametrize("rtol", [1e-3, pytest.param(1e-6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", FORCES)
 def test_one_path(kind: str, rtol: float) -> None:
     right, start, exact = FORCES[kind]
@@ -49,6 +49,7 @@ def test_one_path(kind: str, rtol: float) -> None:
     holds(result, "y", exact(at), at, rtol)
 
 
+@pytest.mark.slow
 def test_dry_friction_of_an_oscillator() -> None:
     """y'' = −y − ½ sign(y'): half waves around ±½, and rest once |y| < ½ at a turn: from 2.2 by way of −1.2 to 0.2."""
     force = -y(t) - sign(y(t).diff(t)) / 2
@@ -58,12 +59,13 @@ def test_dry_friction_of_an_oscillator() -> None:
     holds(eqsolve.solve(model, t_max=8, rtol=1e-4), "y", exact, at, 1e-4)
 
 
+@pytest.mark.slow
 def test_paths_of_which_some_slide() -> None:
     """x' = u − sign(x) from 0 rests where |u| < 1: E x² = t² E (|u| − 1)²₊."""
     u = random("u", Uniform(-2, 2))
     model = System("units", [Eq(x(t).diff(t), u - sign(x(t)))], init={x: 0}, observables={"q": E(x(t) ** 2)})
     at = np.array([0.5, 1.0, 2.0])
-    holds(eqsolve.solve(model, t_max=2, rtol=1e-3), "q", at**2 / 6, at, 1e-3)
+    holds(eqsolve.solve(model, t_max=2, rtol=1e-2), "q", at**2 / 6, at, 1e-2)
 
 
 @pytest.mark.slow
