@@ -350,7 +350,7 @@ class Integrator:
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
             if finer_than is not None:
-                solver.max_step = max(longest_step(finer_than.ends, by, solver.t), 1e-13 * abs(end))
+                solver.max_step = max(longest_step(finer_than.ends, by, solver.t), 100 * np.spacing(solver.t))
             try:
                 reason = solver.step()
             except ValueError as error:  # scipy's linear algebra on numbers that overflowed

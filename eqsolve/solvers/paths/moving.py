@@ -5,7 +5,6 @@ The sets share nothing, neither modes nor rules nor samples, so that how far one
 
 import itertools
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -110,9 +109,10 @@ class Mover:
                 return Moved(last, errors, trend)  # moves that run away
             if (slow and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
                 break
-            if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
+            falls = by_points < 0.7 * far
+            if is_clear(trend) and not falls:
                 break  # further sets would not do either
-            falling = by_points < min(_WELL_ABOVE, 0.7 * far)  # one more set may do
+            falling = falls and by_points < _WELL_ABOVE  # one more set may do
             if number >= control.checks and not (number < 2 * control.checks and falling):
                 break
             far, slow = by_points, by_points > 1.0
@@ -164,15 +164,3 @@ def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
 def is_clear(trend: Sequence[tuple[int, float]], above: float = _WELL_ABOVE, sets: int = 3) -> bool:
     """Whether sets show how errors fall: the last two are well above the tolerance, not by chance."""
     return len(trend) >= sets and min(error for _, error in trend[-2:]) > above
-
-
-def predict(known: Sequence[tuple[int, float]], wanted: float) -> float:
-    """Return how many points an error needs, predicted from the last two numbers with their errors.
-
-    Errors that do not fall are never small enough.
-    """
-    (fewer, larger), (points, error) = known[-2:]
-    if error <= wanted:
-        return float(points)
-    rate = math.log(larger / error) / math.log(points / fewer) if points > fewer and larger > error > 0 else 0.0
-    return points * math.exp(min(math.log(error / wanted) / rate, 200.0)) if rate > 0 else math.inf
