@@ -30,7 +30,7 @@ from eqsolve.language.system import System
 from eqsolve.numerics.arrays import ROUNDING, member_name, member_names
 
 _MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
-_FEW = 100  # members of all families that are written out in about a second, without sums over each other
+_FEW = 100  # members of families without sums over them, that are written out in some seconds
 _REPRESENTATIVE = 3  # values of an index when a model is only checked: a first, a last and one between
 
 

@@ -79,8 +79,8 @@ class OdeSolver(Solver):
 
         def solved(options: Options) -> Result:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # at a singular start, before a blow-up
-                ramps = program.jumps and options.step is None
-                made = _solve_jumps(bound, options) if ramps else _solve(bound(), options)
+                plain = options.step is not None or not program.jumps
+                made = _solve(bound(), options) if plain else _solve_jumps(bound, options)
                 return _package(plan.name, values, bound(), made, options)
 
         try:
@@ -126,7 +126,7 @@ def _solve_jumps(bound: Callable[..., OdeSystem], options: Options) -> OdeSoluti
         for name, values in (solution.curves | solution.each).items():
             change = over_panels(np.abs(values - known[name]), solution.grid.order, beside=True)
             part = solution.parts.setdefault("jumps", {}) if name in solution.curves else solution.each_errors
-            part[name] = part.get(name, 0.0) + change / 4  # errors fall with the width, by ten
+            part[name] = part.get(name, 0.0) + change / 4  # it falls with the width
         if solution.excess("jumps") <= 0.5 or options.is_short_of_time():
             break
     return solution

@@ -112,8 +112,8 @@ class Mover:
             falls = by_points < 0.7 * far
             if is_clear(trend) and not falls:
                 break  # further sets would not do either
-            falling = falls and by_points < _WELL_ABOVE  # one more set may do
-            if number >= control.checks and not (number < 2 * control.checks and falling):
+            more = falls and by_points < _WELL_ABOVE and number < 2 * control.checks
+            if number >= control.checks and not more:
                 break
             far, slow = by_points, by_points > 1.0
         return Moved(final, errors, trend)

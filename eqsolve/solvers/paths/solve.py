@@ -542,7 +542,7 @@ class _Solve:
                 logger.info("no more paths: %s", reason)
                 if not isinstance(reason, LostPathError) or solved.grid.panels is None:
                     break
-                try:  # on shorter panels, on which these paths can be followed
+                try:  # on shorter panels
                     solved, by_panels = self._settle_panels(solved, design, np.full(solved.grid.panels.panels, 2.0))
                 except SolverError:
                     break
