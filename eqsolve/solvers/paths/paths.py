@@ -454,9 +454,13 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
     paths.unknowns[:, part] = unknowns
 
 
-def _no_solution(nodes: Array, part: slice) -> SolverError:
+class LostPathError(SolverError):
+    """The equations of a path on a panel have no solution that is found: the panel may be too long for it."""
+
+
+def _no_solution(nodes: Array, part: slice) -> LostPathError:
     here = f"t = {nodes[part.stop - 1]:.6g}"
-    return SolverError(
+    return LostPathError(
         f"the equations of a path have no solution that can be found near {here}; it may blow up there, "
         "or jump between branches within a step"
     )
