@@ -18,7 +18,7 @@ import numpy as np
 from eqsolve.compile.stochastic import Drive, EnsemblePlan, Link
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array, eliminate, invert
-from eqsolve.numerics.backend import CPU, Backend, demand_memory
+from eqsolve.numerics.backend import CPU, Backend, demand_memory, home_of
 from eqsolve.numerics.gaussian import Points
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.paths.modes import Drawn
@@ -87,7 +87,11 @@ class Paths:
     unknowns: Array
     signals: Array
     slopes: Array
-    backend: Backend = CPU  # where the arrays of points, noises and paths are
+
+    @property
+    def backend(self) -> Backend:
+        """Where the arrays of points, noises and paths are."""
+        return home_of(self.unknowns)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -238,7 +242,7 @@ def follow(
     made = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
     every = zip(*made, strict=True)
     unknowns, signals, slopes = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in every)
-    return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes, backend)
+    return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes)
 
 
 def _follow(
