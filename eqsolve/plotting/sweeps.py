@@ -10,8 +10,8 @@ import numpy as np
 from eqsolve.errors import UsageError
 from eqsolve.numerics.slopes import is_geometric
 from eqsolve.plotting.curves import draw_line, set_scales
-from eqsolve.plotting.labels import TITLE_SIZE, setting, settings_title, tell_apart, written
-from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
+from eqsolve.plotting.labels import TITLE_SIZE, setting, tell_apart, written
+from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades, title_of
 from eqsolve.results.derivatives import derivative_keys, interpolate
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from eqsolve.results.result import Result
 
+_MISSED = "not solved as asked"
 _FINE = 300  # points of a curve between those of a sweep
 
 
@@ -57,11 +58,15 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         return ways.ax
     panels = make_panels(len(shown) * len(facets))
     for axes, (name, facet) in zip(panels, [(name, facet) for name in shown for facet in facets], strict=True):
-        _draw(result, data.sel(facet), long[:2], name, axes, ways)
+        _draw(result, data.sel(facet), long[:2], name, axes, ways, data[name].values if facet else None)
         axes.set_title("".join(_member(result, dim, value) for dim, value in facet.items()), fontsize=TITLE_SIZE)
     figure = panels[0].figure
-    title = settings_title(result.model, result.params, result.latex, 0.9 * figure.get_figwidth())
-    figure.suptitle(title, fontsize=TITLE_SIZE)
+    figure.suptitle(title_of(result, 0.9 * figure.get_figwidth()), fontsize=TITLE_SIZE)
+    marked = [axes for axes in panels if axes.get_legend_handles_labels()[1] == [_MISSED]]
+    for axes in marked:  # said once, below all
+        axes.get_legend().remove()
+    if marked:
+        figure.legend(*marked[0].get_legend_handles_labels(), loc="outside lower left", frameon=False, fontsize=8)
     return panels
 
 
@@ -91,8 +96,10 @@ def make_panels(count: int) -> Any:
     return made.ravel()[:count]
 
 
-def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways) -> None:
-    """Draw one quantity over one axis as a line, over two as a family of lines or as a map."""
+def _draw(
+    result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways, every: Any = None
+) -> None:  # fmt: skip
+    """Draw one quantity over one axis as a line, over two as a family of lines or as a map; ``every`` value has a colour."""
     when = f" at {setting('t', float(data['t']), result.latex)}" if "t" in data.coords else ""
     label = written(name, result.latex) + when
     if len(dims) == 1:
@@ -112,7 +119,7 @@ def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: An
         _lines(result, data, other, family, axes, label, ways)
         plain(axes, result, legend=len(family))
     else:
-        _map(result, data, name, dims, axes, label, ways)
+        _map(result, data, name, dims, axes, label, ways, every)
 
 
 def _member(result: Result, dim: str, value: Any) -> str:
@@ -147,19 +154,23 @@ def _lines(
     axes.set(xlabel=written(dim, result.latex), ylabel=label)
 
 
-def _map(result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any, label: str, ways: Ways) -> None:
+def _map(
+    result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any, label: str, ways: Ways, every: Any = None
+) -> None:  # fmt: skip
     across, up = dims
     x, y = (data[dim].values.astype(float) for dim in dims)
     logs = [is_geometric(values) if asked is None else asked for values, asked in ((x, ways.logx), (y, ways.logy))]
     values = data[name].transpose(up, across).values
+    known = np.isfinite(every) if every is not None and "norm" not in ways.style else np.zeros(1, dtype=bool)
+    ends = {"vmin": float(every[known].min()), "vmax": float(every[known].max())} if known.any() else {}
     picture = axes.pcolormesh(
         edges_between(x, log=logs[0]), edges_between(y, log=logs[1]), values,
-        **{"cmap": SEQUENTIAL, "rasterized": True, **ways.style},
+        **{"cmap": SEQUENTIAL, "rasterized": True, **ends, **ways.style},
     )  # fmt: skip
     bad = data["status"].transpose(up, across).values != "ok" if "status" in data else np.zeros(values.shape, dtype=bool)
     if bad.any():
         rows, columns = np.nonzero(bad)
-        axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label="not solved as asked")
+        axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label=_MISSED)
     axes.set(xlabel=written(across, result.latex), ylabel=written(up, result.latex))
     axes.set(xscale="log" if logs[0] else "linear", yscale="log" if logs[1] else "linear")
     for axis, places, log in zip((axes.xaxis, axes.yaxis), (x, y), logs, strict=True):
