@@ -163,6 +163,11 @@ class Fit:
         values = ", ".join(f"{name} = {value:.4g} ± {self.errors[name]:.2g}" for name, value in self.parameters.items())
         return f"<Fit of {self.model!r}: {values}>"
 
+    def _repr_html_(self) -> str:
+        from eqsolve.results.html import fit_html
+
+        return fit_html(self)
+
     def profile(self, name: str, points: int = 7, reach: float = 2.0) -> tuple[Array, Array]:
         """Return values of a parameter within ``reach`` errors, and χ² there with all others fitted again.
 
