@@ -141,7 +141,7 @@ def linear_function(unknowns: int, signals: int) -> str:
     return "__device__ inline void evaluate({}) {{\n{}\n}}\n".format(head, "\n".join(lines))
 
 
-def _kernel(backend: Backend, name: str, evaluate: str = "", **sizes: int) -> Any:
+def _kernel(backend: Backend, name: str, evaluate: str, **sizes: int) -> Any:
     defined = "".join(f"#define {key} {value}\n" for key, value in sizes.items())
     return backend.kernel(defined + _FUNCTIONS + evaluate + _text(), name)
 
@@ -183,7 +183,7 @@ def mean_tangents(
     arrays, (nodes, paths), jobs = backend.arrays, slopes.shape[2:], len(left)
     wide, blocks = int(np.diff(starts).max()), len(starts) - 1
     sizes = {"COUNT": unknowns, "MANY": signals, "HIGH": unknowns * wide}
-    invert, tangents = (_kernel(backend, name, **sizes) for name in ("invert", "tangents"))
+    invert, tangents = (_kernel(backend, name, "", **sizes) for name in ("invert", "tangents"))
     each = blocks * sizes["HIGH"] ** 2
     step = min(paths, max(1, int(_SHARE * backend.memory() / (8 * each))))
     groups, inverses = min(step, _GROUPS), arrays.empty(step * each)
