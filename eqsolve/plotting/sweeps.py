@@ -198,15 +198,22 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
         raise UsageError(f"a diagram shows one of: {', '.join(diagram.names) or '(nothing)'}")
     dims = sorted((str(dim) for dim in diagram.classes.dims), key=lambda dim: dim != ways.x)
     axes = plot_sweep(diagram, names, replace(ways, kind="map" if len(dims) == 2 else None))
-    points = diagram.boundaries
+    points, grids = diagram.boundaries, [np.sort(diagram.dataset[dim].values) for dim in dims]
+    lines: dict[str, Any] = {}
     for (kind, word), colour in zip(_BOUNDARIES.items(), COLOURS[1:6], strict=True):
         columns = [points[dim].values[points["kind"].values == kind] for dim in dims]
         if len(dims) == 1:
             for count, place in enumerate(columns[0]):
                 axes.axvline(place, color=colour, lw=LINE, ls="--", label=None if count else word)
         elif len(columns[0]):
-            pieces = _pieces([np.sort(diagram.dataset[dim].values) for dim in dims], columns)
-            axes.plot(*pieces, color=colour, lw=1.5 * LINE, label=word, solid_capstyle="round")
+            lines[kind] = _pieces([np.interp(it, at, np.arange(len(at))) for it, at in zip(columns, grids, strict=True)])
+            style = {"color": colour, "lw": 1.5 * LINE, "solid_capstyle": "round"}
+            axes.plot(*_drawn(lines[kind], grids), label=word, **style)
+    for kind, pieces in lines.items():  # what ends beside another line is drawn on to it, dotted
+        others = [piece for other, found in lines.items() if other != kind for piece in found]
+        colour = COLOURS[1:6][list(_BOUNDARIES).index(kind)]
+        for piece in _gaps(pieces, others):
+            axes.plot(*_drawn([piece], grids), color=colour, lw=LINE, ls=":")
     for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
         cells = np.argwhere(diagram.classes.transpose(*dims).values == name)
         inside = cells[np.argmin(np.abs(cells - np.median(cells, axis=0)).sum(axis=1))]
@@ -219,11 +226,32 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
     return axes
 
 
-def _pieces(grids: list[Any], columns: list[Any]) -> Any:
-    """Return lines between points in or beside one cell that have no other between them."""
-    cells = [np.interp(it, at, np.arange(len(at))) for it, at in zip(columns, grids, strict=True)]
+def _pieces(cells: list[Any]) -> Any:
+    """Return pairs of points, in units of cells, that lie in or beside one cell and have no other between them."""
     apart = [np.abs(np.subtract.outer(it, it)) for it in cells]
     far = np.hypot(*apart)
     between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]
     near = np.argwhere(np.triu((np.maximum(*apart) <= 1 + 1e-9) & ~np.any(between, axis=0), 1))
-    return [np.insert(column[near], 2, np.nan, axis=1).ravel() for column in columns]
+    return np.stack(cells, axis=1)[near]
+
+
+def _gaps(pieces: Any, others: Any) -> list[Any]:
+    """Return what is missing, two cells at most, where the end of a line goes on straight to a piece of others."""
+    joints, count = np.unique(np.reshape(pieces, (-1, 2)), axis=0, return_counts=True)
+    ends = {tuple(it) for it in joints[count == 1]}
+    found = []
+    for before, end in [pair for piece in pieces for pair in (piece, piece[::-1]) if tuple(pair[1]) in ends]:
+        along, steps = (end - before) / (np.hypot(*(end - before)) or 1.0), []
+        for one, other in others:
+            sides = np.array([along, one - other]).T  # end + step·along = one + share·(other − one)
+            if abs(np.linalg.det(sides)) > 1e-9:
+                step, share = np.linalg.solve(sides, one - end)
+                steps += [step] if 0 < step <= 2 and 0 <= share <= 1 else []
+        found += [np.array([end, end + min(steps) * along])] if steps else []
+    return found
+
+
+def _drawn(pieces: Any, grids: list[Any]) -> list[Any]:
+    """Return pieces in units of cells as columns of values, with gaps between them."""
+    columns = np.insert(np.asarray(pieces, float).reshape(-1, 2, 2), 2, np.nan, axis=1).reshape(-1, 2).T
+    return [np.interp(it, np.arange(len(at)), at) for it, at in zip(columns, grids, strict=True)]

@@ -48,8 +48,8 @@ def check(model: Model) -> None:
 
 
 def zero_divisors(model: Model, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield, in words, every division by parameters that are zero as they are set."""
-    for part in (model, *models_behind(model)):
+    """Yield, in words, every division by parameters that are zero as they are set; which of several cases holds is open."""
+    for part in () if isinstance(model, Cases) else (model, *models_behind(model)):
         known = {item: settings.get(item.name, part.given(item)) for item in part.parameters}
         numbers = {item: read_value(value) for item, value in known.items() if value is not None}
         places = [(equation.label, equation) for equation in part.equations]
