@@ -173,12 +173,15 @@ def solve(
 
 def solve_as_asked(model: Model, settings: Mapping[str, Any], options: Options, **how: Any) -> Result:
     """Solve as ``_solve`` does; what divides by a parameter that is 0 is named."""
+    import numpy
+
     from eqsolve.passes.check.check import zero_divisors
 
     failure: Exception | None = None
     try:
         result = _solve(model, settings, options, **how)
-        finite = all(map(_is_finite, (result.variables[name].values for name in result.names)))
+        tables = [result.variables[name].values for name in result.names]
+        finite = all(numpy.isfinite(values).all() for values in tables if values.dtype.kind == "f")
     except ZeroDivisionError as error:
         failure, finite = error, False
     if not finite and (problems := tuple(zero_divisors(model, settings))):
@@ -188,24 +191,12 @@ def solve_as_asked(model: Model, settings: Mapping[str, Any], options: Options, 
     return result
 
 
-def _is_finite(values: Any) -> bool:
-    import numpy
-
-    return values.dtype.kind != "f" or bool(numpy.isfinite(values).all())
-
-
 def _solve(
-    model: Model,
-    settings: Mapping[str, Any],
-    options: Options,
-    *,
-    start: Result | Mapping[str, float] | None = None,
-    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-    resume: bool = False,
-    neighbour: Any = None,
-    paths: bool = True,
+    model: Model, settings: Mapping[str, Any], options: Options, *,
+    start: Result | Mapping[str, float] | None = None, resume: bool = False, neighbour: Any = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None, paths: bool = True,
     tables: Mapping[str, Any] | None = None,
-) -> Result:
+) -> Result:  # fmt: skip
     """Solve as ``solve`` does, its options read.
 
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.

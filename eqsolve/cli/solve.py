@@ -58,10 +58,7 @@ def run_solve(options: Namespace) -> int:
         return 0
     complain(f"{result.message or result.status}")
     if result.status == "tolerance not met":
-        say(
-            "the values are given all the same; what follows ± estimates their errors, which were nearly always within it and "
-            "at most 3 times it in tests. A larger --rtol asks for less (docs/errors.md says more)"
-        )
+        say("± is an estimate, in tests at most 3 times too small; a larger --rtol asks for less (docs/errors.md says more)")
     return 1
 
 
@@ -156,14 +153,12 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
 
 def _derivatives(made: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the derivatives of the values shown along each parameter, and their errors, named dNAME/dPARAMETER."""
-    tables = [(made.get(part, {}), key) for part, key in (("derivatives", "values"), ("derivative_errors", "errors"))]
-    return [
-        {
-            key: {f"d{name}/d{parameter}": table[parameter][name] for name in made["values"] if name in table[parameter]}
-            for table, key in tables
-        }
-        for parameter in made.get("derivatives", {})
-    ]
+
+    def named(part: str, along: str) -> dict[str, Any]:
+        return {f"d{name}/d{along}": made[part][along][name] for name in made["values"] if name in made[part][along]}
+
+    along = made.get("derivatives", {})
+    return [{"values": named("derivatives", one), "errors": named("derivative_errors", one)} for one in along]
 
 
 def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:

@@ -565,12 +565,11 @@ class _Problem:
         sizes = np.maximum(np.abs(point), 1e-3)
         _, changes, directions = np.linalg.svd(slopes * sizes, full_matrices=False)
         step = sizes * directions[-1]
-        doubt = np.zeros(len(slopes))  # priors are exact
-        first = 0
-        for item in self.sets:
-            unsure = np.abs(step[item.places]) @ item.at(point).slope_errors.reshape(len(item.places), -1)
-            doubt[first : first + len(item.target)] = 3 * unsure / item.sigmas
-            first += len(item.target)
+        doubts = [
+            3 * np.abs(step[item.places]) @ item.at(point).slope_errors.reshape(len(item.places), -1) / item.sigmas
+            for item in self.sets
+        ]
+        doubt = np.append(np.concatenate(doubts), np.zeros(int(self.prior.sum())))  # priors are exact
         seen = float(np.linalg.norm(np.maximum(np.abs(slopes @ step) - doubt, 0.0)))
         if changes[0] > 0 and seen > max(1e-3 * self.rtol, 1e-9) * changes[0]:
             return

@@ -96,9 +96,7 @@ def make_panels(count: int) -> Any:
     return made.ravel()[:count]
 
 
-def _draw(
-    result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways, every: Any = None
-) -> None:  # fmt: skip
+def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways, every: Any = None) -> None:
     """Draw one quantity over one axis as a line, over two as a family of lines or as a map; ``every`` value has a colour."""
     when = f" at {setting('t', float(data['t']), result.latex)}" if "t" in data.coords else ""
     label = written(name, result.latex) + when

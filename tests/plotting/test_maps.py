@@ -41,3 +41,19 @@ def test_points_that_were_not_solved_are_counted_and_named_once(found):
         assert not box.overlaps(axes.xaxis.label.get_window_extent())
         assert not box.overlaps(axes.get_window_extent())
     plt.close("all")
+
+
+def test_a_line_that_ends_beside_another_is_drawn_on_to_it():
+    """Stability is lost at sigma = √2; below, the fixed point grows without bound. A dotted line joins the two."""
+    found = eqsolve.phase_diagram("lotka_volterra", {"sigma": [1.2, 1.4, 1.6, 1.8], "mu": [-0.3, 0.4, 1.1, 1.8]}, progress=False)
+    axes = found.plot()
+    lines = {line.get_label(): line.get_xydata() for line in axes.lines}
+    [dotted] = [line.get_xydata()[:2] for line in axes.lines if line.get_linestyle() == ":"]
+    np.testing.assert_allclose(dotted[:, 0], np.sqrt(2), rtol=1e-5)
+    low = np.nanmin(lines["stability lost"][:, 1])
+    assert dotted[0, 1] == pytest.approx(low)
+    grows = lines["grows without bound"]
+    grows = grows[np.isfinite(grows).all(axis=1)]
+    grows = grows[np.argsort(grows[:, 0])]
+    assert dotted[1, 1] == pytest.approx(np.interp(np.sqrt(2), grows[:, 0], grows[:, 1]), abs=1e-2)
+    plt.close("all")
