@@ -172,7 +172,9 @@ def test_a_tolerance_that_was_not_met(folder, capsys, monkeypatch):
     assert main(["solve", "decay"]) == 1
     out, err = capsys.readouterr()
     assert out.startswith("decay: tolerance not met")
-    assert err.startswith("error: E_test is known to 1e-2 only\n± is an estimate, in tests at most 3 times too small; a larger --rtol")
+    assert err.startswith(
+        "error: E_test is known to 1e-2 only\n± is an estimate, in tests at most 3 times too small; a larger --rtol"
+    )
 
 
 def test_a_missed_tolerance_is_said_once(folder, capsys, caplog):

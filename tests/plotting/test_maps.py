@@ -45,7 +45,9 @@ def test_points_that_were_not_solved_are_counted_and_named_once(found):
 
 def test_a_line_that_ends_beside_another_is_drawn_on_to_it():
     """Stability is lost at sigma = √2; below, the fixed point grows without bound. A dotted line joins the two."""
-    found = eqsolve.phase_diagram("lotka_volterra", {"sigma": [1.2, 1.4, 1.6, 1.8], "mu": [-0.3, 0.4, 1.1, 1.8]}, progress=False)
+    found = eqsolve.phase_diagram(
+        "lotka_volterra", {"sigma": [1.2, 1.4, 1.6, 1.8], "mu": [-0.3, 0.4, 1.1, 1.8]}, progress=False
+    )
     axes = found.plot()
     lines = {line.get_label(): line.get_xydata() for line in axes.lines}
     [dotted] = [line.get_xydata()[:2] for line in axes.lines if line.get_linestyle() == ":"]
