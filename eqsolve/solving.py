@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import callback, checked, flag, got, names, number, offers, pairs, path, table, text
 from eqsolve.deviations import is_uncertain
-from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.errors import EqsolveError, SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
@@ -193,10 +193,11 @@ def solve_as_asked(
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import derived_names, describe
     from eqsolve.solvers.contract import HandOver, Wanted
-    from eqsolve.solvers.registry import choose_solver, solver_names
+    from eqsolve.solvers.registry import choose_solver, find_solver, solver_names
 
     started = time.perf_counter()
-    check(model)
+    if not model.generic:
+        check(model)
     if model.is_indexed and tables is None:
         again = functools.partial(
             solve_as_asked, start=start, checkpoint=checkpoint, resume=resume, neighbour=neighbour, paths=paths
@@ -212,7 +213,11 @@ def solve_as_asked(
         model, settings, called = name_law_numbers(model, settings, derivatives)
     along = {called.get(name, name): name for name in derivatives}
     task = make_task(model, settings, options.observables, along, step=options.step)
-    if tables:
+    if model.generic:
+        from eqsolve.compile.members import values_of_members
+
+        task = replace(task, values=values_of_members(task.values, tables or {}))
+    elif tables:
         task = replace(task, values=replace(task.values, tables=tables))
     plan = task.plan
     if derivatives and plan.facts.kind != "System":
@@ -236,6 +241,8 @@ def solve_as_asked(
     options = replace(options, start=begin, neighbour=near_by if neighbour is None else neighbour, paths=paths)
     better = choice.solver.instead(plan, task.values, options) if options.solver is None else None
     if better is not None and better.solver in solver_names():
+        if model.generic and not find_solver(better.solver).generic:
+            raise _WritingOut
         choice = choose_solver(plan, wanted, better.solver, better.reason)
     if options.device == "gpu":
         if not choice.solver.on_card:
@@ -295,6 +302,10 @@ def solve_as_asked(
         raise
 
 
+class _WritingOut(Exception):  # noqa: N818
+    """A solver is needed that takes no families."""
+
+
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
     from eqsolve.language.indices import counts
@@ -314,13 +325,15 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     if on_arrays:
         result = solve(model, rest, options, tables=arrays)
     else:
-        made = indices.expand(model)
-        wanted = options.observables
-        if wanted is not None:
-            shapes = {name: counts(axes.get(name, ())) for name in wanted}
-            wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
-        known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
-        result = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
+        result = _solve_generic(model, rest, options, solve, arrays)
+        if result is None:
+            made = indices.expand(model)
+            wanted = options.observables
+            if wanted is not None:
+                shapes = {name: counts(axes.get(name, ())) for name in wanted}
+                wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
+            known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
+            result = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
         given = {item.name: model.given(item) for item in model.parameters}
         shown = {**given, **rest}
         params = {name: value for name, value in result.params.items() if name in model.settable}
@@ -341,6 +354,39 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         beside = [_solve_indexed(model, {**settings, name: middle + part * step}, once, solve) for part in (-1, -0.5, 0.5, 1)]
         result = with_differences(result, name, step, beside)
     return result
+
+
+def _solve_generic(
+    model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result], arrays: Mapping[str, Any]
+) -> Result | None:
+    """Solve a system whose members are alike, derived and compiled for one that stands for all; None for others."""
+    from eqsolve.compile.members import axes_of, for_members, places, written
+    from eqsolve.language.symbols import with_subscript
+    from eqsolve.passes.rewrite.generic import generic, readable
+    from eqsolve.solvers.registry import find_solver
+
+    solver = find_solver(options.solver) if isinstance(options.solver, str) else options.solver
+    if not isinstance(model, System) or options.derivatives or (solver is not None and not solver.generic):
+        return None
+    if (stands := generic(model)) is None:
+        return None
+    called = dict(zip(model.observables, stands.observables, strict=True))
+    wanted = None if options.observables is None else tuple(called.get(name, name) for name in options.observables)
+    known = {name: value for name, value in settings.items() if name in stands.settable or name not in model.settable}
+    try:
+        result = solve(stands, known, replace(options, observables=wanted), tables=arrays)
+    except _WritingOut:
+        return None
+    except EqsolveError as error:
+        error.args = (readable(str(error)),)
+        raise
+    latex = {
+        written(name, place): with_subscript(text, ",".join(map(str, place.values()))) if place else text
+        for name, text in result.latex.items()
+        for place in places(axes_of(name))
+    }
+    params = {name: value for pair in result.params.items() for name, value in for_members(pair)}
+    return replace(result, params=params, latex=latex)
 
 
 _DIFFERENCE = 1e-3  # of a parameter: two central differences and Richardson's step err by its fourth power

@@ -45,7 +45,7 @@ class Use:
             axis, shift = self.axes[place]
             if axis < 0:
                 array = np.take(array, shift, axis=place)
-            elif shift:  # what lies outside is not used: branches or a check see to it
+            elif shift or array.shape[place] != frame[axis]:  # what lies outside is not used: branches or a check see to it
                 entries = np.clip(np.arange(frame[axis]) + shift, 0, array.shape[place] - 1)
                 array = np.take(array, entries, axis=place)
         running = [axis for axis, _ in self.axes if axis >= 0]

@@ -95,7 +95,8 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
     Arguments may be symbols, function values, or nodes whose values the caller computes (expectations, integrals). Of the
     ``parameters`` those that occur become leading arguments.
     """
-    used = [item for item in parameters if any(item in expr.free_symbols for expr in expressions)]
+    free = set[Basic]().union(*(expr.free_symbols for expr in expressions))
+    used = [item for item in parameters if item in free]
     placeholders = [_place(index) for index in range(len(arguments))]
     mapping: dict[Basic, Basic] = dict(zip(arguments, placeholders, strict=True))
     bodies = [expr.xreplace(mapping) for expr in expressions]  # of nodes in each other the outermost
@@ -175,13 +176,23 @@ def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared:
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Fetched:
+    """In a program, what is an array when it has its numbers: ``constant.array(values)``."""
+
+    constant: Any
+
+    def at(self, values: Mapping[str, Any]) -> Any:
+        return self.constant.array(values)
+
+
 def at(program: Program, values: Mapping[str, float]) -> Program:
     """Return a program of nested frozen dataclasses, tuples and tables with every function bound to its numbers."""
     return _at(program, values, {})
 
 
 def _at(item: Any, values: Mapping[str, float], known: dict[int, Any]) -> Any:
-    if isinstance(item, Lowered):
+    if isinstance(item, Lowered | Fetched):
         return item.at(values)
     if isinstance(item, str | int | float) or item is None:
         return item

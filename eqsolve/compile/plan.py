@@ -77,7 +77,12 @@ class Plan:
         if form.name not in self._programs:
             source = self.model if form.source == "model" else self.derivation(form)
             parameters = (self.parameters,) if isinstance(self.model, System) else ()
-            self._programs[form.name] = form.compile(source, *parameters)
+            made = form.compile(source, *parameters)
+            if self.model.generic:
+                from eqsolve.compile.members import write_members
+
+                made = write_members(made)
+            self._programs[form.name] = made
         return self._programs[form.name]
 
     def derivation(self, form: Form[Any] | None) -> Derivation:

@@ -15,24 +15,28 @@ A correlation that is not given on the diagonal gets an equation there: with ∂
 in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 on one side and for R(t, t) on the other.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
 
 from eqsolve.compile.laws import Moment, compile_moment
 from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.members import axes_of, for_members, lower_reading, places, written
 from eqsolve.errors import ModelError
 from eqsolve.graphs import blocks_in_order, make_graph
 from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
+from eqsolve.language.indices import MemberSum
 from eqsolve.language.model import leaves, mapper
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
-from eqsolve.passes.forms.expressions import rebuilt, slope
+from eqsolve.passes.forms.expressions import outermost, rebuilt, slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, at_row, initial_values, separate_times
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse, without_future
 
@@ -169,6 +173,35 @@ class CompiledPlan:
         """Whether every integrand is a product of factors of two times."""
         equations = (*self.kernels, *self.functions, *self.observables)
         return all(entry.joint is None for equation in equations for entry in equation.contractions)
+
+    def for_members(self) -> CompiledPlan:
+        """Return the plan for every member of the families that its unknowns stand for."""
+        kinds = [axes_of(item) for item in self.factors]
+        spots = [(number, place) for number, axes in enumerate(kinds) for place in places(axes)]
+        numbers = {(number, *place.values()): spot for spot, (number, place) in enumerate(spots)}
+
+        def moved(item: CompiledEquation, place: Mapping[str, int]) -> CompiledEquation:
+            def factor(number: int) -> int:
+                return numbers[number, *(place[axis] for axis in kinds[number])]
+
+            made = written(item, place)
+            contractions = tuple(
+                replace(entry, left=factor(entry.left), right=None if entry.right is None else factor(entry.right))
+                for entry in made.contractions
+            )
+            return replace(made, contractions=contractions)
+
+        def every(equations: tuple[CompiledEquation, ...]) -> tuple[CompiledEquation, ...]:
+            return tuple(moved(item, place) for item in equations for place in places(axes_of(item)))
+
+        return replace(
+            self,
+            moments=tuple(entry for item in self.moments for entry in for_members(item)),
+            kernels=every(self.kernels), functions=every(self.functions), observables=every(self.observables),
+            factors=tuple(written(self.factors[number], place) for number, place in spots),
+            aliases=tuple(written(self.aliases[number], place) for number, place in spots),
+            stored=frozenset(spot for spot, (number, _) in enumerate(spots) if number in self.stored),
+        )  # fmt: skip
 
 
 def take_moments(
@@ -376,16 +409,20 @@ def _pointwise(
     parameters: Sequence[Parameter], gradients: bool, expr: Expr, integrals: tuple[Dummy, ...] = ()
 ) -> PointwiseTerm:
     """Lower one expression in ROW, COLUMN (and MIDDLE) and the values read there."""
-    values = tuple(sorted(expr.atoms(Value), key=str))
+    values = tuple(sorted(outermost(expr, Value, but=MemberSum), key=str))
     moments = tuple(item for item in _LETTERS if item in expr.free_symbols)
     needed = tuple(item for item in integrals if item in expr.free_symbols)
-    slots = [(value.head.name, "".join(_LETTERS.get(moment, "0") for moment in value.moments)) for value in values]
-    slots += [("", _LETTERS[moment]) for moment in moments]
-    arguments = [*values, *moments, *needed]
-    function = lower([expr], arguments, parameters)
+    function, slots = lower_reading([expr], [*values, *moments], parameters, _slot, needed)
     inner = [*values, *needed] if gradients else []
+    arguments = [*values, *moments, *needed]
     gradient = lower([slope(expr, item) for item in inner], arguments, parameters) if gradients else None
-    return PointwiseTerm(tuple(slots), tuple(item.name for item in needed), function, gradient)
+    return PointwiseTerm(slots, tuple(item.name for item in needed), function, gradient)
+
+
+def _slot(item: Any) -> Slot:
+    if isinstance(item, Time):
+        return "", _LETTERS[item]
+    return item.head.name, "".join(_LETTERS.get(moment, "0") for moment in item.moments)
 
 
 _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c", MIDDLE: "m"}

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Tuple, sympify
+from sympy import Atom, Basic, Dummy, Expr, Tuple, sympify
 
 from eqsolve.errors import ModelError, ParameterError
-from eqsolve.language.nodes import Node
+from eqsolve.language.nodes import E, Node
 from eqsolve.language.source import here, user_location
-from eqsolve.language.symbols import Head, Named, Parameter, as_expression, part
+from eqsolve.language.symbols import Head, Named, Parameter, Time, Value, as_expression, part
 from eqsolve.verbs import later
 
 
@@ -168,6 +168,61 @@ class Sum(Node):
         text = printer._print(self.body)
         inner = rf"\left({text}\right)" if self.body.is_Add else text
         return rf"\sum_{{{','.join(map(printer._print, self.over))}}} {inner}"
+
+
+class Contraction(Atom):
+    """What a sum does with what it reads, `Sum` as it was written; ``reads`` are values, means, times and parameters."""
+
+    sum: Sum
+
+    def __new__(cls, sum: Sum) -> Contraction:
+        obj: Contraction = Basic.__new__(cls)
+        obj.sum = sum
+        return obj
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self.sum,)
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return (self.sum,)
+
+    def _sympystr(self, printer: Any) -> str:
+        return str(printer._print(self.sum))
+
+    @property
+    def reads(self) -> list[Any]:
+        return _reads(self.sum)
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        return set()
+
+
+def _reads(expr: Basic) -> list[Any]:
+    """Return values, means, times and parameters without an index, of those in each other the outermost, each once."""
+    if isinstance(expr, Value | E | Time) or (isinstance(expr, Parameter) and not expr.indices):
+        return [expr]
+    return list(dict.fromkeys(item for arg in expr.args for item in _reads(arg)))
+
+
+class MemberSum(Node):
+    """A sum in the equation of one member that stands for all: a contraction, and what it reads, of that member."""
+
+    contraction: Contraction = part(0)
+    bracketed = True
+
+    @property
+    def reads(self) -> tuple[Any, ...]:
+        return self.args[1:]
+
+    def _eval_derivative(self, variable: Expr) -> Expr:
+        return sympify(0)
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"{self.contraction}({', '.join(map(printer._print, self.reads))})"
+
+    def _body(self, printer: Any) -> str:
+        return str(printer._print(self.contraction.sum))
 
 
 def _without(inner: Expr, over: Iterable[Index]) -> Expr:

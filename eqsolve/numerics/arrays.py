@@ -1,6 +1,7 @@
 """Arrays, their rounding, products of quadrature rules, Richardson extrapolation, many small linear systems."""
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -98,3 +99,11 @@ def member_name(base: str, place: Iterable[Any]) -> str:
 def member_names(base: str, shape: tuple[int, ...]) -> list[str]:
     """Return the names of all members of a family, or of the one that has no index."""
     return [member_name(base, place) for place in np.ndindex(*shape)]
+
+
+GENERIC = re.compile(r"_at_(\w+?)_of_(\d+)")
+
+
+def generic_name(base: str, axes: Iterable[tuple[str, int]]) -> str:
+    """Return the name of what stands for every member of a family: ``phi_at_k_of_100``; axes are names and sizes."""
+    return base + "".join(f"_at_{name}_of_{size}" for name, size in axes)

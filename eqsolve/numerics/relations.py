@@ -34,6 +34,14 @@ class Pointwise:
     """A function of leaves and integrals at (row, column); the value may be smaller, to be broadcast."""
 
     function: Callable[..., list[Any]]
+    leaves: tuple[Leaf | Integral | Summation, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Summation:
+    """A sum over members of families: of ``total``, a function of all that it reads, the value at its own place."""
+
+    total: Any
     leaves: tuple[Leaf | Integral, ...]
 
 
@@ -146,9 +154,13 @@ class Kernels:
     def scaled(self, values: Array, by: Pointwise | None) -> Array:
         return values if by is None else values * self.pointwise(by)
 
-    def _leaf(self, leaf: Leaf | Integral) -> Any:
+    def _leaf(self, leaf: Leaf | Integral | Summation) -> Any:
         if isinstance(leaf, Integral):
             return self._integral(leaf)
+        if isinstance(leaf, Summation):  # at all members at once: others will ask for theirs
+            if leaf.total.term not in self.derived:
+                self.derived[leaf.total.term] = leaf.total.all([self._leaf(item) for item in leaf.leaves])
+            return self.derived[leaf.total.term][leaf.total.place]
         times = leaf.times
         if leaf.kind == "time":
             return _spread(self.grid.nodes, times)
