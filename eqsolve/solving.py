@@ -186,6 +186,7 @@ def solve_as_asked(
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
     """
     from eqsolve.compile.forms import COVARIANCES
+    from eqsolve.compile.members import with_tables
     from eqsolve.compile.tasks import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import check, refuse_words
@@ -213,12 +214,8 @@ def solve_as_asked(
         model, settings, called = name_law_numbers(model, settings, derivatives)
     along = {called.get(name, name): name for name in derivatives}
     task = make_task(model, settings, options.observables, along, step=options.step)
-    if model.generic:
-        from eqsolve.compile.members import values_of_members
-
-        task = replace(task, values=values_of_members(task.values, tables or {}))
-    elif tables:
-        task = replace(task, values=replace(task.values, tables=tables))
+    if tables is not None:
+        task = replace(task, values=with_tables(task.values, tables))
     plan = task.plan
     if derivatives and plan.facts.kind != "System":
         _refuse_laws((task.declared, *models_behind(task.declared)), along)
@@ -302,7 +299,7 @@ def solve_as_asked(
         raise
 
 
-class _WritingOut(Exception):  # noqa: N818
+class _WritingOut(Exception):
     """A solver is needed that takes no families."""
 
 
@@ -359,34 +356,30 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
 def _solve_generic(
     model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result], arrays: Mapping[str, Any]
 ) -> Result | None:
-    """Solve a system whose members are alike, derived and compiled for one that stands for all; None for others."""
-    from eqsolve.compile.members import axes_of, for_members, places, written
-    from eqsolve.language.symbols import with_subscript
-    from eqsolve.passes.rewrite.generic import generic, readable
+    """Solve a system whose members are alike, compiled for one that stands for all; None for others."""
+    from eqsolve.compile.members import for_members
+    from eqsolve.language.printing import latex_names
+    from eqsolve.passes.rewrite.indices import by_family, generic
     from eqsolve.solvers.registry import find_solver
 
     solver = find_solver(options.solver) if isinstance(options.solver, str) else options.solver
     if not isinstance(model, System) or options.derivatives or (solver is not None and not solver.generic):
         return None
-    if (stands := generic(model)) is None:
+    composed = not model.noises and (options.step is not None or options.kernels is False)
+    if composed or (stands := generic(model)) is None:
         return None
     called = dict(zip(model.observables, stands.observables, strict=True))
-    wanted = None if options.observables is None else tuple(called.get(name, name) for name in options.observables)
+    wanted = options.observables and tuple(called.get(name, name) for name in options.observables)
     known = {name: value for name, value in settings.items() if name in stands.settable or name not in model.settable}
     try:
         result = solve(stands, known, replace(options, observables=wanted), tables=arrays)
     except _WritingOut:
         return None
     except EqsolveError as error:
-        error.args = (readable(str(error)),)
+        error.args = (by_family(model, str(error)),)
         raise
-    latex = {
-        written(name, place): with_subscript(text, ",".join(map(str, place.values()))) if place else text
-        for name, text in result.latex.items()
-        for place in places(axes_of(name))
-    }
-    params = {name: value for pair in result.params.items() for name, value in for_members(pair)}
-    return replace(result, params=params, latex=latex)
+    params = dict(pair for item in result.params.items() for pair in for_members(item))
+    return replace(result, params=params, latex=latex_names([model]))
 
 
 _DIFFERENCE = 1e-3  # of a parameter: two central differences and Richardson's step err by its fourth power

@@ -95,7 +95,7 @@ class GaussianPlan:
     def for_members(self) -> GaussianPlan:
         """Return the plan for every member of the families that its unknowns stand for."""
         pairs = [pair for item in zip(self.paths.ensembles, self.laws, strict=True) for pair in for_members(item)]
-        ensembles, laws = (tuple(pair[side] for pair in pairs) for side in (0, 1))
+        ensembles, laws = zip(*pairs, strict=True)
         rest = write_members(replace(self.paths, ensembles=()))
         return replace(self, paths=replace(rest, ensembles=ensembles), laws=laws)
 

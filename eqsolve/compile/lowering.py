@@ -6,6 +6,7 @@ arrays it is for. ``at`` gives a whole program its numbers.
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
@@ -188,27 +189,27 @@ class Fetched:
 
 def at(program: Program, values: Mapping[str, float]) -> Program:
     """Return a program of nested frozen dataclasses, tuples and tables with every function bound to its numbers."""
-    return _at(program, values, {})
+    known: dict[int, Any] = {}
 
-
-def _at(item: Any, values: Mapping[str, float], known: dict[int, Any]) -> Any:
-    if isinstance(item, Lowered | Fetched):
-        return item.at(values)
-    if isinstance(item, str | int | float) or item is None:
-        return item
-    if id(item) in known:  # shared pieces stay shared
+    def bound(item: Any) -> Any:
+        if isinstance(item, Lowered | Fetched):
+            return item.at(values)
+        if id(item) not in known:  # shared pieces stay shared
+            known[id(item)] = with_parts(item, bound)
         return known[id(item)]
-    made = item
+
+    return bound(program)
+
+
+def with_parts(item: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a tuple, a table or a frozen dataclass with its parts changed; itself where none of them is."""
     if isinstance(item, tuple):
-        parts = [_at(part, values, known) for part in item]
-        if any(new is not old for new, old in zip(parts, item, strict=True)):
-            made = tuple(parts)
-    elif isinstance(item, dict):
-        made = {key: _at(part, values, known) for key, part in item.items()}
-    elif dataclasses.is_dataclass(item) and not isinstance(item, type):
-        fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-        changed = {name: _at(part, values, known) for name, part in fields.items()}
-        if any(changed[name] is not part for name, part in fields.items()):
-            made = dataclasses.replace(item, **changed)
-    known[id(item)] = made
-    return made
+        parts = tuple(map(change, item))
+        return item if all(map(operator.is_, parts, item)) else parts
+    if isinstance(item, dict):
+        return {key: change(part) for key, part in item.items()}
+    if not dataclasses.is_dataclass(item) or isinstance(item, type):
+        return item
+    fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    changed = {name: new for name, part in fields.items() if (new := change(part)) is not part}
+    return dataclasses.replace(item, **changed) if changed else item

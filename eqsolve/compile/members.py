@@ -1,17 +1,17 @@
 """What is compiled for one member of a family, written for every member: names change, functions are shared.
 
-In a program of a generic system (``eqsolve.passes.rewrite.generic``) a name such as ``C_at_a_of_4`` stands for C_0 … C_3.
-Symbolic work does not depend on the sizes.
+In a program of a generic system (``generic`` in ``eqsolve.passes.rewrite.indices``) a name such as
+``C_at_0_of_4`` stands for C_0 … C_3. Symbolic work does not depend on the sizes.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
 import math
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +19,15 @@ import numpy as np
 from sympy import Basic, Expr
 
 from eqsolve.compile.families import Constant, IndexedTerm, Use, as_term, tables_in
-from eqsolve.compile.lowering import Fetched, Lowered, lower
+from eqsolve.compile.lowering import Fetched, Lowered, lower, with_parts
 from eqsolve.language.indices import MemberSum, Slot, ordered_indices
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Time, Value
-from eqsolve.numerics.arrays import GENERIC, Array, generic_name, member_name
+from eqsolve.numerics.arrays import GENERIC, Array, member_name
 from eqsolve.passes.forms.expressions import outermost
 
 if TYPE_CHECKING:
     from eqsolve.compile.values import Values
-
-Place = Mapping[str, int]  # by text of a name, ``_at_a_of_4``, the number of the member
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +77,6 @@ class Total:
             own = arrays[begin : (begin := begin + math.prod(shape))]
             families.append(np.stack(own).reshape(*shape, *np.shape(own[0])) if shape else own[0])
         return [*families, *self.scalars(), *self.constants]
-
-    def written(self, place: Place) -> Total:
-        return dataclasses.replace(self, place=tuple(place[axis] for axis in self.free))
 
 
 def _fixed(term: IndexedTerm, at: Mapping[int, int]) -> IndexedTerm:
@@ -141,10 +136,9 @@ def _total(node: MemberSum, parameters: Sequence[Parameter]) -> tuple[Total, lis
     slots: dict[Basic, Slot] = {}
     scalars: dict[Basic, Basic] = {}
     found = []
-    for place, (read, now) in enumerate(zip(source.reads, node.reads, strict=True)):
+    for place, (read, now) in enumerate(zip(source.reads, node.args[1:], strict=True)):
         if isinstance(now, Value | E | Time):
-            axes = tuple(f"_at_{name}_of_{size}" for name, size in GENERIC.findall(str(getattr(now, "head", now))))
-            axes = tuple(dict.fromkeys(axes))
+            axes = tuple(dict.fromkeys(match[0] for match in GENERIC.finditer(str(getattr(now, "head", now)))))
             item = read.head if isinstance(read, Value) else read
             indices = getattr(item, "indices", ()) or ordered_indices(item)
             slots[read] = Slot.of(f"s{place}", indices, getattr(item, "axes", ()) or indices)
@@ -155,89 +149,58 @@ def _total(node: MemberSum, parameters: Sequence[Parameter]) -> tuple[Total, lis
     free = ordered_indices(source.sum)
     tables = tables_in(source.sum)
     term = as_term(source.sum.xreplace({**slots, **spots}), free, [*slots.values(), *spots.values(), *tables], ())
-    names = tuple(generic_name("", [(str(item), item.count)]) for item in free)
+    names = tuple(f"_{item}" for item in free)
     shapes = tuple(item.shape for item in slots.values())
     numbers = lower(list(scalars.values()), [], parameters)
     return Total(term, shapes, numbers, tuple(Fetched(Constant.of(item)) for item in tables), names), found
 
 
 # --- Writing for every member.
-def _size(axis: str) -> int:
-    return int(axis.rpartition("_")[2])
+def places(axes: Iterable[str]) -> Iterator[dict[str, int]]:
+    """Yield every place of the members of a family."""
+    axes = tuple(axes)
+    for place in itertools.product(*(range(int(axis.rpartition("_")[2])) for axis in axes)):
+        yield dict(zip(axes, place, strict=True))
+
+
+def written(item: Any, place: dict[str, int], still: set[int] | None = None) -> Any:
+    """Return a part of a program for one member of what it stands for; ``still`` are parts that no place changes."""
+    known: dict[int, Any] = {}
+    still = set() if still is None else still
+
+    def change(item: Any) -> Any:
+        if isinstance(item, str):
+            return GENERIC.sub(lambda match: f"_{place[match[0]]}", item) if "_at_" in item else item
+        if isinstance(item, IndexedTerm) or id(item) in still:
+            return item
+        if id(item) not in known:  # shared pieces stay shared
+            made = known[id(item)] = alter(item)
+            if made is item:
+                still.add(id(item))
+        return known[id(item)]
+
+    def alter(item: Any) -> Any:
+        if isinstance(item, Total):
+            return dataclasses.replace(item, place=tuple(place[axis] for axis in item.free))
+        if isinstance(item, tuple) and any(isinstance(entry, Every) for entry in item):
+            parts = (entry.entries if isinstance(entry, Every) else [change(entry)] for entry in item)
+            return tuple(itertools.chain.from_iterable(parts))
+        return with_parts(item, change)
+
+    return change(item)
 
 
 def axes_of(item: Any) -> list[str]:
     """Return what a part of a program stands for: the ends of the names in it, of families that it does not read whole."""
-    found: dict[str, None] = {}
-    _collect(item, found, set())
+    found = collections.defaultdict[str, int](int)
+    written(item, found)
     return list(found)
-
-
-def _collect(item: Any, found: dict[str, None], known: set[int]) -> None:
-    if isinstance(item, str):
-        found.update(dict.fromkeys(match.group() for match in GENERIC.finditer(item)))
-    elif isinstance(item, Lowered):
-        _collect(item.parameters, found, known)
-    elif not isinstance(item, int | float | Every | IndexedTerm | None) and id(item) not in known:
-        known.add(id(item))
-        for part in _parts(item):
-            _collect(part, found, known)
-
-
-def _parts(item: Any) -> Sequence[Any]:
-    if isinstance(item, dict):
-        return [*item, *item.values()]
-    if isinstance(item, tuple | frozenset):
-        return list(item)
-    return [getattr(item, field.name) for field in dataclasses.fields(item)] if dataclasses.is_dataclass(item) else []
-
-
-def written(item: Any, place: Place) -> Any:
-    """Return a part of a program for one member of what it stands for."""
-    return _written(item, place, {}, set())
-
-
-def _written(item: Any, place: Place, known: dict[int, Any], still: set[int]) -> Any:
-    """``still`` are the parts that no place changes."""
-    if isinstance(item, str):
-        return GENERIC.sub(lambda match: f"_{place[match.group()]}", item) if "_at_" in item else item
-    if isinstance(item, int | float | IndexedTerm) or item is None or id(item) in still:
-        return item
-    if id(item) in known:  # shared pieces stay shared
-        return known[id(item)]
-    made = item
-    if isinstance(item, Lowered):
-        names = _written(item.parameters, place, known, still)
-        made = item if names == item.parameters else dataclasses.replace(item, parameters=names)
-    elif isinstance(item, Total):
-        made = item.written(place)
-    elif isinstance(item, tuple):
-        parts = (it.entries if isinstance(it, Every) else [_written(it, place, known, still)] for it in item)
-        found = tuple(itertools.chain.from_iterable(parts))
-        made = item if len(found) == len(item) and all(map(operator.is_, found, item)) else found
-    elif isinstance(item, dict):
-        made = {key: _written(part, place, known, still) for key, part in item.items()}
-    elif dataclasses.is_dataclass(item) and not isinstance(item, type):
-        fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-        changed = {name: _written(part, place, known, still) for name, part in fields.items()}
-        if any(changed[name] is not part for name, part in fields.items()):
-            made = dataclasses.replace(item, **changed)
-    if made is item:
-        still.add(id(item))
-    known[id(item)] = made
-    return made
-
-
-def places(axes: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Yield every place of the members of a family."""
-    for place in itertools.product(*(range(_size(axis)) for axis in axes)):
-        yield dict(zip(axes, place, strict=True))
 
 
 def for_members(item: Any) -> list[Any]:
     """Return a part of a program for every member of what it stands for."""
     still: set[int] = set()
-    return [_written(item, place, {}, still) for place in places(axes_of(item))]
+    return [written(item, place, still) for place in places(axes_of(item))]
 
 
 def write_members(program: Any) -> Any:
@@ -247,20 +210,18 @@ def write_members(program: Any) -> Any:
     changed = {}
     for field in dataclasses.fields(program):
         part = getattr(program, field.name)
-        if isinstance(part, tuple | frozenset):
-            changed[field.name] = type(part)(itertools.chain.from_iterable(map(for_members, part)))
-        elif dataclasses.is_dataclass(part) and not isinstance(part, Lowered):
-            changed[field.name] = write_members(part)
+        if isinstance(part, tuple | frozenset | dict):
+            entries = part.items() if isinstance(part, dict) else part
+            changed[field.name] = type(part)(itertools.chain.from_iterable(map(for_members, entries)))
     return dataclasses.replace(program, **changed)
 
 
-def values_of_members(values: Values, tables: Mapping[str, Array]) -> Values:
-    """Return the values of a generic system with the numbers of tables, and laws for every member."""
+def with_tables(values: Values, tables: Mapping[str, Array]) -> Values:
+    """Return values with tables; of a generic system with their numbers one by one, and a law for every member."""
     numbers: dict[str, Any] = {**values.numbers, **tables}
     for name in values.numbers:
-        if axes := GENERIC.findall(name):
-            base = GENERIC.sub("", name)
-            shape = tuple(int(size) for _, size in axes)
+        if sizes := GENERIC.findall(name):
+            base, shape = GENERIC.sub("", name), map(int, sizes)
             numbers |= {member_name(base, place): float(tables[base][place]) for place in np.ndindex(*shape)}
-    laws = {written(name, place): law for name, law in values.laws.items() for place in places(axes_of(name))}
+    laws = dict(pair for item in values.laws.items() for pair in for_members(item))
     return dataclasses.replace(values, numbers=numbers, laws=laws, tables=tables)

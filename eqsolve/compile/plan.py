@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sympy import Add, KroneckerDelta, expand
 
-from eqsolve.compile.forms import GAUSSIAN, Form
+from eqsolve.compile.forms import GAUSSIAN, MEMBERS, Form
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import IN_STEPS
 from eqsolve.language.model import Model
@@ -78,11 +78,7 @@ class Plan:
             source = self.model if form.source == "model" else self.derivation(form)
             parameters = (self.parameters,) if isinstance(self.model, System) else ()
             made = form.compile(source, *parameters)
-            if self.model.generic:
-                from eqsolve.compile.members import write_members
-
-                made = write_members(made)
-            self._programs[form.name] = made
+            self._programs[form.name] = MEMBERS.compile(made) if self.model.generic else made
         return self._programs[form.name]
 
     def derivation(self, form: Form[Any] | None) -> Derivation:

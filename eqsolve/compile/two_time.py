@@ -15,18 +15,16 @@ A correlation that is not given on the diagonal gets an equation there: with ∂
 in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 on one side and for R(t, t) on the other.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
 
 from eqsolve.compile.laws import Moment, compile_moment
 from eqsolve.compile.lowering import Lowered, lower
-from eqsolve.compile.members import axes_of, for_members, lower_reading, places, written
+from eqsolve.compile.members import axes_of, lower_reading
 from eqsolve.errors import ModelError
 from eqsolve.graphs import blocks_in_order, make_graph
 from eqsolve.language.equations import Equation
@@ -85,10 +83,10 @@ class CompiledContraction:
 
     symbol: str  # stands for the integral in the equation's body
     span: str  # ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row)
-    left: int  # index of the factor in (ROW, MIDDLE)
-    # index of the factor in (COLUMN, MIDDLE), with the later time first: the column in "low", the
+    left: str  # name of the factor in (ROW, MIDDLE)
+    # name of the factor in (COLUMN, MIDDLE), with the later time first: the column in "low", the
     # middle in "high"; None for 1
-    right: int | None
+    right: str | None
     joint: PointwiseTerm | None  # factor of all three times that does not separate
     # derivative of the right-hand side by the integral, if that is a function of the row only and
     # the integral contains the equation's own unknown: a kernel as the right factor, a function
@@ -133,15 +131,15 @@ class CompiledPlan:
     kernels: tuple[CompiledEquation, ...]
     functions: tuple[CompiledEquation, ...]
     observables: tuple[CompiledEquation, ...]
-    factors: tuple[PointwiseTerm, ...]
-    aliases: tuple[str | None, ...]
-    stored: frozenset[int] = field(default_factory=frozenset)
+    factors: dict[str, PointwiseTerm]
+    aliases: dict[str, str | None]
+    stored: dict[str, None] = field(default_factory=dict)
 
     @functools.cached_property
-    def readers(self) -> dict[str, tuple[int, ...]]:
+    def readers(self) -> dict[str, tuple[str, ...]]:
         """The factors that change when an unknown does."""
         heads = [equation.name for equation in (*self.kernels, *self.functions)]
-        return {head: tuple(i for i, entry in enumerate(self.factors) if head in entry.heads) for head in heads}
+        return {head: tuple(i for i, entry in self.factors.items() if head in entry.heads) for head in heads}
 
     @functools.cached_property
     def slots(self) -> frozenset[Slot]:
@@ -149,7 +147,7 @@ class CompiledPlan:
         equations = (*self.kernels, *self.functions, *self.observables)
         parts = [part for eq in equations for part in (eq.body, eq.slope, eq.diagonal) if part is not None]
         parts += [entry.feedback for eq in equations for entry in eq.contractions if entry.feedback is not None]
-        return frozenset(slot for part in (*parts, *self.factors) for slot in part.slots)
+        return frozenset(slot for part in (*parts, *self.factors.values()) for slot in part.slots)
 
     @functools.cached_property
     def blocks(self) -> tuple[tuple[CompiledEquation, ...], ...]:
@@ -173,35 +171,6 @@ class CompiledPlan:
         """Whether every integrand is a product of factors of two times."""
         equations = (*self.kernels, *self.functions, *self.observables)
         return all(entry.joint is None for equation in equations for entry in equation.contractions)
-
-    def for_members(self) -> CompiledPlan:
-        """Return the plan for every member of the families that its unknowns stand for."""
-        kinds = [axes_of(item) for item in self.factors]
-        spots = [(number, place) for number, axes in enumerate(kinds) for place in places(axes)]
-        numbers = {(number, *place.values()): spot for spot, (number, place) in enumerate(spots)}
-
-        def moved(item: CompiledEquation, place: Mapping[str, int]) -> CompiledEquation:
-            def factor(number: int) -> int:
-                return numbers[number, *(place[axis] for axis in kinds[number])]
-
-            made = written(item, place)
-            contractions = tuple(
-                replace(entry, left=factor(entry.left), right=None if entry.right is None else factor(entry.right))
-                for entry in made.contractions
-            )
-            return replace(made, contractions=contractions)
-
-        def every(equations: tuple[CompiledEquation, ...]) -> tuple[CompiledEquation, ...]:
-            return tuple(moved(item, place) for item in equations for place in places(axes_of(item)))
-
-        return replace(
-            self,
-            moments=tuple(entry for item in self.moments for entry in for_members(item)),
-            kernels=every(self.kernels), functions=every(self.functions), observables=every(self.observables),
-            factors=tuple(written(self.factors[number], place) for number, place in spots),
-            aliases=tuple(written(self.aliases[number], place) for number, place in spots),
-            stored=frozenset(spot for spot, (number, _) in enumerate(spots) if number in self.stored),
-        )  # fmt: skip
 
 
 def take_moments(
@@ -325,8 +294,16 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     system, moments, known = take_moments(system, parameters)
     begin, parameters = lower([system.start], [], parameters), known
     pointwise = functools.partial(_pointwise, parameters, gradients)
-    table: dict[Expr, int] = {}
-    stored: set[int] = set()
+    table: dict[Expr, str] = {}
+    factors: dict[str, PointwiseTerm] = {}
+    stored: dict[str, None] = {}
+
+    def factor(expr: Expr) -> str:
+        if expr not in table:
+            made = pointwise(expr)
+            table[expr] = "".join([str(len(table)), *axes_of(made)])
+            factors[table[expr]] = made
+        return table[expr]
 
     def optional(expr: Expr | None) -> PointwiseTerm | None:
         return None if expr is None else pointwise(expr)
@@ -336,9 +313,9 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         placed = None
         if right != 1:
             places = {COLUMN: ROW, MIDDLE: COLUMN} if span == "low" else {MIDDLE: ROW}
-            placed = table.setdefault(right.xreplace(places), len(table))
-            stored.add(placed)
-        first = table.setdefault(left.xreplace({MIDDLE: COLUMN}), len(table))
+            placed = factor(right.xreplace(places))
+            stored[placed] = None
+        first = factor(left.xreplace({MIDDLE: COLUMN}))
         return CompiledContraction(
             symbol.name, span, first, placed, None if joint == 1 else pointwise(joint), *map(optional, feedback)
         )
@@ -387,10 +364,9 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     for name, expr in system.observables.items():
         sides = _Splitter(system, f"observable `{name}`", True)
         observables.append(equation(name, sides.body(at_row(expr)), sides))
-    factors = tuple(pointwise(expr) for expr in table)
-    aliases = tuple(expr.head.name if isinstance(expr, Value) and expr.moments == (ROW, COLUMN) else None for expr in table)
-    equations = (tuple(kernels), tuple(functions), tuple(observables))
-    return CompiledPlan(begin, moments, *equations, factors, aliases, frozenset(stored))
+    direct = {name: isinstance(expr, Value) and expr.moments == (ROW, COLUMN) for expr, name in table.items()}
+    aliases = {name: expr.head.name if direct[name] else None for expr, name in table.items()}
+    return CompiledPlan(begin, moments, tuple(kernels), tuple(functions), tuple(observables), factors, aliases, stored)
 
 
 def _feedback(item: Contraction, head: Head | None, body: Expr, symbols: tuple[Dummy, ...]) -> tuple[Expr | None, Expr | None]:

@@ -171,58 +171,43 @@ class Sum(Node):
 
 
 class Contraction(Atom):
-    """What a sum does with what it reads, `Sum` as it was written; ``reads`` are values, means, times and parameters."""
-
-    sum: Sum
+    """A sum as it was written, of which sympy sees nothing; see ``MemberSum``."""
 
     def __new__(cls, sum: Sum) -> Contraction:
-        obj: Contraction = Basic.__new__(cls)
-        obj.sum = sum
-        return obj
+        made: Contraction = Basic.__new__(cls)
+        made.sum = sum
+        return made
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return (self.sum,)
 
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (self.sum,)
+    _hashable_content = __getnewargs__
 
     def _sympystr(self, printer: Any) -> str:
         return str(printer._print(self.sum))
 
     @property
     def reads(self) -> list[Any]:
+        """Values, means, times and parameters, each once, of those in each other the outermost."""
         return _reads(self.sum)
-
-    @property
-    def free_symbols(self) -> set[Basic]:
-        return set()
 
 
 def _reads(expr: Basic) -> list[Any]:
-    """Return values, means, times and parameters without an index, of those in each other the outermost, each once."""
     if isinstance(expr, Value | E | Time) or (isinstance(expr, Parameter) and not expr.indices):
         return [expr]
     return list(dict.fromkeys(item for arg in expr.args for item in _reads(arg)))
 
 
 class MemberSum(Node):
-    """A sum in the equation of one member that stands for all: a contraction, and what it reads, of that member."""
+    """A sum in the equation of a member that stands for all: a contraction, and what it reads, of that member."""
 
     contraction: Contraction = part(0)
-    bracketed = True
-
-    @property
-    def reads(self) -> tuple[Any, ...]:
-        return self.args[1:]
 
     def _eval_derivative(self, variable: Expr) -> Expr:
-        return sympify(0)
+        return sympify(0)  # (of the own member alone, where an equation is solved for it step by step)
 
     def _sympystr(self, printer: Any) -> str:
-        return f"{self.contraction}({', '.join(map(printer._print, self.reads))})"
-
-    def _body(self, printer: Any) -> str:
-        return str(printer._print(self.contraction.sum))
+        return f"{self.contraction}({', '.join(map(printer._print, self.args[1:]))})"
 
 
 def _without(inner: Expr, over: Iterable[Index]) -> Expr:

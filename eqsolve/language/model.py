@@ -109,7 +109,7 @@ class Model(Mapping[str, Equation]):
     location: Location | None  # where the model was declared
     observable_latex: Table = Table()  # (this and the next are no content: how a number is written does not change it)
     clock: Expr | None = None  # the time that runs, in terms of the one before it was rescaled or shifted
-    generic: bool = False  # whether each unknown stands for a family; see ``eqsolve.passes.rewrite.generic``
+    generic: bool = False  # whether each unknown stands for a family; see ``eqsolve.compile.members``
 
     def __init_subclass__(cls) -> None:
         """Take the arguments by name as a kind's parts; a transform is its equation."""

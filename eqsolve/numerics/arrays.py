@@ -101,9 +101,5 @@ def member_names(base: str, shape: tuple[int, ...]) -> list[str]:
     return [member_name(base, place) for place in np.ndindex(*shape)]
 
 
-GENERIC = re.compile(r"_at_(\w+?)_of_(\d+)")
-
-
-def generic_name(base: str, axes: Iterable[tuple[str, int]]) -> str:
-    """Return the name of what stands for every member of a family: ``phi_at_k_of_100``; axes are names and sizes."""
-    return base + "".join(f"_at_{name}_of_{size}" for name, size in axes)
+GENERIC = re.compile(r"_at_\d+_of_(\d+)")
+"""In a name, an index of what stands for every member of a family: its number among those of its size, and the size."""
