@@ -313,7 +313,8 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     model, plain = indices.with_laws(indices.sized(model, settings), settings)
     arrays, rest = indices.table_arrays(model, plain)
     axes = indices.family_axes(model)
-    on_arrays = not indices.why_written_out(model)
+    alone = all(axis.count == 1 for axis in indices.all_indices(model))  # no index at all is faster then
+    on_arrays = not alone and not indices.why_written_out(model)
     if on_arrays and options.precision is not None:
         raise UsageError(f"model `{model.name}` has indices and is solved on arrays, in floats; leave precision= out")
     making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
@@ -322,7 +323,7 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     if on_arrays:
         result = solve(model, rest, options, tables=arrays)
     else:
-        result = _solve_generic(model, rest, options, solve, arrays)
+        result = None if alone else _solve_generic(model, rest, options, solve, arrays)
         if result is None:
             made = indices.expand(model)
             wanted = options.observables
