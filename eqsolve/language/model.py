@@ -367,7 +367,8 @@ class Model(Mapping[str, Equation]):
         mapping.update({self.symbols(key): exact_value(value) for key, value in by_name.items()})
         mapping = through_laws(mapping, self.randoms)
 
-        change = methodcaller("subs", mapping)
+        # one by one takes minutes where many numbers of tables vanish
+        change = methodcaller("xreplace" if len(mapping) > len(self.equations) + 20 else "subs", mapping)
         content = {field: transform(getattr(self, field), change) for field in self.content if field != "defaults"}
         content["defaults"] = Table((k, v) for k, v in self.defaults.items() if k not in mapping)
         content["clock"] = None if self.clock is None else self.clock.subs(mapping)

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 from sympy import Abs, exp
 from sympy.core.cache import clear_cache
 
@@ -121,27 +122,68 @@ def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> 
     assert spent[64] < 1.5 * spent[4]
 
 
-def test_what_is_not_alike() -> None:
-    """A neighbour by its number, a number of the index, a sum in the equation of a path, a kink inside a sum: written out."""
-    a, b = index("a b", 3)
-    g, x, z = table("g", a, b), process("x", a), process("z", a)
-    C, m = correlation("C", a), function("m", a)
-    w = random("w", Normal(0, 1), a)
+def driven(drift: object, covariance: object) -> System:
+    """Linear units of three kinds in Gaussian noise that depends on all."""
+    eqs = [Eq(C[a](t, tp), E(x[a](t) * x[a](tp))), Eq(m[a](t), E(x[a](t))), Eq(x[a](t).diff(t), drift)]
+    tables = {g: 0.3 * np.random.default_rng(1).random((3, 3))}
+    return System("driven", eqs=eqs, laws={z[a]: GP(covariance, 0.5)}, init={x[a]: w[a]}, tables=tables, defaults={T: 0.7})
 
-    def model(drift: object, covariance: object) -> System:
-        eqs = [Eq(C[a](t, tp), E(x[a](t) * x[a](tp))), Eq(m[a](t), E(x[a](t))), Eq(x[a](t).diff(t), drift)]
-        laws, init = {z[a]: GP(covariance)}, {x[a]: w[a]}
-        return System("some", eqs=eqs, laws=laws, init=init, tables={g: np.full((3, 3), 0.1)})
 
-    plain = Sum(g[a, b] * C[b](t, tp), b)
-    assert generic(model(-x[a](t) + z[a](t), plain)) is not None
-    for drift, covariance in (
-        (-x[a](t) + z[a](t) + m[0](t), plain),
-        (-(a + 1) * x[a](t) + z[a](t), plain),
-        (-x[a](t) + z[a](t) + Sum(g[a, b] * m[b](t), b), plain),
-        (-x[a](t) + z[a](t), Sum(g[a, b] * exp(-Abs(t - tp)) * C[b](t, tp), b)),
-    ):
-        made = model(drift, covariance)
-        assert generic(made) is None
-    found = eqsolve.solve(model(-x[a](t) + z[a](t) + Sum(g[a, b] * m[b](t), b), plain), t_max=0.5, rtol=1e-3)
-    assert np.abs(found["m"].values).max() < 1e-6  # the mean starts at zero, and nothing drives it
+a, b, c = index("a b c", 3)
+g, x, z, C, m = table("g", a, b), process("x", a), process("z", a), correlation("C", a), function("m", a)
+w = random("w", Normal(0, 1), a)
+LINEAR = -x[a](t) + z[a](t)
+PLAIN = Sum(g[a, b] * C[b](t, tp), b)
+
+
+@pytest.mark.parametrize(
+    "covariance",
+    [
+        Sum(g[a, b] * exp(-T * (t + tp)) * C[b](t, tp), b),
+        Sum(g[a, b] * E(x[b](t) * x[b](tp)), b),
+        T * Sum(g[a, b] ** 2 * m[b](t) * m[b](tp) * Sum(g[b, c] * C[c](0, 0), c), b) + C[a](t, tp) / 9,
+        Sum(g[b, c] * C[0](t, tp), b, c) * exp(-(t + tp)) + Sum(g[a, b] * C[a](t, tp) * C[b](t, t) * C[b](tp, tp), b) / 9,
+    ],
+    ids=["times", "means", "inner", "fixed"],
+)
+def test_sums_written_out(covariance) -> None:
+    model = driven(LINEAR, covariance)
+    assert generic(model) is not None
+    found, other = (solve(model, t_max=1, rtol=1e-4, kernels=True) for solve in (eqsolve.solve, written_out))
+    for name in ("C_0", "C_2", "m_1"):
+        np.testing.assert_allclose(found.dataset[name], other.dataset[name], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("drift", "covariance"),
+    [
+        (LINEAR + m[0](t), PLAIN),
+        (LINEAR - a * x[a](t), PLAIN),
+        (LINEAR + Sum(g[a, b] * m[b](t), b), PLAIN),
+        (LINEAR, Sum(g[a, b] * exp(-Abs(t - tp)) * C[b](t, tp), b)),
+        (LINEAR, g[a, 0] * C[a](t, tp)),
+    ],
+    ids=["a neighbour by its number", "the number of the index", "a sum in a path", "a kink in a sum", "a fixed number"],
+)
+def test_what_is_not_alike(drift, covariance) -> None:
+    assert generic(driven(drift, covariance)) is None
+
+
+def test_members_that_are_not_alike_are_written_out() -> None:
+    """m' = −m + ½ + g m, of which the exponential of a matrix is the truth."""
+    model = driven(LINEAR + Sum(g[a, b] * m[b](t), b), PLAIN)
+    (source,) = model.tables.values()
+    rates = source.source[0] - np.eye(3)
+    exact = np.linalg.solve(rates, (expm(rates * 0.5) - np.eye(3)) @ np.full(3, 0.5))
+    found = eqsolve.solve(model, t_max=0.5, rtol=1e-6)
+    np.testing.assert_allclose(found["m"][:, -1], exact, rtol=1e-6)
+
+
+def test_large_tables() -> None:
+    """What writes tables out says so, or is as quick as that."""
+    with pytest.raises(eqsolve.ModelError, match="`V` has 1000000 members; here these are written out one by one"):
+        eqsolve.stationary("mct_hard_spheres")
+    begun = time.process_time()
+    with pytest.raises(eqsolve.UsageError, match="it has no paths"):
+        eqsolve.stationary("mct_hard_spheres", wave_numbers=8)
+    assert time.process_time() - begun < 10

@@ -361,7 +361,8 @@ class _MemberWriter:
         count = int(np.prod(counts(axes)))
         if count > _MOST:
             raise ModelError(
-                f"{self.model.label}: `{base}` has {count} members, and the solver that fits takes at most {_MOST} one by one"
+                f"{self.model.label}: `{base}` has {count} members; here these are written out one by one, at most {_MOST} of "
+                "them: take a smaller size of its indices"
             )
         for place in np.ndindex(*counts(axes)):
             if (name := member_name(base, place)) in taken:
@@ -415,7 +416,7 @@ class _MemberWriter:
         made = []
         for read in contraction.reads:
             own = {item.indices for item in members_in(read)}
-            if isinstance(read, E) and (len(own) != 1 or not all(isinstance(it, Index) for it in next(iter(own)))):
+            if isinstance(read, E) and [*map(len, own), *map(type, next(iter(own), ()))] != [1, Index]:
                 raise _NotAlikeError
             made.append(read.xreplace({item: item.member(self.stand(item.axes)) for item in members_in(read)}))
         return MemberSum(contraction, *made)
