@@ -323,24 +323,24 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     if on_arrays:
         result = solve(model, rest, options, tables=arrays)
     else:
-        result = None if alone else _solve_generic(model, rest, options, solve, arrays)
-        if result is None:
+        found = None if alone else _solve_generic(model, rest, options, solve, arrays)
+        if found is None:
             made = indices.expand(model)
             wanted = options.observables
             if wanted is not None:
                 shapes = {name: counts(axes.get(name, ())) for name in wanted}
                 wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
             known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
-            result = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
+            found = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
         given = {item.name: model.given(item) for item in model.parameters}
         shown = {**given, **rest}
-        params = {name: value for name, value in result.params.items() if name in model.settable}
+        params = {name: value for name, value in found.params.items() if name in model.settable}
         params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
         for item in model.randoms:
             first = member_names(item.base, counts(item.axes))[0]
-            if item.indices and first in result.params:
-                params[item.base] = result.params[first]
-        result = replace(result, params=params)
+            if item.indices and first in found.params:
+                params[item.base] = found.params[first]
+        result = replace(found, params=params)
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
     result = replace(result, families=indices.families_in(set(result.names) - sampled, model, settings))

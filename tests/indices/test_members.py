@@ -169,6 +169,16 @@ def test_what_is_not_alike(drift, covariance) -> None:
     assert generic(driven(drift, covariance)) is None
 
 
+@pytest.mark.parametrize("step", [None, 0.1])
+def test_paths_written_out(step) -> None:
+    """Units that are not linear: their paths are followed, from the same points."""
+    model = driven(-(x[a](t) ** 3) + z[a](t), PLAIN)
+    assert generic(model) is not None
+    found, other = (solve(model, t_max=0.5, rtol=1e-2, step=step) for solve in (eqsolve.solve, written_out))
+    assert found.stats["solver"] == "stochastic"
+    np.testing.assert_allclose(found["m"], [other.dataset[f"m_{place}"] for place in range(3)], rtol=1e-10, atol=1e-12)
+
+
 def test_members_that_are_not_alike_are_written_out() -> None:
     """m' = −m + ½ + g m, of which the exponential of a matrix is the truth."""
     model = driven(LINEAR + Sum(g[a, b] * m[b](t), b), PLAIN)
