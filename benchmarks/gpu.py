@@ -2,6 +2,7 @@
 
     python3 benchmarks/gpu.py                         # all cases, the core's side at most 300 s each
     python3 benchmarks/gpu.py finite spin --limit 60  # some of them
+    python3 benchmarks/gpu.py spin --profile          # and where the card's side spends its time
 
 Every case runs in a process of its own, on the card one after another, on the core all at once, each with one thread. A small
 solve of the same kind goes first and is not timed: it compiles the equations, opens the card and loads its libraries.
@@ -10,12 +11,15 @@ solve of the same kind goes first and is not timed: it compiles the equations, o
 from __future__ import annotations
 
 import argparse
+import contextlib
+import cProfile
 import json
 import os
+import pstats
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +87,41 @@ def dln(number: int) -> Callable[[str, bool], dict[str, Any]]:
     return case
 
 
+def corner(number: int) -> Callable[[str, bool], dict[str, Any]]:
+    def case(device: str, small: bool) -> dict[str, Any]:
+        import eqsolve
+        from benchmarks.corners import WATCHED, corners
+
+        drawn = corners()[number]
+        how = (
+            {"t_max": 1, "rtol": 1e-2, **corners()[0].settings}
+            if small
+            else {"t_max": drawn.t_max, "rtol": 1e-3, **drawn.settings}
+        )
+        return _solved(eqsolve.solve("dln", device=device, observables=list(WATCHED), **how), "E_test")
+
+    return case
+
+
+def tanh(device: str, small: bool) -> dict[str, Any]:
+    import eqsolve
+
+    how = {"t_max": 1, "rtol": 1e-2} if small else {"t_max": 10, "rtol": 1e-4}
+    return _solved(eqsolve.solve("teacher_student_tanh", device=device, **how), "train_loss")
+
+
+def sgd(device: str, small: bool) -> dict[str, Any]:
+    import eqsolve
+
+    how = {"t_max": 1, "rtol": 5e-2} if small else {"t_max": 10, "rtol": 1e-3}
+    return _solved(eqsolve.solve("dln_sgd", device=device, step=0.1, batch=0.25, **how), "E_test")
+
+
 def sweep(device: str, small: bool) -> dict[str, Any]:
     import eqsolve
 
     how = "auto" if device == "gpu" else "cpu"
-    grid = {"alpha": "0.05:2:2:log" if small else "0.05:2:20:log", "delta": [0.5]}
+    grid = {"alpha": "0.05:2:2:log" if small else "0.05:2:16:log", "delta": [0.5] if small else "0.2:2:16:log"}
     made = eqsolve.sweep("dln", grid, t_max=20, rtol=1e-3, device=how)
     return {"values": made["E_test"].values[..., -1].ravel().tolist(), "note": f"{made.stats['points']} points"}
 
@@ -104,24 +138,40 @@ CASES: dict[str, dict[str, Callable[[str, bool], dict[str, Any]]]] = {
     "spin": {f"soft_spin, kappa = {k}, t = 4, rtol 1e-3": spin(float(k)) for k in (0, 1)},
     "chaos": {"x' = -x - 0.1 x^3 + eta, g = 3, t = 50, rtol 1e-3": chaos},
     "dln": {f"dln {case}, t = 50, rtol 1e-5, auto": dln(number) for number, case in enumerate(DLN)},
-    "sweep": {"sweep of dln, 20 points, t = 20, rtol 1e-3, auto": sweep},
+    "corners": {f"corner {number} of dln, rtol 1e-3": corner(number) for number in (11, 14, 15, 28)},
+    "tanh": {"teacher_student_tanh, t = 10, rtol 1e-4": tanh},
+    "sgd": {"dln_sgd, 100 steps, batch 0.25, rtol 1e-3": sgd},
+    "sweep": {"sweep of dln, 256 points, t = 20, rtol 1e-3, auto": sweep},
 }
 EVERY = {label: case for group in CASES.values() for label, case in group.items()}
 
 
-def one(label: str, device: str) -> None:
+@contextlib.contextmanager
+def profiled(wanted: bool) -> Iterator[None]:
+    """Print the functions that took longest, to the error stream."""
+    if not wanted:
+        yield
+        return
+    with cProfile.Profile() as profile:
+        yield
+    pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(25)
+
+
+def one(label: str, device: str, profile: bool) -> None:
     """Run one case twice, small and whole, and print what it took."""
     began = time.perf_counter()
     EVERY[label](device, True)
     warm = time.perf_counter()
-    made = EVERY[label](device, False)
+    with profiled(profile):
+        made = EVERY[label](device, False)
     print(json.dumps({**made, "seconds": time.perf_counter() - warm, "first": warm - began}))
 
 
-def start(label: str, device: str) -> subprocess.Popen[str]:
+def start(label: str, device: str, profile: bool = False) -> subprocess.Popen[str]:
     single = dict.fromkeys(THREADS, "1") if device == "cpu" else {}
-    command = [sys.executable, __file__, "--one", label, "--device", device]
-    return subprocess.Popen(command, env={**os.environ, **single}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, __file__, "--one", label, "--device", device, *(["--profile"] if profile else [])]
+    told = None if profile else subprocess.PIPE
+    return subprocess.Popen(command, env={**os.environ, **single}, stdout=subprocess.PIPE, stderr=told, text=True)
 
 
 def finish(process: subprocess.Popen[str], limit: float) -> dict[str, Any]:
@@ -132,7 +182,7 @@ def finish(process: subprocess.Popen[str], limit: float) -> dict[str, Any]:
         process.communicate()
         return {"failed": "not done"}
     if process.returncode:
-        return {"failed": (err.strip().splitlines() or ["no message"])[-1]}
+        return {"failed": ((err or "").strip().splitlines() or ["no message"])[-1]}
     found: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
     return found
 
@@ -143,25 +193,27 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=300.0, help="seconds for the core's side, and for each case on the card"
     )
+    parser.add_argument("--profile", action="store_true", help="print where the card's side spends its time")
+    parser.add_argument("--card-only", action="store_true", help="leave the core's side out")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--device", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
-        one(asked.one, asked.device)
+        one(asked.one, asked.device, asked.profile)
         return
     labels = [label for name in asked.cases or CASES for label in CASES[name]]
     card = {}
     for label in labels:
-        card[label] = finish(start(label, "gpu"), asked.limit)
+        card[label] = finish(start(label, "gpu", asked.profile), asked.limit)
         print(f"card: {label}: {card[label]}", flush=True)
     began = time.perf_counter()
-    running = {label: start(label, "cpu") for label in labels}
+    running = {label: start(label, "cpu") for label in ([] if asked.card_only else labels)}
     core = {label: finish(process, asked.limit - (time.perf_counter() - began)) for label, process in running.items()}
     for label, found in core.items():
         print(f"core: {label}: {found}", flush=True)
     print("\n| work | card, s | first solve, s | one core, s | times | error | apart |\n|---|---|---|---|---|---|---|")
     for label in labels:
-        mine, yours = card[label], core[label]
+        mine, yours = card[label], core.get(label, {"failed": "not tried"})
         if "failed" in mine:
             print(f"| {label} | {mine['failed']} | | | | | |")
             continue

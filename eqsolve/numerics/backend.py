@@ -90,11 +90,16 @@ class Backend:
 
     def put(self, values: Any) -> Any:
         """Return real numbers as an array of this backend; one that is there already stays as it is."""
-        return self.arrays.asarray(values, dtype=float)
+        home = arrays_of(values)
+        return self.arrays.asarray(values if home in (np, self.arrays) else home.asnumpy(values), dtype=float)
 
     def get(self, values: Any) -> Array:
         """Return an array of this backend in the machine's memory."""
         return np.asarray(values if isinstance(values, np.ndarray) else self.arrays.asnumpy(values))
+
+    def spread(self, value: Any, shape: tuple[int, ...]) -> Any:
+        """Return a view of a number or an array, repeated to a shape."""
+        return self.arrays.broadcast_to(self.put(value), shape)
 
     def full(self, value: Any, shape: tuple[int, ...]) -> Any:
         """Return an array of a shape of its own; a number stands for the same value everywhere."""
@@ -107,6 +112,11 @@ class Backend:
         for place, value in enumerate(values):
             made[place] = value
         return made
+
+    @functools.lru_cache(maxsize=256)  # noqa: B019 - a backend lives as long as the process
+    def kernel(self, text: str, name: str) -> Any:
+        """Return a kernel of CUDA C, called with the numbers of groups and of threads in each, and its arguments."""
+        return self.arrays.RawModule(code=text, options=("-std=c++14",)).get_function(name)
 
     def memory(self) -> float:
         """Return the bytes that arrays can have: of the machine, or what is free on the card."""
@@ -182,6 +192,12 @@ def anywhere(function: Callable[..., Any]) -> Callable[..., Any]:
         return home.asarray(function(*(value if arrays_of(value) is np else home.asnumpy(value) for value in values)))
 
     return call
+
+
+def beside(array: Any, values: Array) -> Any:
+    """Return values where an array is."""
+    home = arrays_of(array)
+    return values if home is np else home.asarray(values)
 
 
 def arrays_of(values: Any) -> Any:

@@ -9,9 +9,9 @@ points take its place. Atoms of discrete laws are summed exactly.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -99,6 +99,11 @@ class Points:
     weights: Array
     scales: dict[str, Array] = field(default_factory=dict)
     values: int = 1
+
+    def on(self, put: Callable[[Any], Any]) -> "Points":
+        """Return the points with their arrays where ``put`` places them."""
+        constants, scales = ({name: put(value) for name, value in kind.items()} for kind in (self.constants, self.scales))
+        return Points(put(self.normals), constants, put(self.weights), scales, self.values)
 
 
 def factor_covariance(covariance: Array, drop: float = 1e-11) -> Array:

@@ -21,7 +21,7 @@ _VECTOR, _WHOLE = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_INT, LANES)
 _BITS = ir.VectorType(ir.IntType(1), LANES)
 _POINTER = _DOUBLE.as_pointer()
 _FAST = ("contract", "nsz", "arcp")
-_LIBRARY = {
+LIBRARY = {
     "sin": "sin", "cos": "cos", "tan": "tan", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "arcsin": "asin", "arccos": "acos", "log": "log", "log1p": "log1p", "erf": "erf", "erfc": "erfc", "plain_erfc": "erfc",
     "gammaln": "lgamma", "log_gamma": "lgamma", "cbrt": "cbrt",
@@ -129,7 +129,7 @@ class _Writer:
         return self.builder.select(self.builder.fcmp_unordered("uno", x, x), x, value)
 
     def power(self, base: Any, exponent: ast.expr) -> Any:
-        value = _constant(exponent)
+        value = constant_of(exponent)
         if value is None:
             return self.library("pow", base, self.value(exponent))
         if value == 0.5:
@@ -155,7 +155,7 @@ class _Writer:
                 operation, items = arguments
                 if not isinstance(items, ast.List | ast.Tuple):
                     raise UnknownFunctionError(name)
-                short = _name(operation)
+                short = name_of(operation)
                 return functools.reduce(lambda a, b: self.binary(short, a, b), map(self.value, items.elts))
             case "piecewise":
                 conditions, choices = (item.elts for item in arguments if isinstance(item, ast.List))
@@ -165,8 +165,8 @@ class _Writer:
                     made = self.value(item) if known else self.builder.select(self.value(condition), self.value(item), made)
                 return made
         values = list(map(self.value, arguments))
-        if name in _LIBRARY:
-            return self.library(_LIBRARY[name], *values)
+        if name in LIBRARY:
+            return self.library(LIBRARY[name], *values)
         if name in _INTRINSIC:
             return self.intrinsic(_INTRINSIC[name], *values)
         if name in _COMPARE:
@@ -211,7 +211,7 @@ class _Writer:
         raise UnknownFunctionError("nothing is returned")
 
     def value(self, node: ast.expr) -> Any:
-        constant = _constant(node)
+        constant = constant_of(node)
         if constant is not None:
             return self.number(constant)
         match node:
@@ -228,16 +228,16 @@ class _Writer:
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
                 return self.builder.fcmp_ordered(_OPERATORS[type(op)], self.value(left), self.value(right))
             case ast.Call(func=function, args=arguments, keywords=[]):
-                return self.call(_name(function), arguments)
+                return self.call(name_of(function), arguments)
         raise UnknownFunctionError(ast.dump(node)[:80])
 
 
-def _name(node: ast.expr) -> str:
+def name_of(node: ast.expr) -> str:
     """Return the last part of a dotted name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _constant(node: ast.expr) -> float | None:
+def constant_of(node: ast.expr) -> float | None:
     """Return the value of an expression of numbers; None where it is none."""
     match node:
         case ast.Constant(value=bool()):
@@ -249,10 +249,10 @@ def _constant(node: ast.expr) -> float | None:
         case ast.Attribute(attr="e"):
             return math.e
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            inner = _constant(operand)
+            inner = constant_of(operand)
             return None if inner is None else -inner
         case ast.BinOp(left=left, op=ast.Div() | ast.Mult() as op, right=right):
-            first, second = _constant(left), _constant(right)
+            first, second = constant_of(left), constant_of(right)
             if first is not None and second is not None:
                 return first / second if isinstance(op, ast.Div) else first * second
     return None

@@ -35,6 +35,7 @@ from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.paths import bytes_of
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_values, sweep, variation
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
+from eqsolve.solvers.threads import in_order
 
 # --- White noise: trapezoidal steps in time, whose error is extrapolated over nested grids with
 # the same noise.
@@ -363,7 +364,8 @@ class Ensembles:
             if not again:  # more paths
                 size = final[0].grid.size
                 each = sum(bytes_of(plan, size) for plan in self.engine.plan.ensembles)
-                most = min(control.cost / size**3, 0.3 * memory() / each)
+                faster = control.card if self.engine.is_on_card(size, round(paths)) else 1.0
+                most = min(faster * control.cost / size**3, 0.3 * memory() / each)
                 if paths >= most:
                     break
                 more = min(most, paths * (control.safety * chance / room) ** (1 / control.rate))
@@ -480,10 +482,14 @@ def sweep_sets(
         cluster.piece(sweep_set, alone, levels, design, after=[] if item is None else [item])
         for design, item in zip(designs, before, strict=True)
     ]
-    means = []
-    for place, piece in enumerate(pieces):
-        options.report_share(0.5, f"{text}: number {place + 1}")
-        means.append(cluster.piece(operator.itemgetter(0), after=[piece]).result())
+
+    def finish(piece: Piece) -> list[Means]:
+        made: list[Means] = cluster.piece(operator.itemgetter(0), after=[piece]).result()
+        return made
+
+    # a card follows one set while the processor makes the points of the others
+    threads = len(pieces) if engine.is_on_card(solved[0].grid.size, designs[0].level.most) else 1
+    means = list(in_order(finish, pieces, threads, lambda place: options.report_share(0.5, f"{text}: number {place + 1}")))
     engine.work.sweeps += len(designs) * len(levels)
     return means, pieces
 
@@ -496,7 +502,7 @@ def sweep_set(
     made: list[Means] = []
     previous, first = None if before is None else before[1], None
     for grid, means in levels:
-        swept = sweep(engine, grid, means, design, previous)
+        swept = sweep(engine, grid, means, design, previous, whole=True)
         first = first or tuple(Kept(item.choice, item.paths.unknowns) for item in swept)
         made.append(collect(swept))
         previous = on_coarser(engine, swept) if len(made) < len(levels) else None

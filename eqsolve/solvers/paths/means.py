@@ -56,7 +56,7 @@ class Averages:
     def product(self, signal: int, target: int) -> Array:
         if (signal, target) not in self.products:
             weighted = self.values[signal] * self.paths.points.weights
-            self.products[signal, target] = weighted @ self.values[target].T
+            self.products[signal, target] = self.paths.backend.get(weighted @ self.values[target].T)
         return self.products[signal, target]
 
     @functools.cached_property
@@ -88,7 +88,7 @@ def average(
     paths: Paths, choice: Choice, backend: Backend = CPU, known: Reactions | None = None, tangents: Tangents | None = None,
     threads: int | None = 1,
 ) -> Averages:  # fmt: skip
-    """Return the means over paths, responses among them; tangents and sums over pairs of times are taken on the backend.
+    """Return the means over paths, responses among them; tangents are followed on the backend.
 
     Mean responses to some noises may be ``known``, and where the tangents come from be given. On a sparse grid mean responses
     are always found: what is linear in the weak modes is taken from them exactly.
@@ -114,7 +114,7 @@ def average(
     steady = respond_steadily(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
     sampled = _centred(paths, choice) if drawn else None
     drawn_as = reactions | steps
-    pairs = {mean.name: _pairs(paths, mean, drawn_as, steady, backend, sampled) for mean in plan.means if mean.kind == "two"}
+    pairs = {mean.name: _pairs(paths, mean, drawn_as, steady, sampled) for mean in plan.means if mean.kind == "two"}
     made |= single | pairs
     return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions, steps)
 
@@ -167,26 +167,25 @@ def _centred(paths: Paths, choice: Choice) -> dict[str, Array]:
     made = {}
     for rest in paths.drawn.rests:
         for noise, centre in zip(rest.group.noises, rest.group.centres, strict=True):
-            made[noise] = paths.drawn.noises[paths.plan.driving.index(noise)] - centre[:, None]
+            made[noise] = paths.drawn.noises[paths.plan.driving.index(noise)] - paths.backend.put(centre[:, None])
     scales = paths.points.scales
     if scales and choice.turn is not None:
         coordinates = np.empty_like(choice.points.normals)
         coordinates[choice.order] = choice.points.normals
-        made |= dict(zip(scales, choice.turn[len(choice.turn) - len(scales) :] @ coordinates, strict=True))
+        turn = paths.backend.put(choice.turn[len(choice.turn) - len(scales) :])
+        made |= dict(zip(scales, turn @ coordinates, strict=True))
     return made
 
 
 def average_single(paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the means of functions of one time, and the means of their sizes."""
-    weights = paths.points.weights
+    weights, get = paths.points.weights, paths.backend.get
     values = {mean.name: paths.values(mean.factors)[0] for mean in paths.plan.means if mean.kind == "one"}
-    sizes = {name: np.abs(value) @ np.abs(weights) for name, value in values.items()}
-    return {name: value @ weights for name, value in values.items()}, sizes
+    sizes = {name: get(np.abs(value) @ np.abs(weights)) for name, value in values.items()}
+    return {name: get(value @ weights) for name, value in values.items()}, sizes
 
 
-def _pairs(
-    paths: Paths, mean: MeanPlan, reactions: Reactions, steady: Reactions, backend: Backend, sampled: dict[str, Array] | None
-) -> Array:
+def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions, steady: Reactions, sampled: dict[str, Array] | None) -> Array:
     """Return E f(t) g(t'); what is linear in the weak modes enters through the mean responses, exactly.
 
     ``sampled`` are the noises, centred, and the coordinates of constants where modes are sampled.
@@ -195,13 +194,13 @@ def _pairs(
     total = np.zeros((paths.shape[0], paths.shape[0]))
     for outer, places, first, second in zip(mean.outers, mean.targets, factors[::2], factors[1::2], strict=True):
         if sampled is not None:
-            pairs = backend.get(backend.put(first * weights) @ backend.put(second).T)
+            pairs = paths.backend.get((first * weights) @ second.T)
             pairs += _controlled(paths, places, reactions, steady, sampled)
             total += paths.kernels.scaled(pairs, outer)
             continue
         linear = [_linear(paths, target, reactions, steady) for target in places]
         one, other = (_without(paths, values, part) for values, part in zip((first, second), linear, strict=True))
-        pairs = backend.get(backend.put(one * weights) @ backend.put(other).T)
+        pairs = paths.backend.get((one * weights) @ other.T)
         for mine, yours in zip(*linear, strict=True):
             if mine is not None and yours is not None:
                 pairs += mine @ yours.T
@@ -220,18 +219,17 @@ def _controlled(
     The linearised path is the mean response acting on the noises, and on the Gaussian coordinates of the constants; the
     estimate is unbiased whatever these responses are.
     """
-    weights, size = paths.points.weights, paths.shape[0]
-    total = np.zeros((size, size))
+    weights, backend = paths.points.weights, paths.backend
     values = []
     for target in places:
-        linear = np.zeros(paths.shape)
+        linear = backend.arrays.zeros(paths.shape)
         for noise, value in sampled.items():
             if noise in reactions:
-                linear += reactions[noise][target] @ value
+                linear += backend.put(reactions[noise][target]) @ value
             elif noise in steady:
-                linear += np.multiply.outer(steady[noise][target], value)
+                linear += backend.put(steady[noise][target])[:, None] * value
         values.append(linear)
-    total -= (values[0] * weights) @ values[1].T
+    total = -backend.get((values[0] * weights) @ values[1].T)
     for name, slopes in steady.items():
         if name in sampled:
             total += np.multiply.outer(slopes[places[0]], slopes[places[1]])
@@ -258,7 +256,7 @@ def _without(paths: Paths, values: Array, linear: list[Array | None]) -> Array:
     """Return a target on all paths with its linear part in the weak modes taken out."""
     for part, rest in zip(linear, paths.drawn.rests, strict=True):
         if part is not None and rest.coordinates.any():
-            values = values - part @ rest.coordinates
+            values = values - paths.backend.put(part) @ rest.coordinates
     return values
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan
 from eqsolve.numerics import gaussian
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import beside
 from eqsolve.numerics.laws import Atoms, Part, parts_of, place_on
 from eqsolve.numerics.relations import Kernels, Pointwise
 
@@ -289,13 +290,13 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
     for group, factor, beyond in drawn:
         place = slice(position, position + factor.shape[1])
         position = place.stop
-        values = factor @ coordinates[place]
-        weak = ~choice.strong[place]
+        values = beside(coordinates, factor) @ coordinates[place]
+        weak = np.flatnonzero(~choice.strong[place])
         mixed = choice.turn[len(choice.turn) - len(scales) :] if choice.turn is not None else ()
         steady = {name: row[weak] for name, row in zip(scales, mixed, strict=True)}
         rests.append(Rest(group, factor[:, weak], coordinates[place][weak], steady, beyond))
         for noise, centre in zip(group.noises, group.centres, strict=True):
-            made[noise] = values[group.rows(noise)] + centre[:, None]
+            made[noise] = values[group.rows(noise)] + beside(coordinates, centre[:, None])
     return Drawn(tuple(made[noise] for noise in plan.driving), tuple(rests))
 
 

@@ -89,6 +89,7 @@ class Paths:
     unknowns: Array
     signals: Array
     slopes: Array
+    backend: Backend = CPU  # where the arrays of points, noises and paths are
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,18 +99,30 @@ class Paths:
     @functools.cached_property
     def inputs(self) -> list[Any]:
         """The arguments of the path equations on all nodes."""
-        return read_inputs(self.plan, self.kernels, self.points, self.drawn).at(slice(0, self.shape[0]), self.unknowns)
+        every = read_inputs(self.plan, self.kernels, self.points, self.drawn, self.backend)
+        return every.at(slice(0, self.shape[0]), self.unknowns)
 
     @functools.cached_property
     def arguments(self) -> list[Any]:
         """The arguments of what is averaged: those of the path equations, and integrals along the paths."""
         signals = self.plan.memory_signals(*self.inputs)
         pairs = zip(self.plan.memories, signals, strict=True)
-        return [*self.inputs, *(self.kernels.operator(item) @ np.broadcast_to(s, self.shape) for item, s in pairs)]
+        put, spread = self.backend.put, self.backend.spread
+        return [*self.inputs, *(put(self.kernels.operator(item)) @ spread(s, self.shape) for item, s in pairs)]
 
     def values(self, function: Any) -> list[Array]:
         """Return a function's values on (nodes, paths)."""
-        return [np.broadcast_to(value, self.shape) for value in function(*self.arguments)]
+        return [self.backend.spread(value, self.shape) for value in function(*self.arguments)]
+
+    def some(self, places: Array) -> Paths:
+        """Return some of the paths, in the machine's memory."""
+        unknowns, signals, slopes = (
+            self.backend.get(item[..., places]) for item in (self.unknowns, self.signals, self.slopes)
+        )
+        points = self.points.on(lambda values: self.backend.get(values[..., places]))
+        noises = tuple(self.backend.get(noise[:, places]) for noise in self.drawn.noises)
+        rests = tuple(replace(rest, coordinates=self.backend.get(rest.coordinates[:, places])) for rest in self.drawn.rests)
+        return Paths(self.plan, self.kernels, self.actions, points, Drawn(noises, rests), unknowns, signals, slopes)
 
     def processes(self) -> dict[str, Array]:
         """Return every process on (paths, nodes)."""
@@ -206,8 +219,8 @@ def follow(
 
     Paths begin as declared, or at ``starts`` (unknown, path).
 
-    The equations are solved on the backend, some paths at a time and on threads if it is the CPU; the paths returned are in
-    the machine's memory.
+    The equations are solved on the backend, where the points and what is drawn are and the paths returned will be: on the CPU
+    some paths at a time and on threads.
 
     Newton's method ends when a step changes the unknowns by less than the root of the accuracy: a further one would change
     them by the square of this.
@@ -215,19 +228,19 @@ def follow(
     grid, count, paths = kernels.grid, len(plan.unknowns), len(points.weights)
     check_memory(plan, paths, grid.size)
     inputs = read_inputs(plan, kernels, points, drawn, backend)
-    guess = before if before is not None and before.shape == (count, grid.size, paths) else None
+    guess = backend.put(before) if before is not None and before.shape == (count, grid.size, paths) else None
     step = _TOGETHER if backend is CPU else paths
     parts = [slice(begin, min(begin + step, paths)) for begin in range(0, paths, step)]
 
-    def some(part: slice) -> list[Array]:
-        near = None if guess is None else backend.put(guess[..., part])
+    def some(part: slice) -> tuple[Array, ...]:
+        near = None if guess is None else guess[..., part]
         begun = None if starts is None else starts[:, part]
-        found = _follow(plan, kernels, actions, inputs.of(part), accuracy, near, backend, begun)
-        return [backend.get(item) for item in found]
+        return _follow(plan, kernels, actions, inputs.of(part), accuracy, near, backend, begun)
 
-    found = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
-    whole = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in zip(*found, strict=True))
-    return Paths(plan, kernels, actions, points, drawn, *whole)
+    made = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
+    every = zip(*made, strict=True)
+    unknowns, signals, slopes = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in every)
+    return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes, backend)
 
 
 def _follow(
@@ -243,24 +256,69 @@ def _follow(
         base[index] += start
     for drive, matrix in zip((*plan.drives, *plan.kicks), actions.drives, strict=True):
         noise = inputs.noises[plan.driving.index(drive.noise)]
-        if (weights := kept_weights(matrix, grid.blocks)) is None:
+        if backend is not CPU or (weights := kept_weights(matrix, grid.blocks)) is None:
             base[drive.unknown] += backend.put(matrix) @ noise
             continue
-        total = zeros(inputs.paths)
+        total = np.zeros(inputs.paths)
         for block in grid.blocks:
-            base[drive.unknown, block] += backend.put(matrix[block, block]) @ noise[block] + total
-            total = total + backend.put(weights[block]) @ noise[block]
-    operators = {key: backend.put(matrix) for key, matrix in actions.operators.items()}
+            base[drive.unknown, block] += matrix[block, block] @ noise[block] + total
+            total = total + weights[block] @ noise[block]
+    enough = min(math.sqrt(accuracy), _ACCEPTED)
+    if backend is not CPU:
+        return _follow_on_card(plan, kernels, actions, inputs, base, guess, enough, backend)
+    operators = actions.operators
     kept = {key: kept_weights(matrix, grid.blocks) for key, matrix in actions.operators.items()}
     made = Solving(
         plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, *shape)), zeros((plan.count, *shape)),
-        zeros((plan.count, count, *shape)), machine_code(plan) if backend is CPU else 0,
-        {key: (backend.put(weights), zeros(inputs.paths), 0) for key, weights in kept.items() if weights is not None},
+        zeros((plan.count, count, *shape)), machine_code(plan),
+        {key: (weights, zeros(inputs.paths), 0) for key, weights in kept.items() if weights is not None},
     )  # fmt: skip
     if guess is None or made.code or not _correct(made, base, guess, accuracy):
         for part in grid.blocks:
-            solve_block(made, part, base, guess, min(math.sqrt(accuracy), _ACCEPTED))
+            solve_block(made, part, base, guess, enough)
     return made.unknowns, made.signals, made.slopes
+
+
+def _follow_on_card(
+    plan: EnsemblePlan, kernels: Kernels, actions: Actions, inputs: _Inputs, base: Any, guess: Any, enough: float,
+    backend: Backend,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Solve all blocks by one kernel of the card."""
+    from eqsolve.numerics.cuda import newton
+
+    bound: Any = plan.signals
+    put, arrays, text = backend.put, backend.arrays, card_code(plan)
+    assert text is not None  # the backend was chosen by it
+    starts, flat = by_block(actions.operators, kernels.grid, len(plan.unknowns), plan.count)
+    noises = arrays.stack(inputs.noises[: inputs.read]) if inputs.read else base[:0]
+    constants = arrays.concatenate(inputs.constants) if inputs.constants else base[:0, 0]
+    shared = arrays.concatenate([inputs.nodes, *inputs.functions], axis=1).T
+    unknowns, signals, slopes, change, failed = newton(
+        backend, text, starts, put(np.array((*bound.values, 0.0))), arrays.ascontiguousarray(shared), noises, constants,
+        put(flat), base, guess, plan.count, enough, _STEPS, _SHORTER, _SHORTEST,
+    )  # fmt: skip
+    if failed >= 0 or not change < _ACCEPTED:
+        raise _no_solution(kernels.grid.nodes, kernels.grid.blocks[failed])
+    return unknowns, signals, slopes
+
+
+def by_block(operators: Operators, grid: Any, unknowns: int, signals: int) -> tuple[Array, Array]:
+    """Return where blocks start, and the operators transposed, rows and columns by block, then entry, then node."""
+    size = grid.size
+    starts = np.array([*(block.start for block in grid.blocks), size])
+    whole = np.zeros((unknowns, size, signals, size))
+    for (unknown, signal), matrix in operators.items():
+        whole[unknown, :, signal] += matrix
+    order = np.ix_(*(sort_by_block(starts, many) for many in (unknowns, signals)))
+    return starts, np.ascontiguousarray(whole.reshape(unknowns * size, signals * size)[order].T)
+
+
+def sort_by_block(starts: Array, many: int) -> Array:
+    """Return the order of (entry, node) by block, then entry, then node."""
+    size = starts[-1]
+    return np.concatenate([
+        (np.arange(many)[:, None] * size + np.arange(low, high)).ravel() for low, high in itertools.pairwise(starts)
+    ])  # fmt: skip
 
 
 def kept_weights(matrix: Array, blocks: Sequence[slice]) -> Array | None:
@@ -336,7 +394,7 @@ def substitute(operators: Operators, blocks: Sequence[slice], inverses: Sequence
     """Solve x = right + O diag(slopes) x for vectors, block after block; without ``inverses`` by the compiled kernel."""
     count, paths = len(right), right.shape[2]
     made = np.empty_like(right)
-    effects = arrays_of(right).empty((len(slopes), *right.shape[1:]))
+    effects = np.empty((len(slopes), *right.shape[1:]))
     for place, block in enumerate(blocks):
         local = right[:, block].copy()
         if block.start:
@@ -352,6 +410,22 @@ def substitute(operators: Operators, blocks: Sequence[slice], inverses: Sequence
             made[:, block] = local
         effects[:, block] = np.einsum("konp,onp->knp", slopes[:, :, block], made[:, block])
     return made
+
+
+def solve_linear(paths: Paths, right: Any) -> Any:
+    """Solve the linearised equations x = right + O diag(slopes) x of all paths, (unknown, node, path), where they are."""
+    operators, grid, backend = paths.actions.operators, paths.kernels.grid, paths.backend
+    if backend is CPU:
+        return substitute(operators, grid.blocks, (), np.ascontiguousarray(paths.slopes), right)
+    from eqsolve.numerics.cuda import linear_function, newton
+
+    signals, count, nodes, many = paths.slopes.shape
+    starts, flat = by_block(operators, grid, count, signals)
+    none, slopes = right[:0, 0], paths.slopes.reshape(signals * count, nodes, many)
+    text = linear_function(count, signals)
+    return newton(
+        backend, text, starts, none, none, slopes, none, backend.put(flat), right, None, signals, np.inf, 2, 1.0, 0.0
+    )[0]
 
 
 def own_part(operators: Operators, block: slice, unknowns: int, signals: int) -> Array:
@@ -380,7 +454,7 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
     unknowns = np.broadcast_to(last if guess is None else guess[:, part], history.shape).copy()
     if paths.code:
         if not _solve_compiled(paths, part, history, unknowns, settled_at) < _ACCEPTED:
-            raise _no_solution(paths, part)
+            raise _no_solution(paths.nodes, part)
         return
     scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
     identity = arrays.eye(count * size)[:, :, None]
@@ -416,13 +490,13 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
         if not np.isfinite(step).all():
             break
     if not change < _ACCEPTED:
-        raise _no_solution(paths, part)
+        raise _no_solution(paths.nodes, part)
     paths.signals[:, part], paths.slopes[:, :, part] = signals, slopes
     paths.unknowns[:, part] = unknowns
 
 
-def _no_solution(paths: Solving, part: slice) -> SolverError:
-    here = f"t = {paths.nodes[part.stop - 1]:.6g}"
+def _no_solution(nodes: Array, part: slice) -> SolverError:
+    here = f"t = {nodes[part.stop - 1]:.6g}"
     return SolverError(
         f"the equations of a path have no solution that can be found near {here}; it may blow up there, "
         "or jump between branches within a step"
@@ -454,8 +528,21 @@ def machine_code(plan: EnsemblePlan) -> int:
     from eqsolve.numerics.compiled import GROUP
     from eqsolve.numerics.lanes import translate
 
+    lowered, kinds = _kinds(plan)
+    return 0 if lowered.functions else translate(lowered.text, kinds, GROUP)
+
+
+def card_code(plan: EnsemblePlan) -> str | None:
+    """Return the signals in the language of a card; None where they hold a function that it lacks."""
+    from eqsolve.numerics.cuda import print_function
+
+    lowered, kinds = _kinds(plan)
+    return None if lowered.functions else print_function(lowered.text, kinds)
+
+
+def _kinds(plan: EnsemblePlan) -> tuple[Any, str]:
+    """Return the signals' text, and where each of its arguments is (see ``lanes.translate``)."""
     bound: Any = plan.signals
     lowered = bound.lowered
     kinds = "p" * len(lowered.parameters) + "t" + "u" * len(plan.unknowns) + "z" * len(plan.noises)
-    kinds += "c" * len(plan.constants) + "t" * len(plan.functions)
-    return 0 if lowered.functions else translate(lowered.text, kinds, GROUP)
+    return lowered, kinds + "c" * len(plan.constants) + "t" * len(plan.functions)

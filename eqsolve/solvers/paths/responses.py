@@ -4,17 +4,17 @@ They give the responses that a system asks for, the mean responses of everything
 vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
 """
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import CPU, Backend, arrays_of
+from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.gaussian import Points
-from eqsolve.solvers.paths.paths import Operators, Paths, block_inverses, integrate, substitute
+from eqsolve.solvers.paths.paths import Operators, Paths, block_inverses, by_block, integrate, solve_linear, sort_by_block
 from eqsolve.solvers.threads import in_order, usable_threads
 
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
@@ -22,14 +22,9 @@ _LOOK = 100  # paths looked at to choose modes
 MOST_VALUES = 8  # of constants, for which directions are chosen one by one: a dozen paths each
 _ALIKE = 0.95  # of the largest weight: the range of weights of a sample, which a sparse grid exceeds by its negative ones
 _LEAST = 0.03  # of the largest size of a target: smaller ones count as this
-_CHUNK = 300_000  # numbers held at once for the responses, of the processor's cache
-_ENOUGH = 4  # chunks that are worth threads
-_HELD = 12  # arrays of that size at once, with what products make on the way
-_SHARE = 0.25  # of the memory of a card
 _TOGETHER = 256  # paths of one task of the compiled kernel: thousands of its smallest pieces, enough tasks for threads
 
 
-_R = TypeVar("_R")
 Tangents = Callable[[Paths, str], Iterator[tuple[slice, Array]]]
 """Of paths and a noise, the tangents (unknown, node, path, node of the noise), some paths at a time."""
 
@@ -44,7 +39,7 @@ def respond(
     unless it is said where these come from. Of white noise the responses are to what it is in every step, or to a function
     ``at_nodes``; what ``after`` makes of those asked for is returned.
     """
-    plan, size, weights = paths.plan, paths.shape[0], paths.points.weights
+    plan, size, weights, home = paths.plan, paths.shape[0], paths.points.weights, paths.backend
     source, by_noise = enter(paths, noise, at_nodes)
     jobs = [(mean, paths.values(mean.by_unknown), paths.values(mean.factors)) for mean in asked]
     slopes, own = _target_slopes(paths, noise)
@@ -53,15 +48,15 @@ def respond(
     moving: list[int] = []  # targets with different slopes; others share those of one of these
     same: dict[int, int] = {}
     for target, row in enumerate(slopes):
-        if any(slope.strides != (0, 0) or slope.flat[0] != 0 for slope in row):
+        if any(slope.strides != (0, 0) or float(slope[0, 0]) != 0 for slope in row):
             alike = (known for known in moving if all(map(np.array_equal, slopes[known], row)))
             same[target] = next(alike, target)
             moving += [target] if same[target] == target else []
 
     def factors(part: slice) -> tuple[Array, Array]:
         """Return what tangents of some paths are multiplied with: at the time of the output, and of the noise."""
-        left = np.empty((len(jobs) + len(moving), len(unknowns), size, part.stop - part.start))
-        right = np.ones((0 if plain else len(left), size, part.stop - part.start))
+        left = home.arrays.empty((len(jobs) + len(moving), len(unknowns), size, part.stop - part.start))
+        right = home.arrays.ones((0 if plain else len(left), size, part.stop - part.start))
         for place, (mean, outputs, pair) in enumerate(jobs):
             for unknown in unknowns:
                 left[place, unknown] = outputs[unknown][:, part] * pair[0][:, part] * weights[part]
@@ -77,7 +72,7 @@ def respond(
     total = np.zeros((len(jobs) + len(moving), size, size))
     for added in _mean_tangents(paths, source, by_noise, factors, backend, tangents, noise, threads):
         total += added
-    responses, reactions = list(total[: len(jobs)]), [np.diag(values @ weights) for values in own]
+    responses, reactions = list(total[: len(jobs)]), [np.diag(home.get(values @ weights)) for values in own]
     for target, shared in same.items():
         reactions[target] += total[len(jobs) + moving.index(shared)]
     made = {}
@@ -92,37 +87,39 @@ def _mean_tangents(
     paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], backend: Backend,
     tangents: Tangents | None, noise: str, threads: int | None,
 ) -> Iterator[Array]:  # fmt: skip
-    """Yield sums over paths of factor × tangent × factor, some paths at a time: by the compiled kernel on the CPU."""
+    """Yield sums over paths of factor × tangent × factor, some paths at a time: by the compiled kernel of the backend."""
 
     def from_tangents(part: slice, found: Array) -> Array:
         left, right = factors(part)
         if len(right):
-            return backend.get(np.einsum("kuiq,uiqj,kjq->kij", backend.put(left), found, backend.put(right)))
-        made = np.matmul(backend.put(left.transpose(1, 2, 0, 3)), found)  # unknown, node, job, node
-        return backend.get(made.sum(axis=0)).transpose(1, 0, 2)
+            return np.asarray(np.einsum("kuiq,uiqj,kjq->kij", left, found, right))
+        made = np.matmul(left.transpose(1, 2, 0, 3), found)  # unknown, node, job, node
+        return np.asarray(made.sum(axis=0)).transpose(1, 0, 2)
 
     if tangents is not None:
         return (from_tangents(*piece) for piece in tangents(paths, noise))
-    if backend is not CPU:
-        return _on_all(from_tangents, paths, source, by_noise, backend, threads)
-    return _compiled(paths, source, by_noise, factors, threads)
+    return _compiled(paths, source, by_noise, factors, backend, threads)
 
 
 def _compiled(
-    paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], threads: int | None
-) -> Iterator[Array]:
+    paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], backend: Backend,
+    threads: int | None,
+) -> Iterator[Array]:  # fmt: skip
+    from eqsolve.numerics import cuda
     from eqsolve.numerics.compiled import mean_tangents
 
     (size, count), unknowns, signals = paths.shape, len(source), paths.plan.count
-    blocks = paths.kernels.grid.blocks
-    starts = np.array([*(block.start for block in blocks), size])
-    rows, columns = (_by_block(starts, many) for many in (unknowns, signals))
-    operators = np.zeros((unknowns, size, signals, size))
-    for (unknown, signal), matrix in paths.actions.operators.items():
-        operators[unknown, :, signal] += matrix
-    flat = operators.reshape(unknowns * size, signals * size)
-    transposed = np.ascontiguousarray(flat[np.ix_(rows, columns)].T)
-    entering = np.ascontiguousarray(source.reshape(unknowns * size, size)[rows])
+    starts, transposed = by_block(paths.actions.operators, paths.kernels.grid, unknowns, signals)
+    entering = np.ascontiguousarray(source.reshape(unknowns * size, size)[sort_by_block(starts, unknowns)])
+
+    if backend is not CPU:
+        put = backend.put
+        left, right = map(put, factors(slice(0, count)))
+        direct = None if by_noise is None else put(by_noise)
+        shared = put(transposed), starts, unknowns, signals
+        return iter([cuda.mean_tangents(
+            backend, *shared, put(paths.slopes), put(entering), direct, left, right if len(right) else None
+        )])  # fmt: skip
 
     def one(part: slice) -> Array:
         left, right = factors(part)
@@ -136,64 +133,34 @@ def _compiled(
     return in_order(one, parts, usable_threads(threads, size**2 * count) if len(parts) > 1 else 1)
 
 
-def _by_block(starts: Array, many: int) -> Array:
-    """Return the order of (entry, node) by block, then entry, then node."""
-    size = starts[-1]
-    return np.concatenate([
-        (np.arange(many)[:, None] * size + np.arange(low, high)).ravel() for low, high in itertools.pairwise(starts)
-    ])  # fmt: skip
-
-
-def _on_all(
-    function: Callable[[slice, Array], _R], paths: Paths, source: Array, by_noise: Array | None, backend: Backend,
-    threads: int | None,
-) -> Iterator[_R]:  # fmt: skip
-    """Yield a function of the tangents of all paths, followed on the backend, chunk by chunk in their order."""
-    (size, count), put, unknowns = paths.shape, backend.put, len(source)
-    chunk = _CHUNK if backend is CPU else _SHARE * backend.memory() / (8 * _HELD)
-    step = max(1, int(chunk // (size * size * unknowns)))
-    operators, placed = {key: put(matrix) for key, matrix in paths.actions.operators.items()}, put(source)
-
-    def one(part: slice) -> _R:
-        direct = None if by_noise is None else put(by_noise[..., part])
-        slopes = put(np.ascontiguousarray(paths.slopes[..., part]))
-        return function(part, follow_tangents(operators, paths.kernels.grid.blocks, slopes, placed, direct))
-
-    parts = [slice(begin, min(begin + step, count)) for begin in range(0, count, step)]
-    if len(parts) < _ENOUGH or backend is not CPU:
-        return map(one, parts)
-    return in_order(one, parts, usable_threads(threads, _CHUNK))
-
-
 def respond_steadily(paths: Paths) -> dict[str, list[Array]]:
     """Return the mean derivative of every target, in time, by the coordinate of every constant that is among the modes."""
     weights, scales = paths.points.weights, paths.points.scales
-    found = _steady(paths, slice(0, paths.shape[1]))
-    return {name: [value @ (scales[name] * weights) for value in values] for name, values in found.items()}
+    found = _steady(paths)
+    get = paths.backend.get
+    return {name: [get(value @ (scales[name] * weights)) for value in values] for name, values in found.items()}
 
 
-def _steady(paths: Paths, part: Any) -> dict[str, list[Array]]:
-    """Return the derivatives of all targets (node, path) by the constants among the modes, on some paths."""
-    plan, points = paths.plan, paths.points
+def _steady(paths: Paths) -> dict[str, list[Array]]:
+    """Return the derivatives of all targets (node, path) by the constants among the modes."""
+    plan, points, home = paths.plan, paths.points, paths.backend
     if not points.scales:
         return {}
     count, many = len(plan.unknowns), len(plan.constants)
-    operators, blocks = paths.actions.operators, paths.kernels.grid.blocks
-    path_slopes = np.ascontiguousarray(paths.slopes[..., part])
-    starts = plan.start_slopes(*(points.constants[name][part] for name in plan.constants))
-    direct = [] if plan.signal_slopes is None else _tables(paths, plan.signal_slopes(*paths.inputs), part)
-    by_unknown = _tables(paths, plan.target_slopes(*paths.arguments), part)
-    own = _tables(paths, plan.target_steady(*paths.arguments), part)
+    starts = plan.start_slopes(*(points.constants[name] for name in plan.constants))
+    direct = [] if plan.signal_slopes is None else _tables(paths, plan.signal_slopes(*paths.inputs))
+    by_unknown = _tables(paths, plan.target_slopes(*paths.arguments))
+    own = _tables(paths, plan.target_steady(*paths.arguments))
     made = {}
     for name in points.scales:
         place = plan.constants.index(name)
-        right = np.zeros((count, paths.shape[0], path_slopes.shape[-1]))
+        right = home.arrays.zeros((count, *paths.shape))
         for unknown in range(count):
             right[unknown] += starts[unknown * many + place]
         if direct:
-            for (unknown, signal), matrix in operators.items():
-                right[unknown] += matrix @ direct[signal * many + place]
-        changes = substitute(operators, blocks, (), path_slopes, right)
+            for (unknown, signal), matrix in paths.actions.operators.items():
+                right[unknown] += home.put(matrix) @ direct[signal * many + place]
+        changes = solve_linear(paths, right)
         made[name] = [
             own[target * many + place]
             + sum(by_unknown[target * count + unknown] * changes[unknown] for unknown in range(count))
@@ -202,9 +169,9 @@ def _steady(paths: Paths, part: Any) -> dict[str, list[Array]]:
     return made
 
 
-def _tables(paths: Paths, values: Sequence[Any], part: Any) -> list[Array]:
-    """Return slopes on (nodes, some paths)."""
-    return [np.broadcast_to(_bounded(value), paths.shape)[:, part] for value in values]
+def _tables(paths: Paths, values: Sequence[Any]) -> list[Array]:
+    """Return slopes on (nodes, paths)."""
+    return [paths.backend.spread(_bounded(value), paths.shape) for value in values]
 
 
 def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> list[Array]:
@@ -218,20 +185,20 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
     the target. Looked at on the heaviest paths for each value of the constants that are no modes, rare ones too.
     """
     plan, size = paths.plan, paths.shape[0]
-    some, mass = heaviest(paths.points)
-    values = [value[:, some] for value in paths.values(plan.target_values)]
-    scales, steady = paths.points.scales, _steady(paths, some)
+    some, mass = heaviest(replace(paths.points, weights=paths.backend.get(paths.points.weights)))
+    values_of_constants, paths = paths.points.values, paths.some(some)
+    values = paths.values(plan.target_values)
+    scales, steady = paths.points.scales, _steady(paths)
     made = []
     for group in (rest.group for rest in paths.drawn.rests):
         width = len(group.noises) * size
-        parts = np.split(np.arange(len(some)), paths.points.values if by_value else 1)
+        parts = np.split(np.arange(len(some)), values_of_constants if by_value else 1)
         totals = np.zeros((len(parts), width + len(scales), width + len(scales)))
         tangents = {}
         for noise in group.noises:
             source, by_noise = enter(paths, noise)
-            blocks, slopes_there = paths.kernels.grid.blocks, np.ascontiguousarray(paths.slopes[..., some])
-            direct = None if by_noise is None else by_noise[..., some]
-            tangents[noise] = follow_tangents(paths.actions.operators, blocks, slopes_there, source, direct)
+            operators, blocks = paths.actions.operators, paths.kernels.grid.blocks
+            tangents[noise] = follow_tangents(operators, blocks, paths.slopes, source, by_noise)
         changes = {noise: _target_slopes(paths, noise) for noise in group.noises}
         for target, value in enumerate(values):
             scale = np.sqrt((value**2) @ mass) / (1.0 if target in acting else _ASIDE)
@@ -239,12 +206,12 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
                 continue
             rows = np.zeros((size, len(some), width + len(scales)))
             for column, (name, deviation) in enumerate(scales.items()):
-                rows[:, :, width + column] = deviation[some] * steady[name][target]
+                rows[:, :, width + column] = deviation * steady[name][target]
             for noise, (slopes, own) in changes.items():
                 part = rows[:, :, group.rows(noise)]
                 for unknown, slope in enumerate(slopes[target]):
-                    part += slope[:, some][:, :, None] * tangents[noise][unknown]
-                part[np.arange(size), :, np.arange(size)] += own[target][:, some]
+                    part += slope[:, :, None] * tangents[noise][unknown]
+                part[np.arange(size), :, np.arange(size)] += own[target]
             rows /= np.maximum(scale, _LEAST * scale.max())[:, None, None]
             for total, places in zip(totals, parts, strict=True):
                 share = mass[places] / mass[places].sum()
@@ -273,10 +240,10 @@ def _target_slopes(paths: Paths, noise: str) -> tuple[list[list[Array]], list[Ar
     """Return the derivatives of every target by the unknowns, and by a noise at the same time."""
     plan = paths.plan
     count = len(plan.unknowns)
-    slopes = [np.broadcast_to(_bounded(value), paths.shape) for value in plan.target_slopes(*paths.arguments)]
+    slopes = _tables(paths, plan.target_slopes(*paths.arguments))
     by_unknown = [slopes[target * count : (target + 1) * count] for target in range(plan.targets)]
     if noise not in plan.noises:  # white noise is no argument of anything
-        return by_unknown, [np.zeros(paths.shape)] * plan.targets
+        return by_unknown, [paths.backend.spread(0.0, paths.shape)] * plan.targets
     direct = paths.values(plan.target_noise_slopes)
     return by_unknown, direct[plan.noises.index(noise) :: len(plan.noises)]
 
@@ -299,8 +266,8 @@ def enter(paths: Paths, noise: str, at_nodes: bool = False) -> tuple[Array, Arra
             source[drive.unknown] += integrate(plan, paths.kernels, drive) if whole else matrix
     if plan.noise_slopes is None or noise not in plan.noises:
         return source, None
-    table = [np.broadcast_to(value, paths.shape) for value in plan.noise_slopes(*paths.inputs)]
-    return source, np.stack(table[plan.noises.index(noise) :: len(plan.noises)])
+    table = [paths.backend.spread(value, paths.shape) for value in plan.noise_slopes(*paths.inputs)]
+    return source, paths.backend.arrays.stack(table[plan.noises.index(noise) :: len(plan.noises)])
 
 
 def instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: list[Array]) -> Array:
@@ -309,26 +276,25 @@ def instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: li
     for index, integrated in enumerate(paths.plan.integrated):
         if not integrated:
             weight = np.diagonal(source[index])
-            total += weight * ((outputs[index] * factors[0] * factors[1]) @ paths.points.weights)
+            total += weight * paths.backend.get((outputs[index] * factors[0] * factors[1]) @ paths.points.weights)
     return total
 
 
 def follow_tangents(
     operators: Operators, blocks: Sequence[slice], slopes: Array, source: Array, by_noise: Array | None
 ) -> Array:
-    """Solve the linearised path equations; returns (unknown, node, path, node of the noise). All arrays are of one backend.
+    """Solve the linearised path equations; returns (unknown, node, path, node of the noise).
 
     The blocks are halved again and again: what the first half does to the second is one large matrix product over all paths.
     """
-    arrays = arrays_of(slopes)
     count, size, width = len(source), slopes.shape[2], slopes.shape[3]
-    made = arrays.empty((count, size, width, size))
+    made = np.empty((count, size, width, size))
     made[:] = source[:, :, None, :]
     if by_noise is not None:
         for (unknown, signal), matrix in operators.items():
             made[unknown] += matrix[:, None, :] * by_noise[signal].T
     acting = sorted({signal for _, signal in operators})
-    effects = {signal: arrays.empty((size, width, size)) for signal in acting}
+    effects = {signal: np.empty((size, width, size)) for signal in acting}
     inverses = block_inverses(operators, blocks, slopes)
 
     def solve(first: int, last: int) -> None:

@@ -17,7 +17,7 @@ from eqsolve.compile.stochastic import EnsemblePlan, StochasticPlan
 from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import Backend, choose_backend
+from eqsolve.numerics.backend import CPU, Backend, choose_backend
 from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.laws import parts_of
@@ -26,12 +26,12 @@ from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.paths.means import Averages, average, average_single
 from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, groups_of
-from eqsolve.solvers.paths.paths import Actions, Paths, act, check_memory, follow
+from eqsolve.solvers.paths.paths import Actions, Paths, act, bytes_of, card_code, check_memory, follow
 from eqsolve.solvers.paths.responses import MOST_VALUES, vary
 
 logger = logging.getLogger("eqsolve")
 
-_NODES = 12  # of a panel, at most: blocks of the linearised equations have as many rows for every unknown
+_WORTH = 3e8  # operations of the tangents in a sweep above which it is worth the launches on a card: 30 ms of a core
 
 Means = dict[str, Array]
 Shapes = tuple[list[Array], ...]
@@ -68,11 +68,14 @@ class Engine:
     def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
         """Return where paths and their tangents are followed."""
         unknowns = len(plan.unknowns)
-        arrays = 4 * unknowns + 3 * plan.count * (unknowns + 1) + len(plan.driving) + 3 * _NODES * unknowns**2
-        work = 2.0 * unknowns**2 * nodes**3 * count / 3
-        # launches rule short blocks of steps: on a card 0.7 to 1.9 times one core
-        device = "cpu" if self.plan.whites and self.device == "auto" else self.device
-        return choose_backend(device, work, 8.0 * arrays * nodes * count)
+        work = unknowns * plan.count * nodes**3 * count / 3
+        if self.device == "cpu" or work < _WORTH or card_code(plan) is None:
+            return CPU
+        return choose_backend(self.device, math.inf, 2.0 * bytes_of(plan, nodes) * count)
+
+    def is_on_card(self, nodes: int, count: int) -> bool:
+        """Whether sets of so many paths are followed on a card."""
+        return any(self.backend(plan, nodes, count) is not CPU for plan in self.plan.ensembles)
 
     @functools.cached_property
     def fed(self) -> frozenset[str]:
@@ -118,15 +121,25 @@ class Kept:
 
 
 def sweep(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: Sequence[Averages | Kept] | None = None
-) -> tuple[Averages, ...]:
-    """Return the averages over paths driven by the given means; ``previous`` ones keep their modes and points."""
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: Sequence[Averages | Kept] | None = None,
+    *, whole: bool = False,
+) -> tuple[Averages, ...]:  # fmt: skip
+    """Return the averages over paths driven by the given means; ``previous`` ones keep their modes and points.
+
+    Where a card follows the tangents, the paths are in the machine's memory all the same, unless the ``whole`` sweep is there.
+    """
     engine.work.sweeps += 1
     kernels = engine.kernels(grid, means)
-    pairs = _followed(engine, kernels, design, previous)
-    return tuple(
-        average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads) for paths, choice in pairs
-    )
+    try:
+        pairs = _followed(engine, kernels, design, previous, whole=whole)
+        return tuple(
+            average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads) for paths, choice in pairs
+        )
+    except MemoryError:  # of a card that others use too
+        if engine.device == "cpu":
+            raise
+        logger.warning("the card's memory is full: these paths are followed on the CPU")
+        return sweep(replace(engine, device="cpu"), grid, means, design, previous)
 
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
@@ -144,7 +157,7 @@ def collect(averages: Iterable[Averages]) -> Means:
 
 
 def _followed(
-    engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None
+    engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None, *, whole: bool = False
 ) -> list[tuple[Paths, Choice]]:
     made = []
     for place, plan in enumerate(engine.plan.ensembles):
@@ -154,8 +167,9 @@ def _followed(
             choice, before = kept.choice, kept.unknowns if isinstance(kept, Kept) else kept.paths.unknowns
         else:
             choice, before = _choice(engine, kernels, design, place, groups, actions), None
+        backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights)) if whole else CPU
+        choice = replace(choice, points=choice.points.on(backend.put))
         drawn = draw(plan, groups, choice, aligned=previous is not None)
-        backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
         paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, backend, engine.threads)
         made.append((paths, choice))
     return made
@@ -225,7 +239,7 @@ def draw_paths(
 def follow_later(engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice) -> Sample:
     """Return paths at chosen points, that are followed when they are looked at."""
     points, size = choice.points, kernels.grid.size
-    where = None, engine.backend(plan, size, len(points.weights)), engine.threads
+    where = None, CPU, engine.threads
     drawn = draw(plan, engine.groups(kernels, plan), choice, aligned=False)
     pieces = plan, kernels, act(plan, kernels), points, drawn, engine.accuracy, *where
     return Sample(plan, points, size, functools.partial(follow, *pieces))
