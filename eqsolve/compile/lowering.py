@@ -208,8 +208,12 @@ def with_parts(item: Any, change: Callable[[Any], Any]) -> Any:
         return item if all(map(operator.is_, parts, item)) else parts
     if isinstance(item, dict):
         return {key: change(part) for key, part in item.items()}
-    if not dataclasses.is_dataclass(item) or isinstance(item, type):
+    fields, known = getattr(item, "__dataclass_fields__", None), getattr(item, "__dict__", {})
+    if fields is None or isinstance(item, type):
         return item
-    fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-    changed = {name: new for name, part in fields.items() if (new := change(part)) is not part}
-    return dataclasses.replace(item, **changed) if changed else item
+    changed = {name: new for name in fields if (new := change(known[name])) is not known[name]}
+    if not changed:
+        return item
+    made = object.__new__(type(item))
+    made.__dict__.update({name: known[name] for name in fields}, **changed)
+    return made

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 from scipy.linalg import expm
-from sympy import Abs, exp
+from sympy import Abs, exp, tanh
 from sympy.core.cache import clear_cache
 
 import eqsolve
@@ -107,8 +107,9 @@ def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> 
     calls: list[int] = []
     original = lowering.as_function
     monkeypatch.setattr(lowering, "as_function", lambda *given, **more: calls.append(1) or original(*given, **more))
-    spent, made = {}, {}
-    for count in (2, 4, 64):
+    spent: dict[int, float] = {}
+    made: dict[int, int] = {}
+    for count in 3 * (4, 64):
         clear_cache()
         calls.clear()
         begun = time.process_time()
@@ -116,10 +117,11 @@ def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> 
         eqsolve.check(model)
         task = make_task(generic(model), {})
         programs = [task.plan.program(form) for form in forms]
-        spent[count], made[count] = time.process_time() - begun, len(calls)
+        spent[count] = min(spent.get(count, np.inf), time.process_time() - begun)
+        made[count] = len(calls)
         assert programs
     assert made[64] == made[4]
-    assert spent[64] < 1.5 * spent[4]
+    assert spent[64] < 1.5 * spent[4] + 0.05  # what is written for each member takes half a millisecond
 
 
 def driven(drift: object, covariance: object) -> System:
@@ -172,7 +174,7 @@ def test_what_is_not_alike(drift, covariance) -> None:
 @pytest.mark.parametrize("step", [None, 0.1])
 def test_paths_written_out(step) -> None:
     """Units that are not linear: their paths are followed, from the same points."""
-    model = driven(-(x[a](t) ** 3) + z[a](t), PLAIN)
+    model = driven(LINEAR - tanh(x[a](t)), PLAIN)
     assert generic(model) is not None
     found, other = (solve(model, t_max=0.5, rtol=1e-2, step=step) for solve in (eqsolve.solve, written_out))
     assert found.stats["solver"] == "stochastic"
