@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import math
 import os
@@ -361,6 +362,7 @@ def _solve_generic(
     from eqsolve.compile.members import for_members
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.rewrite.indices import by_family, generic
+    from eqsolve.results.provenance import describe
     from eqsolve.solvers.registry import find_solver
 
     solver = find_solver(options.solver) if isinstance(options.solver, str) else options.solver
@@ -380,7 +382,8 @@ def _solve_generic(
         error.args = (by_family(model, str(error)),)
         raise
     params = dict(pair for item in result.params.items() for pair in for_members(item))
-    return replace(result, params=params, latex=latex_names([model]))
+    about = {**describe(model, options.seed), "signature": result.provenance["signature"]}
+    return replace(result, params=params, latex=latex_names([model]), provenance=about)
 
 
 _DIFFERENCE = 1e-3  # of a parameter: two central differences and Richardson's step err by its fourth power
@@ -453,5 +456,6 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
         "parameters": dict(task.values.settings),
         "observables": task.observables,
         "solver": solver.name,
+        **{f"table {name}": hashlib.sha256(array.tobytes()).hexdigest() for name, array in task.values.tables.items()},
     }
     return {**about, **options.identity, **settings}

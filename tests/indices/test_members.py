@@ -9,7 +9,24 @@ from sympy import Abs, exp, tanh
 from sympy.core.cache import clear_cache
 
 import eqsolve
-from eqsolve import GP, E, Eq, Int, Sum, System, correlation, function, index, param, process, random, response, table, times
+from eqsolve import (
+    GP,
+    E,
+    Eq,
+    Int,
+    Sum,
+    System,
+    correlation,
+    function,
+    index,
+    param,
+    process,
+    random,
+    response,
+    solving,
+    table,
+    times,
+)
 from eqsolve.compile import lowering
 from eqsolve.compile.forms import COVARIANCES, GAUSSIAN, TWO_TIME
 from eqsolve.compile.tasks import make_task
@@ -199,3 +216,16 @@ def test_large_tables() -> None:
     with pytest.raises(eqsolve.UsageError, match="it has no paths"):
         eqsolve.stationary("mct_hard_spheres", wave_numbers=8)
     assert time.process_time() - begun < 10
+
+
+def test_a_run_is_known_by_its_tables(monkeypatch) -> None:
+    """A checkpoint of other numbers is not gone on from; what is recorded is the model as it was given."""
+    known = []
+    original = solving._run_kept
+    monkeypatch.setattr(
+        solving, "_run_kept", lambda run, identity, *rest: known.append(identity) or original(run, identity, *rest)
+    )
+    for scale in (1.0, 1.0, 2.0):
+        found = eqsolve.solve(species(2, np.full((2, 2), scale)), t_max=0.1, rtol=1e-2)
+        assert "C[a]" in found.provenance["source"]
+    assert known[0] == known[1] != known[2]
