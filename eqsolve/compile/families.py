@@ -18,7 +18,7 @@ import numpy as np
 from sympy import Basic, Dummy, Expr, Mul, S, solve
 from sympy.core.sympify import SympifyError
 
-from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.lowering import Constant, Lowered, lower
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.indices import Index, Slot, Sum, counts, free_indices, members_in, ordered_indices
 from eqsolve.language.model import leaves
@@ -368,21 +368,6 @@ def over_points(value: Any, shape: tuple[int, ...], points: tuple[int, ...]) -> 
         array = array.reshape(array.shape + (1,) * len(points))
     whole = (*shape, *points)
     return array if array.shape == whole else np.broadcast_to(array, whole)
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A table by its name, or, without one, the numbers 0 … size − 1 of an index."""
-
-    name: str
-    size: int = 0
-
-    def array(self, tables: Any) -> Array:
-        return tables[self.name] if self.name else np.arange(self.size, dtype=float)
-
-    @classmethod
-    def of(cls, item: Any) -> Constant:
-        return cls("", item.count) if isinstance(item, Index) else cls(item.base)
 
 
 # --- Fixed points of families as functions of arrays: both sides of the equations, and each

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
+import numpy as np
 from sympy import Basic, Dummy, Eq, Expr, KroneckerDelta, Piecewise, Symbol, cse, default_sort_key, numbered_symbols
 from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import SciPyPrinter
@@ -19,6 +20,7 @@ from sympy.printing.pycode import MpmathPrinter
 from eqsolve.compile.safe import Lazy, on_arrays, on_mpmath, safe, with_evaluators
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
+from eqsolve.language.symbols import Parameter
 from eqsolve.numerics.backend import anywhere
 
 Module = Literal["numpy", "mpmath"]
@@ -178,13 +180,18 @@ def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared:
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """In a program, what is an array when it has its numbers: ``constant.array(values)``."""
+class Constant:
+    """A table by its name, or, without one, the numbers 0 … size − 1 of an index."""
 
-    constant: Any
+    name: str
+    size: int = 0
 
     def at(self, values: Mapping[str, Any]) -> Any:
-        return self.constant.array(values)
+        return values[self.name] if self.name else np.arange(self.size, dtype=float)
+
+    @classmethod
+    def of(cls, item: Any) -> Self:
+        return cls(item.base) if isinstance(item, Parameter) else cls("", item.count)
 
 
 def at(program: Program, values: Mapping[str, float]) -> Program:
@@ -192,7 +199,7 @@ def at(program: Program, values: Mapping[str, float]) -> Program:
     known: dict[int, Any] = {}
 
     def bound(item: Any) -> Any:
-        if isinstance(item, Lowered | Fetched):
+        if isinstance(item, Lowered | Constant):
             return item.at(values)
         if id(item) not in known:  # shared pieces stay shared
             known[id(item)] = with_parts(item, bound)

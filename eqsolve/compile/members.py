@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sympy import Basic, Expr
 
-from eqsolve.compile.families import Constant, IndexedTerm, Use, as_term, tables_in
-from eqsolve.compile.lowering import Fetched, Lowered, lower, with_parts
+from eqsolve.compile.families import IndexedTerm, Use, as_term, tables_in
+from eqsolve.compile.lowering import Constant, Lowered, lower, with_parts
 from eqsolve.language.indices import MemberSum, Slot, ordered_indices
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Time, Value
@@ -152,7 +152,7 @@ def _total(node: MemberSum, parameters: Sequence[Parameter]) -> tuple[Total, lis
     names = tuple(f"_{item}" for item in free)
     shapes = tuple(item.shape for item in slots.values())
     numbers = lower(list(scalars.values()), [], parameters)
-    return Total(term, shapes, numbers, tuple(Fetched(Constant.of(item)) for item in tables), names), found
+    return Total(term, shapes, numbers, tuple(map(Constant.of, tables)), names), found
 
 
 # --- Writing for every member.
