@@ -95,6 +95,8 @@ def test_species_written_out() -> None:
         np.testing.assert_allclose(found.dataset[name], other.dataset[name], rtol=1e-10, atol=1e-12)
     chosen = eqsolve.solve(model, t_max=1, rtol=1e-4, observables=["energy"])
     assert "total" not in chosen
+    with pytest.raises(eqsolve.UsageError, match=r"it has: energy\[a\], total"):
+        eqsolve.solve(model, t_max=1, observables=["energies"])
     np.testing.assert_allclose(chosen["energy"], found["energy"], rtol=1e-10)
 
 

@@ -197,7 +197,7 @@ def _table_problems(model: Model) -> Iterator[str]:
 
 def by_family(model: Model, text: str) -> str:
     """Return a message about members, `x_0`, with the name of their family, `x[k]`."""
-    for base, axes in {item.base: item.axes for item in _members(model)}.items():
+    for base, axes in {**family_axes(model), **{item.base: item.axes for item in _members(model)}}.items():
         whole = f"{base}[{', '.join(map(str, axes))}]"
         text = re.sub(rf"\b{base}(_\d+|{GENERIC.pattern}){{{len(axes)}}}\b", whole, text)
     return text
