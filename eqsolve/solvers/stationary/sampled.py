@@ -427,7 +427,7 @@ def disturb(paths: Paths, noises: Mapping[str, Array], growth: float = 0.0) -> A
         if direct is not None:
             for (unknown, signal), matrix in operators.items():
                 right[unknown] += matrix @ (direct[signal] * values)
-    return substitute(operators, paths.kernels.grid.blocks, (), np.ascontiguousarray(paths.slopes), right)
+    return substitute(operators, paths.kernels.grid.blocks, np.ascontiguousarray(paths.slopes), right)
 
 
 @dataclass(frozen=True, eq=False)
