@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import math
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import callback, checked, flag, got, names, number, offers, pairs, path, table, text
 from eqsolve.deviations import is_uncertain
-from eqsolve.errors import ModelError, SolverError, UsageError, did_you_mean
+from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
@@ -202,6 +203,7 @@ def _solve(
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
     """
     from eqsolve.compile.forms import COVARIANCES
+    from eqsolve.compile.members import with_tables
     from eqsolve.compile.tasks import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import check, refuse_words
@@ -209,10 +211,11 @@ def _solve(
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import derived_names, describe
     from eqsolve.solvers.contract import HandOver, Wanted
-    from eqsolve.solvers.registry import choose_solver, solver_names
+    from eqsolve.solvers.registry import choose_solver, find_solver, solver_names
 
     started = time.perf_counter()
-    check(model)
+    if not model.generic:
+        check(model)
     if model.is_indexed and tables is None:
         again = functools.partial(
             solve_as_asked, start=start, checkpoint=checkpoint, resume=resume, neighbour=neighbour, paths=paths
@@ -228,8 +231,8 @@ def _solve(
         model, settings, called = name_law_numbers(model, settings, derivatives)
     along = {called.get(name, name): name for name in derivatives}
     task = make_task(model, settings, options.observables, along, step=options.step)
-    if tables:
-        task = replace(task, values=replace(task.values, tables=tables))
+    if tables is not None:
+        task = replace(task, values=with_tables(task.values, tables))
     plan = task.plan
     if derivatives and plan.facts.kind != "System":
         _refuse_laws((task.declared, *models_behind(task.declared)), along)
@@ -252,6 +255,8 @@ def _solve(
     options = replace(options, start=begin, neighbour=near_by if neighbour is None else neighbour, paths=paths)
     better = choice.solver.instead(plan, task.values, options) if options.solver is None else None
     if better is not None and better.solver in solver_names():
+        if model.generic and not find_solver(better.solver).generic:
+            raise _WritingOut
         choice = choose_solver(plan, wanted, better.solver, better.reason)
     if options.device == "gpu":
         if not choice.solver.on_card:
@@ -311,6 +316,10 @@ def _solve(
         raise
 
 
+class _WritingOut(Exception):
+    """A solver is needed that takes no families."""
+
+
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
     from eqsolve.language.indices import counts
@@ -321,7 +330,8 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     model, plain = indices.with_laws(indices.sized(model, settings), settings)
     arrays, rest = indices.table_arrays(model, plain)
     axes = indices.family_axes(model)
-    on_arrays = not indices.why_written_out(model)
+    alone = all(axis.count == 1 for axis in indices.all_indices(model))  # no index at all is faster then
+    on_arrays = not alone and not indices.why_written_out(model)
     if on_arrays and options.precision is not None:
         raise UsageError(f"model `{model.name}` has indices and is solved on arrays, in floats; leave precision= out")
     making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
@@ -330,22 +340,24 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     if on_arrays:
         result = solve(model, rest, options, tables=arrays)
     else:
-        made = indices.expand(model)
-        wanted = options.observables
-        if wanted is not None:
-            shapes = {name: counts(axes.get(name, ())) for name in wanted}
-            wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
-        known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
-        result = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
+        found = None if alone else _solve_generic(model, rest, options, solve, arrays)
+        if found is None:
+            made = indices.expand(model)
+            wanted = options.observables
+            if wanted is not None:
+                shapes = {name: counts(axes.get(name, ())) for name in wanted}
+                wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
+            known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
+            found = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
         given = {item.name: model.given(item) for item in model.parameters}
         shown = {**given, **rest}
-        params = {name: value for name, value in result.params.items() if name in model.settable}
+        params = {name: value for name, value in found.params.items() if name in model.settable}
         params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
         for item in model.randoms:
             first = member_names(item.base, counts(item.axes))[0]
-            if item.indices and first in result.params:
-                params[item.base] = result.params[first]
-        result = replace(result, params=params)
+            if item.indices and first in found.params:
+                params[item.base] = found.params[first]
+        result = replace(found, params=params)
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
     result = replace(result, families=indices.families_in(set(result.names) - sampled, model, settings))
@@ -357,6 +369,37 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         beside = [_solve_indexed(model, {**settings, name: middle + part * step}, once, solve) for part in (-1, -0.5, 0.5, 1)]
         result = with_differences(result, name, step, beside)
     return result
+
+
+def _solve_generic(
+    model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result], arrays: Mapping[str, Any]
+) -> Result | None:
+    """Solve a system whose members are alike, compiled for one that stands for all; None for others."""
+    from eqsolve.compile.members import for_members
+    from eqsolve.language.printing import latex_names
+    from eqsolve.passes.rewrite.indices import by_family, generic
+    from eqsolve.results.provenance import describe
+    from eqsolve.solvers.registry import find_solver
+
+    solver = find_solver(options.solver) if isinstance(options.solver, str) else options.solver
+    if not isinstance(model, System) or options.derivatives or (solver is not None and not solver.generic):
+        return None
+    composed = not model.noises and (options.step is not None or options.kernels is False)
+    if composed or (stands := generic(model)) is None:
+        return None
+    called = dict(zip(model.observables, stands.observables, strict=True))
+    wanted = options.observables and tuple(called.get(name, name) for name in options.observables)
+    known = {name: value for name, value in settings.items() if name in stands.settable or name not in model.settable}
+    try:
+        result = solve(stands, known, replace(options, observables=wanted), tables=arrays)
+    except _WritingOut:
+        return None
+    except EqsolveError as error:
+        error.args = (by_family(model, str(error)),)
+        raise
+    params = dict(pair for item in result.params.items() for pair in for_members(item))
+    about = {**describe(model, options.seed), "signature": result.provenance["signature"]}
+    return replace(result, params=params, latex=latex_names([model]), provenance=about)
 
 
 _DIFFERENCE = 1e-3  # of a parameter: two central differences and Richardson's step err by its fourth power
@@ -429,5 +472,6 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
         "parameters": dict(task.values.settings),
         "observables": task.observables,
         "solver": solver.name,
+        **{f"table {name}": hashlib.sha256(array.tobytes()).hexdigest() for name, array in task.values.tables.items()},
     }
     return {**about, **options.identity, **settings}

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sympy import Basic, Expr
 
-from eqsolve.compile.families import Constant, Functions, Slopes, lower_families, lower_slopes, tables_in
+from eqsolve.compile.families import Functions, Slopes, lower_families, lower_slopes, tables_in
 from eqsolve.compile.laws import Moment
-from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.lowering import Constant, Lowered, lower
 from eqsolve.compile.two_time import take_moments
 from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere

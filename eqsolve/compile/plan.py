@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sympy import Add, KroneckerDelta, expand
 
-from eqsolve.compile.forms import GAUSSIAN, Form
+from eqsolve.compile.forms import GAUSSIAN, MEMBERS, Form
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import IN_STEPS
 from eqsolve.language.model import Model
@@ -77,7 +77,8 @@ class Plan:
         if form.name not in self._programs:
             source = self.model if form.source == "model" else self.derivation(form)
             parameters = (self.parameters,) if isinstance(self.model, System) else ()
-            self._programs[form.name] = form.compile(source, *parameters)
+            made = form.compile(source, *parameters)
+            self._programs[form.name] = MEMBERS.compile(made) if self.model.generic else made
         return self._programs[form.name]
 
     def derivation(self, form: Form[Any] | None) -> Derivation:
