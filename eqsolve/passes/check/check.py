@@ -101,7 +101,7 @@ def _accept(model: Model) -> None:
 def _demand(model: Model, problems: tuple[str, ...]) -> None:
     """Raise one error that lists all problems, if there are any."""
     if len(problems) == 1:
-        named = "" if model.label in problems[0] else f"model `{model.name}`: "
+        named = "" if (name := f"model `{model.name}`") in problems[0] else f"{name}: "
         raise ModelError(named + problems[0], problems)
     if problems:
         lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
