@@ -1,11 +1,13 @@
-"""Options that several commands share; their texts are read, never evaluated."""
+"""What a command consists of, and the options that several share; their texts are read, never evaluated."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,24 @@ from eqsolve.options import OPTIONS, Option, flag
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One command: its help, its arguments, and the function that returns its exit code."""
+
+    summary: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+    example: str  # after `eqsolve`; {model} stands for a model that exists, {parameter} for one of its parameters
+    more: tuple[str, ...] = ()  # further examples, in the order in which one would try them; what follows a # explains
+    description: str = ""  # the docstring of the function, unless given
+    known: Callable[[Namespace], int | None] = lambda _: None  # the exit code where all is done already
+
+    @property
+    def about(self) -> str | None:
+        return self.description or inspect.getdoc(self.run)
+
 
 FIGURES = (".png", ".svg", ".pdf")
 DATA = (".nc", ".csv", ".parquet", ".json")

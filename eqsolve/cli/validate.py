@@ -6,9 +6,8 @@ import functools
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.options import Verb, add_shared, destinations, read_options, read_settings
 from eqsolve.cli.output import deliver, lay_out, number_with_error
-from eqsolve.cli.verb import Verb
 from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar
 

@@ -13,7 +13,7 @@ from sympy import Max, tanh
 import eqsolve
 from eqsolve import GP, E, Eq, ModelError, System, UsageError, correlation, function, param, process, random, times
 from eqsolve.cli import main
-from eqsolve.cli.stationary import _text
+from eqsolve.cli.longtime import _text
 from eqsolve.compile.forms import STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.tasks import make_task
