@@ -16,8 +16,7 @@ __all__ = sorted(_WHERE)
 if TYPE_CHECKING:
     from eqsolve.compile.plan import Plan
     from eqsolve.curves.follow import follow, iterate
-    from eqsolve.curves.rates import fit_rate, rate_curve
-    from eqsolve.curves.relaxation import path_rates
+    from eqsolve.curves.rates import fit_rate, path_rates, rate_curve
     from eqsolve.curves.stationary import stationary
     from eqsolve.deviations import Uncertain, uncertain
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError

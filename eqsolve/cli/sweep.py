@@ -90,7 +90,7 @@ def _digest(path: str) -> str:
 
 def _told(options: Namespace) -> int | None:
     """Tell what a file holds that this very command wrote, without loading models; else return None."""
-    from eqsolve.files.record import read_record
+    from eqsolve.files.atomic import read_record
     from eqsolve.language.loading import find
 
     data = Path(options.out or "")

@@ -3,18 +3,223 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eqsolve.errors import UsageError, demand_known
 from eqsolve.numerics.arrays import member_names
-from eqsolve.plotting.curves import set_scales, time_axis
-from eqsolve.plotting.labels import differences, written
-from eqsolve.plotting.style import COLOURS, DIVERGING, SEQUENTIAL, Ways, edges_between, new_axes, plain
+from eqsolve.numerics.slopes import is_geometric
+from eqsolve.plotting.curves import draw_line, set_scales, time_axis
+from eqsolve.plotting.labels import TITLE_SIZE, differences, setting, settings_title, tell_apart, written
+from eqsolve.plotting.style import COLOURS, DIVERGING, LINE, SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
+from eqsolve.results.derivatives import derivative_keys, interpolate
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from eqsolve.results.result import Result
+
+# --- Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity.
+
+_FINE = 300  # points of a curve between those of a sweep
+
+
+def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
+    """Draw a sweep, a panel for each quantity and each value of a third axis; return the axes, an array if there are several.
+
+    Over two axes, lines are drawn if one of them has few values or has none that are numbers, else a map.
+    """
+    shown = names or result.shown
+    if not shown:
+        raise UsageError(f"the sweep of `{result.model}` has nothing to draw: no point was solved")
+    dims = [str(dim) for dim in result.dataset[shown[0]].dims if dim != "t"]
+    data = _moment(result, ways.at)
+    long = [dim for dim in dims if data.sizes[dim] > 1] or dims[:1]
+    if ways.x is not None and ways.x not in long:
+        raise UsageError(f"x={ways.x!r}: expected an axis of the sweep: {', '.join(long)}")
+    if ways.x is not None:
+        long = [ways.x, *(dim for dim in long if dim != ways.x)]
+    data = data.isel({dim: 0 for dim in dims if dim not in long})
+    facets = [{}] if len(long) < 3 else [{long[2]: value} for value in data[long[2]].values]
+    if len(long) > 3 or len(facets) * len(shown) > 24:  # panels of a picture
+        fixed = ", ".join(f"{dim}=..." for dim in long[2:])
+        raise UsageError(
+            f"the sweep has too many axes or values for one picture; sweep with {fixed} fixed, or use res.dataset"
+        )
+    if len(shown) * len(facets) == 1:
+        axes = new_axes(ways.ax)
+        _draw(result, data, long, shown[0], axes, ways)
+        return axes
+    if ways.ax is not None:
+        if len(long) >= 2:
+            raise UsageError(f"a sweep over two axes is drawn on given axes for one name at a time, got {', '.join(shown)}")
+        family = {written(name, result.latex): (name, data) for name in shown}
+        _lines(result, data, long[0], family, ways.ax, "", ways)
+        plain(ways.ax, result, legend=len(shown))
+        return ways.ax
+    panels = make_panels(len(shown) * len(facets))
+    for axes, (name, facet) in zip(panels, [(name, facet) for name in shown for facet in facets], strict=True):
+        _draw(result, data.sel(facet), long[:2], name, axes, ways)
+        axes.set_title("".join(_member(result, dim, value) for dim, value in facet.items()), fontsize=TITLE_SIZE)
+    figure = panels[0].figure
+    title = settings_title(result.model, result.params, result.latex, 0.9 * figure.get_figwidth())
+    figure.suptitle(title, fontsize=TITLE_SIZE)
+    return panels
+
+
+def _moment(result: Result, at: float | None) -> xr.Dataset:
+    """Return a sweep at one of its times, the last by default."""
+    if "t" not in result.dataset.dims:
+        if at is not None:
+            raise UsageError(f"at={at:g}: the sweep of `{result.model}` has no time")
+        return result.dataset
+    times = result.dataset["t"].values
+    place = -1 if at is None else int(np.argmin(np.abs(times - at)))
+    if at is not None and abs(times[place] - at) > 1e-9 * max(1.0, abs(at)):
+        raise UsageError(f"at={at:g}: the sweep reports the times {', '.join(f'{moment:g}' for moment in times)}")
+    return result.dataset.isel(t=place)
+
+
+def make_panels(count: int) -> Any:
+    """Return axes for so many pictures, in rows."""
+    import matplotlib.pyplot as plt
+
+    columns = min(count, 3 if count != 4 else 2)  # panels in a row
+    rows = -(-count // columns)
+    size = (0.75 * SIZE[0] * columns, 0.85 * SIZE[1] * rows)
+    _, made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for spare in made.ravel()[count:]:
+        spare.axis("off")
+    return made.ravel()[:count]
+
+
+def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways) -> None:
+    """Draw one quantity over one axis as a line, over two as a family of lines or as a map."""
+    when = f" at {setting('t', float(data['t']), result.latex)}" if "t" in data.coords else ""
+    label = written(name, result.latex) + when
+    if len(dims) == 1:
+        _lines(result, data, dims[0], {ways.label: (name, data)}, axes, label, ways)
+        plain(axes, result, legend=1 if ways.label is not None else 0)
+        if ways.label is None and "label" not in ways.style:
+            tell_apart(axes, result, [(axes.lines[-1], name)])
+        return
+    short = min(reversed(dims), key=lambda dim: data.sizes[dim]) if ways.x is None else dims[1]
+    (other,) = (dim for dim in dims if dim != short)
+    numbers = all(data[dim].dtype.kind in "fi" for dim in dims)
+    if ways.kind == "map" and not numbers:
+        raise UsageError("a map needs numbers along both axes")
+    # values of a second axis that are drawn as lines
+    if ways.kind == "lines" or not numbers or (ways.kind is None and data.sizes[short] <= 7):
+        family = {_member(result, short, value): (name, data.sel({short: value})) for value in data[short].values}
+        _lines(result, data, other, family, axes, label, ways)
+        plain(axes, result, legend=len(family))
+    else:
+        _map(result, data, name, dims, axes, label, ways)
+
+
+def _member(result: Result, dim: str, value: Any) -> str:
+    return setting(dim, value if isinstance(value, str) else float(f"{float(value):.4g}"), result.latex)
+
+
+def _lines(
+    result: Result, data: xr.Dataset, dim: str, family: dict[Any, tuple[str, xr.Dataset]], axes: Any, label: str, ways: Ways
+) -> None:
+    values = data[dim].values
+    numbers = values.dtype.kind in "fi"
+    places = values.astype(float) if numbers else np.arange(len(values))
+    log = numbers and is_geometric(places) if ways.logx is None else ways.logx
+    set_scales(axes, log_x=log, log_y=ways.logy)
+    before = len(axes.lines)
+    for (text, (name, part)), colour in zip(family.items(), shades(before + len(family))[before:], strict=True):
+        curve = part[name].values
+        error = part[f"{name}_error"].values if f"{name}_error" in part else None
+        style = {"color": colour, "label": text, **ways.style}
+        marks = {"marker": "o", "ms": 3} if len(places) <= 60 else {}
+        if len(places) > 2 and (name, dim) in derivative_keys(part):  # a smooth curve through the points
+            low, high = places.min(), places.max()
+            fine = np.geomspace(low, high, _FINE) if log else np.linspace(low, high, _FINE)
+            fine = np.clip(fine, low, high)
+            smooth = interpolate(part, dim, fine)
+            draw_line(axes, fine, smooth[name].values, smooth[f"{name}_error"].values, style)
+            axes.plot(places, curve, **{**marks, "color": axes.lines[-1].get_color(), "ls": ""})
+        else:
+            draw_line(axes, places, curve, error, {**style, **marks})
+    if not numbers:  # (the scale sets ticks of its own)
+        axes.set_xticks(places, [str(value) for value in values], rotation=15)
+    axes.set(xlabel=written(dim, result.latex), ylabel=label)
+
+
+def _map(result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any, label: str, ways: Ways) -> None:
+    across, up = dims
+    x, y = (data[dim].values.astype(float) for dim in dims)
+    logs = [is_geometric(values) if asked is None else asked for values, asked in ((x, ways.logx), (y, ways.logy))]
+    values = data[name].transpose(up, across).values
+    picture = axes.pcolormesh(
+        edges_between(x, log=logs[0]), edges_between(y, log=logs[1]), values,
+        **{"cmap": SEQUENTIAL, "rasterized": True, **ways.style},
+    )  # fmt: skip
+    bad = data["status"].transpose(up, across).values != "ok" if "status" in data else np.zeros(values.shape, dtype=bool)
+    if bad.any():
+        rows, columns = np.nonzero(bad)
+        axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label="not solved as asked")
+    axes.set(xlabel=written(across, result.latex), ylabel=written(up, result.latex))
+    axes.set(xscale="log" if logs[0] else "linear", yscale="log" if logs[1] else "linear")
+    for axis, places, log in zip((axes.xaxis, axes.yaxis), (x, y), logs, strict=True):
+        if not log and len(places) <= 6:  # the cells reach beyond them
+            axis.set_ticks(places)
+    axes.figure.colorbar(picture, ax=axes, label=label)
+    plain(axes, result, legend=4 if bad.any() else 0)
+    if bad.any():
+        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.15), fontsize=8)
+
+
+# Phase diagrams: boundaries as lines over one quantity in colours, the classes by name.
+
+_BOUNDARIES = {
+    "stability": "stability lost", "lyapunov": "Lyapunov exponent zero",
+    "grows": "grows without bound", "vanishes": "correlations vanish", "ends": "fixed point ends",
+}  # fmt: skip
+
+
+def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
+    """Draw one quantity, the boundaries over it, and the names of classes; return the axes."""
+    asked = [diagram.stats.get("observable"), "stability", "lyapunov", *diagram.names]
+    names = names or tuple(name for name in asked if name in diagram.names)[:1]
+    if len(names) != 1:
+        raise UsageError(f"a diagram shows one of: {', '.join(diagram.names) or '(nothing)'}")
+    dims = sorted((str(dim) for dim in diagram.classes.dims), key=lambda dim: dim != ways.x)
+    axes = plot_sweep(diagram, names, replace(ways, kind="map" if len(dims) == 2 else None))
+    points = diagram.boundaries
+    for (kind, word), colour in zip(_BOUNDARIES.items(), COLOURS[1:6], strict=True):
+        columns = [points[dim].values[points["kind"].values == kind] for dim in dims]
+        if len(dims) == 1:
+            for count, place in enumerate(columns[0]):
+                axes.axvline(place, color=colour, lw=LINE, ls="--", label=None if count else word)
+        elif len(columns[0]):
+            pieces = _pieces([np.sort(diagram.dataset[dim].values) for dim in dims], columns)
+            axes.plot(*pieces, color=colour, lw=1.5 * LINE, label=word, solid_capstyle="round")
+    for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
+        cells = np.argwhere(diagram.classes.transpose(*dims).values == name)
+        inside = cells[np.argmin(np.abs(cells - np.median(cells, axis=0)).sum(axis=1))]
+        place = [diagram.dataset[dim].values[at] for dim, at in zip(dims, inside, strict=True)]
+        box = {"boxstyle": "round,pad=0.2", "fc": "white", "alpha": 0.75, "lw": 0}
+        axes.text(*place, name, fontsize=8, ha="center", va="center", bbox=box)
+    if axes.get_legend_handles_labels()[0]:
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
+        axes.legend(fontsize=8, frameon=False, **below)
+    return axes
+
+
+def _pieces(grids: list[Any], columns: list[Any]) -> Any:
+    """Return lines between points in or beside one cell that have no other between them."""
+    cells = [np.interp(it, at, np.arange(len(at))) for it, at in zip(columns, grids, strict=True)]
+    apart = [np.abs(np.subtract.outer(it, it)) for it in cells]
+    far = np.hypot(*apart)
+    between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]
+    near = np.argwhere(np.triu((np.maximum(*apart) <= 1 + 1e-9) & ~np.any(between, axis=0), 1))
+    return [np.insert(column[near], 2, np.nan, axis=1).ravel() for column in columns]
 
 
 # --- Functions of two times as heat maps.
@@ -95,8 +300,6 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
         names = tuple(item for other in names for item in (members if other == name else (other,)))
     demand_known(names, result.names, "`{}` is not in the result", "to draw there are")
     if result.kind in ("sweep", "diagram"):
-        from eqsolve.plotting.sweeps import plot_diagram, plot_sweep
-
         return (plot_sweep if result.kind == "sweep" else plot_diagram)(result, names, ways)
     if idle := [word for word in ("kind", "at", "x") if getattr(ways, word) is not None]:
         raise UsageError(f"{idle[0]}= is for a sweep, and this is the result of a single solve")
@@ -105,7 +308,6 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
 
 def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
     """Draw several results, by the names of their files, over each other, a panel for each quantity."""
-    from eqsolve.plotting.sweeps import make_panels
 
     there = {file: _over_one_axis(file, item) for file, item in found.items()}
     first, *others = there.values()

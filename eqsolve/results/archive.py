@@ -19,9 +19,8 @@ from eqsolve._version import __version__
 from eqsolve.arguments import checked
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError
-from eqsolve.files.atomic import atomic_path
+from eqsolve.files.atomic import atomic_path, is_damaged, seal
 from eqsolve.files.checkpoint import Codec, PackingError
-from eqsolve.files.record import is_damaged, seal
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, Layout, Record, RowStore, Solved
 from eqsolve.results.result import PhaseDiagram, Result

@@ -30,8 +30,7 @@ from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
 from eqsolve.solving import solve
 from eqsolve.sweeping import run as grids
-from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
-from eqsolve.sweeping.run import Answer, GridRun, Journal
+from eqsolve.sweeping.run import Answer, GridRun, Journal, Record, SweepPoint, lay_out_points
 
 Unknowns = dict[str, float]
 _LATE = 1e3  # the time up to which correlations are followed to see whether they age

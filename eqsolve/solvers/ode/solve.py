@@ -32,8 +32,7 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
-from eqsolve.results.dynamics import PathSet, dynamics_result
-from eqsolve.results.result import Result
+from eqsolve.results.result import PathSet, Result, dynamics_result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode import march
 from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules, StoppedError

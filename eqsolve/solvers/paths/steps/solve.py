@@ -36,8 +36,7 @@ from eqsolve.numerics.backend import demand_memory, memory
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
-from eqsolve.results.dynamics import PathSet
-from eqsolve.results.result import Result
+from eqsolve.results.result import PathSet, Result
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
