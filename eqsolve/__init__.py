@@ -40,16 +40,16 @@ if TYPE_CHECKING:
         times,
         unknown,
     )
-    from eqsolve.language.equations import Eq, Equation
     from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
     from eqsolve.language.flow import Flow
     from eqsolve.language.indices import Sum
     from eqsolve.language.laws import Resampled, Telegraph
     from eqsolve.language.loading import load
+    from eqsolve.language.model import Eq, Equation
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, White, proximal
     from eqsolve.language.system import System
     from eqsolve.microscopic.minimisers import message_passing
-    from eqsolve.microscopic.simulation import Simulation
+    from eqsolve.microscopic.simulate import Simulation
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open
     from eqsolve.results.result import PhaseDiagram, Result

@@ -25,8 +25,7 @@ from eqsolve.compile.forms import (
     Form,
 )
 from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Facts, Plan
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Facts, Plan, Values
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array

@@ -12,7 +12,7 @@ from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
-    from eqsolve.validation.comparison import Comparison, Validation
+    from eqsolve.validation.validate import Comparison, Validation
 
 
 def run_validate(options: Namespace) -> int:

@@ -19,7 +19,7 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 
 from eqsolve.compile.bundles import roots_at
 from eqsolve.compile.lowering import Lowered, Module, as_function
-from eqsolve.compile.values import Branches
+from eqsolve.compile.plan import Branches
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
@@ -32,7 +32,7 @@ from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.reduction import Reduced, conditions_of, hold, reduce_fixed_point
 
 if TYPE_CHECKING:
-    from eqsolve.compile.values import Values
+    from eqsolve.compile.plan import Values
 
 
 def domain_of(item: Unknown) -> Domain:

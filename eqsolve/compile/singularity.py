@@ -21,7 +21,7 @@ from eqsolve.language.symbols import Parameter, Random
 from eqsolve.numerics.laws import NumericLaw
 
 if TYPE_CHECKING:
-    from eqsolve.compile.values import Values
+    from eqsolve.compile.plan import Values
 
 
 # --- An implicit transform h(R, p) = 0: h and its derivatives, random denominators, h solved for R.

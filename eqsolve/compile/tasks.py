@@ -11,8 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from eqsolve.compile.plan import Plan, make_plan
-from eqsolve.compile.values import Values, binder_of
+from eqsolve.compile.plan import Plan, Values, binder_of, make_plan
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.binding import Binding, bind, bind_some, read_value
 from eqsolve.language.fixed_point import Cases

@@ -9,7 +9,7 @@ import numpy as np
 from eqsolve.arguments import checked, list_of, number, table, text, whole
 from eqsolve.compile.fixed_point import FixedPointProgram
 from eqsolve.compile.forms import FIXED_POINT
-from eqsolve.compile.values import binder_of, case_of
+from eqsolve.compile.plan import binder_of, case_of
 from eqsolve.curves.rates import rate_curve, read_path
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import FixedPoint, Singularity

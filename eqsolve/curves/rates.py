@@ -234,7 +234,7 @@ def rate_curve(
     params, **parameters
         The other parameters and laws, as in ``solve``.
     """
-    from eqsolve.compile.values import binder_of, case_of
+    from eqsolve.compile.plan import binder_of, case_of
     from eqsolve.language.fixed_point import Cases, Singularity
     from eqsolve.passes.check.check import check
     from eqsolve.solvers.options import read_region
@@ -355,7 +355,7 @@ def path_rates(
     **settings
         Parameters and laws, as for ``solve``.
     """
-    from eqsolve.compile.values import binder_of
+    from eqsolve.compile.plan import binder_of
     from eqsolve.laplace.implicit import Prepared
     from eqsolve.solvers.singularity.solve import law_source
 

@@ -28,9 +28,14 @@ from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.provenance import describe
 from eqsolve.results.stationary import Stationary, cosines
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stationary.lags import NoStationaryStateError, worst_error
 from eqsolve.solvers.stationary.sampled import FoundBySampling, find_by_sampling
-from eqsolve.solvers.stationary.solve import FoundByLaw, find_stationary, stability_at_rest
+from eqsolve.solvers.stationary.solve import (
+    FoundByLaw,
+    NoStationaryStateError,
+    find_stationary,
+    stability_at_rest,
+    worst_error,
+)
 
 logger = logging.getLogger("eqsolve")
 

@@ -32,7 +32,7 @@ from eqsolve.language.fixed_point import Cases
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
-from eqsolve.microscopic.simulation import Simulation
+from eqsolve.microscopic.simulate import Simulation
 from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.passes.routing import models_behind
 from eqsolve.progress import Report, watching

@@ -12,8 +12,7 @@ from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from eqsolve.errors import ModelError
-from eqsolve.language.equations import Equation
-from eqsolve.language.model import Model, Table
+from eqsolve.language.model import Equation, Model, Table
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Plain, Random, Unknown, as_expression, part
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from eqsolve.language.system import System
-    from eqsolve.microscopic.simulation import Simulation
+    from eqsolve.microscopic.simulate import Simulation
 
 
 class Flow(Model):

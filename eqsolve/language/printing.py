@@ -10,11 +10,10 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
-from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
-from eqsolve.language.model import Model
+from eqsolve.language.model import Equation, Model
 from eqsolve.language.source import Order
 from eqsolve.language.symbols import Head, Named, Plain, Time, default_latex, meanings
 from eqsolve.language.system import System

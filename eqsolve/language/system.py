@@ -8,9 +8,8 @@ from typing import Any
 from sympy import Basic, Derivative, Expr, Tuple
 
 from eqsolve.errors import ModelError, quoted
-from eqsolve.language.equations import Equation, is_second_order
 from eqsolve.language.laws import IN_STEPS, Law, exact_start, exact_value, read_noise_law, shown_key
-from eqsolve.language.model import Model, Table, symbols_in
+from eqsolve.language.model import Equation, Model, Table, is_second_order, symbols_in
 from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import (

@@ -10,7 +10,7 @@ from sympy import Basic, Expr, sympify
 
 from eqsolve.compile.singularity import ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.language.equations import Equation
+from eqsolve.language.model import Equation
 from eqsolve.laplace.algebraic import search_algebraic
 from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.expectation import as_source

@@ -23,8 +23,8 @@ from sympy.core.function import Derivative
 from sympy.integrals.laplace import LaplaceTransform
 
 from eqsolve.errors import ModelError, did_you_mean
-from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Head, Random, Response, Time, Unknown, Value
 from eqsolve.language.system import System

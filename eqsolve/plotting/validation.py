@@ -20,8 +20,8 @@ from eqsolve.results.words import percent
 if TYPE_CHECKING:
     from eqsolve.fitting.fit import Fit
     from eqsolve.fitting.optimise import Optimum
-    from eqsolve.microscopic.simulation import Simulation
-    from eqsolve.validation.comparison import Validation
+    from eqsolve.microscopic.simulate import Simulation
+    from eqsolve.validation.validate import Validation
 
 # --- Finite-size runs: means over the draws as points with bars of one standard error.
 POINTS = {"fmt": "o", "ms": 4, "mfc": "white", "mew": 1.1, "elinewidth": 1.1, "capsize": 2, "zorder": 4}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.lowering import at
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Values
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import EPSILON, SAFETY, Array
 from eqsolve.numerics.grids import PanelGrid, radau

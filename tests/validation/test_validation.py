@@ -11,8 +11,7 @@ import eqsolve
 from eqsolve import Eq, Int, UsageError
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.words import percent
-from eqsolve.validation.comparison import compare
-from eqsolve.validation.validate import distance, distances_at_rest
+from eqsolve.validation.validate import compare, distance, distances_at_rest
 
 ROOT = Path(__file__).resolve().parents[2]
 AT = [0.3, 1.0, 3.0]

@@ -24,10 +24,9 @@ from sympy import Basic, Dummy, Expr, KroneckerDelta, Max, Poly, S, sqrt
 from sympy.core.function import Derivative, Subs
 
 from eqsolve.errors import ModelError, quoted
-from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Bernoulli, Law, Normal, Point, Resampled, exact_value
-from eqsolve.language.model import Model, Table, mapper
+from eqsolve.language.model import Equation, Model, Table, mapper
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.symbols import (
     Correlation,

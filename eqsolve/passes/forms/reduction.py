@@ -7,9 +7,9 @@ from typing import Any
 
 from sympy import Add, Basic, Expr, Piecewise, S, factorial
 
-from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random, Unknown
 

@@ -13,10 +13,9 @@ from sympy.core.relational import Relational
 
 from eqsolve.errors import ParameterError
 from eqsolve.language.binding import read_value, refuse_several, refuse_unknown
-from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.laws import Empirical
-from eqsolve.language.model import Model, Table, leaves
+from eqsolve.language.model import Equation, Model, Table, leaves
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter
 from eqsolve.language.system import System

@@ -24,8 +24,7 @@ from eqsolve.compile.families import FamilyProgram, Slopes, over_points
 from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
 from eqsolve.compile.forms import FAMILIES, FIXED_POINT
 from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Plan
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain

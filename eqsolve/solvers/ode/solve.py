@@ -27,8 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eqsolve.compile.forms import ODE
-from eqsolve.compile.plan import Plan
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau

@@ -15,9 +15,8 @@ import numpy as np
 
 from eqsolve.compile.bundles import Bundle
 from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.singularity import RatePlan, SingularityProgram
-from eqsolve.compile.values import Values
 from eqsolve.errors import ModelError, ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.laplace.implicit import Prepared

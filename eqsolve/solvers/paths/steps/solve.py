@@ -24,11 +24,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.forms import DISCRETE, Form
-from eqsolve.compile.laws import LawPlan
-from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.lowering import LawPlan, at
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.stochastic import StochasticPlan
-from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import ROUNDING, Array, over_neighbours
