@@ -13,17 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
+import mpmath
 from sympy import Basic, Dummy, Eq, Expr, KroneckerDelta, Piecewise, Symbol, cse, default_sort_key, numbered_symbols
 from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import SciPyPrinter
 from sympy.printing.pycode import MpmathPrinter
 
-from eqsolve.compile.safe import Lazy, on_arrays, on_mpmath, safe, with_evaluators
+from eqsolve.compile.safe import on_arrays, on_mpmath, safe, with_evaluators
 from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.numerics import laws as numeric
+from eqsolve.numerics.arrays import Lazy
 from eqsolve.numerics.backend import anywhere
 
 Module = Literal["numpy", "mpmath"]
@@ -85,8 +87,6 @@ def _code(text: str) -> Any:
 @functools.cache
 def _namespace(module: Module) -> dict[str, Any]:
     if module == "mpmath":
-        import mpmath
-
         return {**on_mpmath(), "mpmath": mpmath}
     import math
 

@@ -4,12 +4,10 @@ Cases are chosen, a flow gives its mean-field system, constraints become equatio
 out. Each of these is done once for a model and kept, so that other numbers of the same model need no symbols.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from eqsolve.compile.plan import Plan, Values, binder_of, make_plan
 from eqsolve.errors import UsageError, did_you_mean
@@ -23,11 +21,8 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.forms.structure import sign
+from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity
 from eqsolve.verbs import later
-
-if TYPE_CHECKING:
-    from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity
-
 
 # --- Which observables of a model are wanted.
 AnyModel = TypeVar("AnyModel", bound=Model)

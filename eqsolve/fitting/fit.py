@@ -33,7 +33,7 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
 from eqsolve.microscopic.simulate import Simulation
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import ROUNDING, Array, special
 from eqsolve.passes.routing import models_behind
 from eqsolve.progress import Report, watching
 from eqsolve.results.archive import write_dataset
@@ -287,8 +287,6 @@ class Fit:
 
     def report(self) -> str:
         """Return values ± errors, correlations, χ² where the data have error bars, as text."""
-        from scipy.special import chdtrc
-
         lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"]
         if len(self.sets) > 1:
             parts = [_counted(item.data.draws, "draw") + (f" ({item.label})" if item.label else "") for item in self.sets]
@@ -296,7 +294,7 @@ class Fit:
         if self.chi2 is not None:
             share = "" if self.reduced_chi2 is None else f", {self.reduced_chi2:.3g} of each"
             lines.append(f"  chi-square {self.chi2:.4g} of {_counted(self.freedom, 'degree')} of freedom{share}")
-            if self.freedom and (chance := float(chdtrc(self.freedom, self.chi2))) < 1e-3:
+            if self.freedom and (chance := float(special.chdtrc(self.freedom, self.chi2))) < 1e-3:
                 odds = f"by chance once in {1 / max(chance, 1e-99):.0e}"
                 lines[-1] += f": this does not fit ({odds}), and the errors below mean little"
         else:
@@ -412,11 +410,11 @@ def fit(
     keys: list[str] = []
     begin: list[float] = []
     sets = []
-    for number_of, (source, special) in enumerate(zip(sources, settings, strict=True), 1):
-        known, places = {**common, **special}, []
+    for number_of, (source, alone) in enumerate(zip(sources, settings, strict=True), 1):
+        known, places = {**common, **alone}, []
         for name, item in found.items():
             value = known.pop(name, model.defaults.get(item, item.default))
-            if name in special and name not in own:
+            if name in alone and name not in own:
                 raise UsageError(f"`{name}` is free and the same for all data: set {number_of} cannot have a value of its own")
             key = f"{name}[{number_of}]" if name in own and len(sources) > 1 else name
             if key not in keys:
@@ -429,7 +427,7 @@ def fit(
                 begin.append(number(value, f"the start of `{name}`"))
             places.append(keys.index(key))
         chosen = source.cut(at, _shared(model, source) if observables is None else observables)
-        shown = {name: value for name, value in special.items() if name not in wanted}
+        shown = {name: value for name, value in alone.items() if name not in wanted}
         if chosen.times is None and model.kind in ("System", "Flow"):
             raise UsageError(f"data: there is no column of times; a {model.kind} needs one, named `t`")
         question = Question(model, wanted, chosen.names, chosen.times, known, rtol, budget=budget)
@@ -650,8 +648,6 @@ class _Problem:
         return back(np.asarray(found.x)), edges
 
     def solve(self, begin: Array) -> Fit:
-        from scipy.special import stdtrit
-
         low, high = self.bounds
         inside = np.where((begin <= low) & (low > -np.inf), np.maximum(low, 0.0) + _INSIDE, begin)
         begin = np.where(inside < high, inside, np.where(low > -np.inf, (low + high) / 2, high - _INSIDE))
@@ -682,9 +678,9 @@ class _Problem:
         quantile = 1.96
         if self.scaled:
             self.scale = math.sqrt(chi2 / max(freedom, 1))
-            covariance, quantile = covariance * self.scale**2, float(stdtrit(max(freedom, 1), 0.975))
+            covariance, quantile = covariance * self.scale**2, float(special.stdtrit(max(freedom, 1), 0.975))
         elif draws := [item.data.draws for item in self.sets if item.data.draws > 1]:
-            quantile = float(stdtrit(min(draws) - 1, 0.975))
+            quantile = float(special.stdtrit(min(draws) - 1, 0.975))
         errors = np.sqrt(np.diagonal(covariance))
         unit = covariance / np.maximum(np.multiply.outer(errors, errors), 1e-300)
         keys, width = self.keys, quantile * errors

@@ -9,6 +9,7 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import mpmath
 from sympy import Abs, Add, Basic, Dict, Eq, Expr, Piecewise, Rational, S, Symbol, SympifyError, Tuple, digamma, log, sympify
 from sympy.logic.boolalg import BooleanAtom
 
@@ -148,8 +149,6 @@ class Law(Basic):
             if digits is None:
                 made[digits] = make(*map(float, self.numbers), *parts)
             else:
-                import mpmath
-
                 with mpmath.workdps(digits):
                     made[digits] = make(*(mpmath.mpf(str(item.evalf(digits))) for item in self.numbers), *parts)
         return made[digits]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import mpmath
 import numpy as np
 from sympy import Basic, Expr, sympify
 
@@ -309,8 +310,6 @@ def residual_of(prepared: Prepared, best: Candidate, precision: int | None) -> t
 
 def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
     """Repeat Newton's method in mpmath numbers from the double-precision answer."""
-    import mpmath
-
     linear = prepared.transform.is_linear
     fold = best.kind == "branch point" and not linear and np.isfinite(complex(best.R))
     if not fold and not (best.kind == "pole" and best.exponent == 0 and linear):
@@ -330,8 +329,6 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
 
 
 def _precise_pole(function: Any, p: Any, precision: int) -> Any:
-    import mpmath
-
     for _ in range(100):
         try:  # Newton's method for 1/R = −h_R/h(0, p), which a numerator that vanishes too does not mislead
             d = function(mpmath.mpf(0), p)

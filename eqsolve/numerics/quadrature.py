@@ -16,6 +16,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from mpmath import mp, mpf
 
 from eqsolve.errors import ParameterError
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, tensor_rule
@@ -224,8 +225,6 @@ def precise_legendre(order: int, digits: int) -> tuple[tuple[Any, Any], ...]:
 
     With P the Legendre polynomial of the order, the nodes are its zeros and the weights 2 / ((1 − x²) P'(x)²).
     """
-    from mpmath import mp, mpf
-
     made = []
     with mp.workdps(digits):
         for start in np.polynomial.legendre.leggauss(order)[0]:

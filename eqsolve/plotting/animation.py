@@ -1,7 +1,5 @@
 """What changes in time: the law of a random process as a film, a sweep with a slider."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io
@@ -9,20 +7,19 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.animation import FuncAnimation
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.plotting.curves import is_process, time_axis, weights_of
 from eqsolve.plotting.labels import written
 from eqsolve.plotting.style import COLOURS, LINE, new_axes, plain
-
-if TYPE_CHECKING:
-    from matplotlib.animation import FuncAnimation
-
-    from eqsolve.results.distribution import Distribution
-    from eqsolve.results.result import Result
+from eqsolve.results.distribution import Distribution
+from eqsolve.results.result import Result
 
 
 # --- Drawings of laws: density or histogram, atoms as stems.
@@ -58,8 +55,6 @@ def animate_law(
     result: Result, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60, seconds: float = 6.0
 ) -> FuncAnimation | None:
     """Draw the law of a process at growing times, its mean as a line: write a GIF, or return the film."""
-    from matplotlib.animation import FuncAnimation
-
     if path is not None and os.path.splitext(path)[1].lower() != ".gif":
         raise UsageError(f"cannot write {str(path)!r}: a film is a file name ending in .gif")
     if not is_process(result, name):
@@ -126,8 +121,6 @@ class Slider:
 
 def slide_sweep(result: Result, names: tuple[str, ...], **ways: Any) -> Slider:
     """Draw a sweep at each of its times, on the same scales."""
-    import matplotlib.pyplot as plt
-
     if result.kind != "sweep" or result.dataset.sizes.get("t", 0) < 2:
         raise UsageError("a slider of time is for a sweep that reports several times; use plot")
     if {"ax", "at"} & set(ways):
@@ -153,8 +146,6 @@ def slide_sweep(result: Result, names: tuple[str, ...], **ways: Any) -> Slider:
 
 def _write(figure: Any, show: Callable[[int], Any], frames: int, path: str | os.PathLike[str], seconds: float) -> None:
     """Write a GIF; every frame is drawn once, where matplotlib's own writer draws it three times."""
-    import matplotlib.pyplot as plt
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
     from eqsolve.files.atomic import atomic_path

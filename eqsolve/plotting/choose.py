@@ -1,12 +1,12 @@
 """Which drawing a result gets: by its kind, or by what the names stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
+import xarray as xr
 
 from eqsolve.errors import UsageError, demand_known
 from eqsolve.numerics.arrays import member_names
@@ -15,11 +15,7 @@ from eqsolve.plotting.curves import draw_line, set_scales, time_axis
 from eqsolve.plotting.labels import TITLE_SIZE, differences, setting, settings_title, tell_apart, written
 from eqsolve.plotting.style import COLOURS, DIVERGING, LINE, SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
 from eqsolve.results.derivatives import derivative_keys, interpolate
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from eqsolve.results.result import Result
+from eqsolve.results.result import Result
 
 # --- Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity.
 
@@ -84,8 +80,6 @@ def _moment(result: Result, at: float | None) -> xr.Dataset:
 
 def make_panels(count: int) -> Any:
     """Return axes for so many pictures, in rows."""
-    import matplotlib.pyplot as plt
-
     columns = min(count, 3 if count != 4 else 2)  # panels in a row
     rows = -(-count // columns)
     size = (0.75 * SIZE[0] * columns, 0.85 * SIZE[1] * rows)

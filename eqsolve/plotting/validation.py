@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from eqsolve.errors import UsageError, demand_known
@@ -65,8 +66,6 @@ def plot_simulation(found: Simulation, names: tuple[str, ...], **given: Any) -> 
 
 def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> Any:
     """Draw one validation; return the matplotlib figure, or the axes if they were given."""
-    import matplotlib.pyplot as plt
-
     ways = read_ways(**given)
     demand_known(names, found.observables, "`{}` was not compared", "compared were")
     shown = list(names) or list(found.observables)
@@ -207,8 +206,6 @@ def _draw_laws(axes: Any, below: Any, found: Validation) -> None:
 
 def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | None = None, logy: bool | None = None) -> Any:
     """Draw data with error bars and the fit above, residuals below; ``ax`` are two, if given."""
-    import matplotlib.pyplot as plt
-
     if ax is None:
         _, ax = plt.subplots(2, 1, sharex=True, height_ratios=(3, 1), figsize=(5.2, 4.4), layout="constrained")
     elif np.size(np.asarray(ax, dtype=object)) != 2:

@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsolve.arguments import checked, numbers, text
 from eqsolve.errors import UsageError, demand_known
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.results.result import Result
 
@@ -99,8 +99,6 @@ class Stationary(Result):
 
 def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) -> Array:
     """Return ∫ f(|τ|) cos ωτ dτ of a function on the panels, exactly for what their polynomials are; or the sum over steps."""
-    from scipy.special import spherical_jn
-
     if step is not None:
         weights = np.where(np.arange(len(values)) > 0, 2.0, 1.0) * step
         return np.asarray(np.cos(np.multiply.outer(omega, grid.nodes)) @ (weights * values))
@@ -114,7 +112,7 @@ def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) ->
     phase = np.multiply.outer(omega, middles)
     made = np.zeros(len(omega))
     for degree in degrees:  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
-        bessel = 2 * spherical_jn(degree, np.multiply.outer(omega, halves)) * halves
+        bessel = 2 * special.spherical_jn(degree, np.multiply.outer(omega, halves)) * halves
         turned = np.cos(phase + degree * np.pi / 2)
         made += (bessel * turned) @ coefficients[:, degree]
     return 2 * made

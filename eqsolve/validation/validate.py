@@ -21,7 +21,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.backend import read_device
 from eqsolve.numerics.constants import HOW
 from eqsolve.numerics.laws import STRATA
@@ -239,8 +239,6 @@ def compare(
     ``count`` is the number of comparisons of the validation, ``order`` the power of 1/d that a bias goes with, ``usual`` the
     relative bias of other observables.
     """
-    from scipy.special import ndtr, ndtri, stdtr
-
     draws, freedom = len(runs), len(runs) - 1
     mean, square = runs.mean(axis=0), runs.var(axis=0, ddof=1)
     if half is not None:
@@ -261,11 +259,11 @@ def compare(
     difference = mean - theory
     floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
     ratio = np.abs(difference) / np.maximum(whole, floor)
-    z = -np.sign(difference) * ndtri(np.maximum(stdtr(freedom, -ratio), 1e-300))
+    z = -np.sign(difference) * special.ndtri(np.maximum(special.stdtr(freedom, -ratio), 1e-300))
     z = np.where(np.abs(difference) <= floor, 0.0, z)
-    limit = max(_WITHIN, float(-ndtri(_ALARM / (2 * max(count, 1)))))
+    limit = max(_WITHIN, float(-special.ndtri(_ALARM / (2 * max(count, 1)))))
     with np.errstate(divide="ignore", invalid="ignore"):
-        detectable = np.maximum(whole, floor) * _seen(freedom, float(ndtr(-limit))) / np.abs(theory)
+        detectable = np.maximum(whole, floor) * _seen(freedom, float(special.ndtr(-limit))) / np.abs(theory)
     size = float(np.abs(theory).max())
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:
@@ -289,9 +287,7 @@ def _usual(bias: Array, size: Array) -> Array:
 
 def _seen(freedom: int, tail: float) -> float:
     """Return the deviation, in standard errors, that a two-sided test by Student's law finds with probability 1 − _MISSED."""
-    from scipy.special import nctdtrinc, stdtrit
-
-    return float(nctdtrinc(freedom, _MISSED, -stdtrit(freedom, tail)))
+    return float(special.nctdtrinc(freedom, _MISSED, -special.stdtrit(freedom, tail)))
 
 
 # --- Validations as files: the theory's result, and beside it what finite sizes gave.
@@ -455,12 +451,12 @@ def distance(values: Array, weights: Array, constants: Array, samples: Array, la
 
 def _square(law: tuple[Array, Array], samples: Array) -> float:
     """Return W₂² of one variable; the theory's quantiles are drawn through its quadrature points, in normal scores."""
-    from scipy.special import ndtri
-
     values, weights = law
     order = np.argsort(values, kind="stable")
     mass = weights[order] / weights.sum()
-    theory = np.interp(ndtri(_levels()), ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16)), values[order])
+    theory = np.interp(
+        special.ndtri(_levels()), special.ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16)), values[order]
+    )
     return _gap(theory, samples)
 
 

@@ -15,16 +15,15 @@ agree, and the status says so; where Newton's method fails, ``two_time`` goes on
 ``two_time`` where that would need very many panels.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from scipy.sparse import block_diag, csr_matrix, diags, hstack, identity, kron
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, PointwiseTerm, Slot
 from eqsolve.files.checkpoint import recorded
@@ -36,9 +35,6 @@ from eqsolve.solvers.marching import Compared, NoConvergenceError, Stop, best_of
 from eqsolve.solvers.tolerance import find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 # --- A solution over many decades: a beginning that follows the fastest scale, then row panels that
 # grow with t.
@@ -113,8 +109,6 @@ class AgingPoints:
 
     def block(self, slot: Slot, coefficients: Array, starts: Array) -> Array:
         """Return the sums over groups of points of coefficients times the values' derivatives by the unknowns."""
-        from scipy.sparse import csr_matrix
-
         matrix = self.operator(slot)
         data = matrix.data * np.repeat(coefficients, np.diff(matrix.indptr))
         places = np.append(matrix.indptr[starts], matrix.indptr[-1])
@@ -161,8 +155,6 @@ class AgingPoints:
         return self._sparse(here, places, weights, (layout.rows + 1) * layout.width)
 
     def _sparse(self, here: Array, places: Array, weights: Array, width: int) -> csr_matrix:
-        from scipy.sparse import csr_matrix
-
         lengths = np.zeros(self.count, int)
         lengths[here] = places.shape[1]
         ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -378,8 +370,6 @@ class Panel:
 
     def _derivative(self, kernel: bool) -> csr_matrix:
         """Return ∂_t at fixed t' on the panel's nodes, as a matrix on the values at the left end and the nodes."""
-        from scipy.sparse import block_diag, csr_matrix, diags, hstack, identity, kron
-
         m, n, width = self.layout.rows, self.layout.nodes, self.layout.width
         if not kernel:
             return csr_matrix(self._in_time)

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import mpmath
 import numpy as np
+from mpmath import nstr
 
 from eqsolve.compile.bundles import Bundle
 from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
@@ -217,8 +219,6 @@ def _observables(
         known = fixed_point.values
         noise = max((abs(error / known[name]) for name, error in fixed_point.errors.items() if known[name]), default=0.0)
     if precision is not None and point.kind == "branch point":
-        import mpmath
-
         with mpmath.workdps(precision + 15):
             numbers, rule = prepared.exact(), prepared.precise_rule(precision)
             statics = plan.observables.static_values(rule.values, numbers, "mpmath")
@@ -260,8 +260,6 @@ def to_result(solution: SingularitySolution, precision: int | None = None) -> Re
     if point.exponent is not None:
         stats["exponent"] = point.exponent
     if precision is not None:
-        from mpmath import nstr
-
         stats["digits"] = {name: nstr(value, precision) for name, value in solution.values.items()}
     if point.ties:
         stats["equal_real_part"] = [_pair(item.p) for item in point.ties]
