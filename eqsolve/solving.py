@@ -1,7 +1,5 @@
 """`solve`: check, bind, choose a solver and say why, run it, and record where the numbers come from."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import math
@@ -9,9 +7,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eqsolve.arguments import callback, checked, flag, got, names, number, offers, pairs, path, table, text
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.tasks import Task
 from eqsolve.deviations import is_uncertain
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
@@ -23,12 +23,8 @@ from eqsolve.options import documented, refuse_idle
 from eqsolve.progress import watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.cluster import Cluster, connect
+from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
-
-if TYPE_CHECKING:
-    from eqsolve.compile.plan import Plan
-    from eqsolve.compile.tasks import Task
-    from eqsolve.solvers.contract import Solver
 
 logger = logging.getLogger("eqsolve")
 

@@ -1,8 +1,10 @@
 """The covariances of a system's driving processes as functions, to be tested for positive semi-definiteness."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sympy import Symbol
@@ -14,7 +16,9 @@ from eqsolve.language.symbols import Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.positivity import Negative, find_negative, negative_on
-from eqsolve.results.result import Result
+
+if TYPE_CHECKING:
+    from eqsolve.results.result import Result
 
 _NODES = 24  # of a solved grid on which a covariance in unknowns is tested
 

@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sympy import Add, Basic, Expr, KroneckerDelta, expand
 from sympy.core.relational import Relational
@@ -30,12 +30,9 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.numerics.laws import NumericLaw
-from eqsolve.passes.forms.structure import Chosen, choosing_parameters, select_case
+from eqsolve.passes.forms.structure import Chosen, Derivation, choosing_parameters, select_case
+from eqsolve.passes.rewrite.constraints import Reduction
 from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found
-
-if TYPE_CHECKING:
-    from eqsolve.passes.forms.structure import Derivation
-    from eqsolve.passes.rewrite.constraints import Reduction
 
 Program = TypeVar("Program")
 

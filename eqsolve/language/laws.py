@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import mpmath
 from sympy import Abs, Add, Basic, Dict, Eq, Expr, Piecewise, Rational, S, Symbol, SympifyError, Tuple, digamma, log, sympify
@@ -17,10 +17,8 @@ from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.nodes import E, NoiseLaw
 from eqsolve.language.source import here
 from eqsolve.language.symbols import Process, as_expression, part
-
-if TYPE_CHECKING:
-    from eqsolve.numerics import laws as numeric
-    from eqsolve.numerics.arrays import Array
+from eqsolve.numerics import laws as numeric
+from eqsolve.numerics.arrays import Array
 
 __all__ = [
     "Bernoulli", "Discrete", "Empirical", "GaussBernoulli", "Laplace", "MarchenkoPastur", "Mixture", "Normal", "Point",

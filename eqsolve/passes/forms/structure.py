@@ -1,12 +1,10 @@
 """Which values of parameters change a model's structure: those are put in before it is compiled, the others stay arguments."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sympy import Add, And, Basic, Max, Min, Mul, Or, Piecewise, Pow
 from sympy.core.relational import Relational
@@ -19,11 +17,9 @@ from eqsolve.language.model import Equation, Model, Table, leaves
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter
 from eqsolve.language.system import System
-
-if TYPE_CHECKING:
-    from eqsolve.passes.forms.path_form import PathForm
-    from eqsolve.passes.rewrite.constraints import Reduction
-    from eqsolve.passes.rewrite.substitution import Substitution
+from eqsolve.passes.forms.path_form import PathForm
+from eqsolve.passes.rewrite.constraints import Reduction
+from eqsolve.passes.rewrite.substitution import Substitution
 
 
 # --- What a plan is compiled from: the system as its solver takes it, step by step, for reading.

@@ -7,8 +7,6 @@ refined to rounding. The error reported is the change under a finer quadrature p
 Cost: a scan of some 10² to 10³ sets of unknowns on few nodes, then some ten steps on some 10³ nodes: milliseconds.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import time
@@ -16,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, islice, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,14 +28,12 @@ from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import PanelMesh, branches, coarse_mesh, expectations
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
+from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
 from eqsolve.solvers.fixed_point.newton import RULE, Iterate, Problem, make_problem, polish, residuals, sides
 from eqsolve.solvers.options import Options
-
-if TYPE_CHECKING:
-    from eqsolve.results.distribution import Distribution
 
 # --- Fixed points of many unknowns with indices and without expectations: successive substitution, then Newton's method.
 #
