@@ -15,8 +15,7 @@ __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
     from eqsolve.compile.plan import Plan
-    from eqsolve.curves.follow import follow, iterate
-    from eqsolve.curves.rates import fit_rate, path_rates, rate_curve
+    from eqsolve.curves.rates import fit_rate, follow, iterate, path_rates, rate_curve
     from eqsolve.curves.stationary import stationary
     from eqsolve.deviations import Uncertain, uncertain
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
@@ -52,8 +51,7 @@ if TYPE_CHECKING:
     from eqsolve.microscopic.simulate import Simulation
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open
-    from eqsolve.results.result import PhaseDiagram, Result
-    from eqsolve.results.stationary import Stationary
+    from eqsolve.results.result import PhaseDiagram, Result, Stationary
     from eqsolve.solvers.contract import Solver
     from eqsolve.solvers.registry import register
     from eqsolve.solving import solve

@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from eqsolve.arguments import checked, flag, number, text
-from eqsolve.compile.plan import Plan
-from eqsolve.compile.tasks import compile, refuse_continuous, solved_model
+from eqsolve.compile.plan import Plan, compile, refuse_continuous, solved_model
 from eqsolve.errors import EqsolveError, ModelError
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from eqsolve.arguments import callback, checked, flag, got, names, number, offers, pairs, path, table, text
-from eqsolve.compile.plan import Plan
-from eqsolve.compile.tasks import Task
+from eqsolve.compile.plan import Plan, Task
 from eqsolve.deviations import is_uncertain
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
@@ -182,7 +181,7 @@ def solve_as_asked(
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
     """
     from eqsolve.compile.forms import COVARIANCES
-    from eqsolve.compile.tasks import make_task
+    from eqsolve.compile.plan import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import check, refuse_words
     from eqsolve.passes.routing import models_behind, settable

@@ -36,9 +36,9 @@ _HOMES = {
     "plot_validation": "eqsolve.plotting.validation:plot_validation",
     "plot_simulation": "eqsolve.plotting.validation:plot_simulation",
     "plot_result": "eqsolve.plotting.choose:plot_result",
-    "plot_law": "eqsolve.plotting.animation:plot_law",
-    "animate_law": "eqsolve.plotting.animation:animate_law",
-    "slide_sweep": "eqsolve.plotting.animation:slide_sweep",
+    "plot_law": "eqsolve.plotting.choose:plot_law",
+    "animate_law": "eqsolve.plotting.choose:animate_law",
+    "slide_sweep": "eqsolve.plotting.choose:slide_sweep",
 }
 
 

@@ -165,7 +165,7 @@ def _read_times(text: str, option: str) -> list[float]:
     example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
     for entry in text.split(","):
         if ":" in entry:
-            from eqsolve.sweeping.axes import read_text
+            from eqsolve.sweeping.run import read_text
 
             found: list[Any] = list(read_text(option, entry))
         else:

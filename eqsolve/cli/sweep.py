@@ -30,8 +30,7 @@ def run_sweep(options: Namespace) -> int:
     data, picture = shared.destinations(options)
     from eqsolve.language.loading import load
     from eqsolve.solvers.cluster import connect
-    from eqsolve.sweeping.axes import check_settings, read_axes
-    from eqsolve.sweeping.run import sweep
+    from eqsolve.sweeping.run import check_settings, read_axes, sweep
 
     model = load(options.model)
     if data is None and picture is None and not options.json:

@@ -28,7 +28,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.laws import Atoms, NumericLaw
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
-from eqsolve.passes.forms.reduction import Reduced, conditions_of, hold, reduce_fixed_point
+from eqsolve.passes.forms.structure import Reduced, conditions_of, hold, reduce_fixed_point
 
 
 def domain_of(item: Unknown) -> Domain:

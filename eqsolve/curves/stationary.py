@@ -11,7 +11,7 @@ import numpy as np
 from eqsolve.arguments import callback, checked, names, table
 from eqsolve.compile.forms import DISCRETE, GAUSSIAN, STOCHASTIC
 from eqsolve.compile.lowering import at
-from eqsolve.compile.tasks import Task, make_task
+from eqsolve.compile.plan import Task, make_task
 from eqsolve.errors import UsageError
 from eqsolve.language.flow import Flow
 from eqsolve.language.loading import read_model
@@ -26,7 +26,7 @@ from eqsolve.passes.routing import models_behind
 from eqsolve.progress import watching
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.provenance import describe
-from eqsolve.results.stationary import Stationary, cosines
+from eqsolve.results.result import Stationary, cosines
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stationary.sampled import FoundBySampling, find_by_sampling
 from eqsolve.solvers.stationary.solve import (

@@ -31,7 +31,7 @@ from eqsolve.microscopic.data import Placement, balance_regression
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import draw_law
 from eqsolve.numerics.increasing import increasing_roots
-from eqsolve.passes.forms.reduction import reduce_fixed_point
+from eqsolve.passes.forms.structure import reduce_fixed_point
 from eqsolve.results.distribution import Distribution
 
 # Approximate message passing for penalised regression, and the state evolution that tracks it.

@@ -23,8 +23,7 @@ from eqsolve.files.atomic import atomic_path, is_damaged, seal
 from eqsolve.files.checkpoint import Codec, PackingError
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, Layout, Record, RowStore, Solved
-from eqsolve.results.result import PhaseDiagram, Result
-from eqsolve.results.stationary import Stationary
+from eqsolve.results.result import PhaseDiagram, Result, Stationary
 from eqsolve.results.words import jsonable
 from eqsolve.verbs import later
 

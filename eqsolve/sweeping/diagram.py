@@ -14,8 +14,7 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, number, path, table, text
 from eqsolve.compile.forms import FIXED_POINT
-from eqsolve.compile.plan import binder_of
-from eqsolve.compile.tasks import make_task
+from eqsolve.compile.plan import binder_of, make_task
 from eqsolve.curves.stationary import rest_of, stationary, why_not_stationary
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, demand_known
 from eqsolve.language.fixed_point import FixedPoint

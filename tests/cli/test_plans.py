@@ -29,7 +29,7 @@ SOLVE = ["solve", "decay.py", "--t-max", "1", "--at", "1", "--json"]
 WITHOUT_SYMBOLS = """
 import sys
 from eqsolve.cli import main
-from eqsolve.compile import lowering, plan, tasks
+from eqsolve.compile import lowering, plan
 from eqsolve.language import loading
 def never(*given, **named):
     raise AssertionError("symbolic work")

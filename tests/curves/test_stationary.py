@@ -16,7 +16,7 @@ from eqsolve.cli import main
 from eqsolve.cli.longtime import _text
 from eqsolve.compile.forms import STOCHASTIC
 from eqsolve.compile.lowering import at
-from eqsolve.compile.tasks import make_task
+from eqsolve.compile.plan import make_task
 from eqsolve.laws import Normal
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stationary.sampled import find_by_sampling
