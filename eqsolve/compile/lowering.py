@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
 import mpmath
+import numpy
 from sympy import Basic, Dummy, Eq, Expr, KroneckerDelta, Piecewise, Symbol, cse, default_sort_key, numbered_symbols
 from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import SciPyPrinter
@@ -89,8 +90,6 @@ def _namespace(module: Module) -> dict[str, Any]:
     if module == "mpmath":
         return {**on_mpmath(), "mpmath": mpmath}
     import math
-
-    import numpy
 
     return {**on_arrays(), "numpy": numpy, "scipy": Lazy("scipy"), "math": math, "functools": functools}
 

@@ -20,12 +20,16 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.symbols import Unknown
-from eqsolve.numerics.arrays import Array, extrapolate
+from eqsolve.numerics.arrays import Array, Lazy, extrapolate
 from eqsolve.numerics.quadrature import expectations
+from eqsolve.passes.check.check import check
 from eqsolve.passes.routing import bind_routed, models_behind
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.newton import make_problem
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, settings, solve_problem
+from eqsolve.solvers.singularity.solve import find, law_source
+
+xr = Lazy("xarray")
 
 
 @dataclass(frozen=True)
@@ -245,11 +249,8 @@ def rate_curve(
     params, **parameters
         The other parameters and laws, as in ``solve``.
     """
-    from eqsolve.compile.plan import binder_of, case_of
     from eqsolve.language.fixed_point import Cases, Singularity
-    from eqsolve.passes.check.check import check
     from eqsolve.solvers.options import read_region
-    from eqsolve.solvers.singularity.solve import find
 
     chosen = model
     if not isinstance(chosen, Singularity | Cases):
@@ -366,9 +367,7 @@ def path_rates(
     **settings
         Parameters and laws, as for ``solve``.
     """
-    from eqsolve.compile.plan import binder_of
     from eqsolve.laplace.implicit import Prepared
-    from eqsolve.solvers.singularity.solve import law_source
 
     chosen = model
     if largest is not None and largest <= 0:
@@ -450,8 +449,6 @@ def follow(
     Result
         Every unknown and observable over the parameter, with errors: ``res["C_w"]``, ``res.error["C_w"]``.
     """
-    from eqsolve.passes.check.check import check
-
     began = time.perf_counter()
     assert isinstance(model, Model)
     check(model)
@@ -522,8 +519,6 @@ def _result(
     errors: Mapping[str, Any], params: Mapping[str, Any], stats: dict[str, Any], began: float,
 ) -> Result:  # fmt: skip
     """Return curves over a parameter as a result."""
-    import xarray as xr
-
     from eqsolve.results.provenance import describe
 
     columns = {name: part for key in values for name, part in ((key, values[key]), (f"{key}_error", errors[key]))}
@@ -559,10 +554,6 @@ def iterate(
     Result
         Every unknown and observable over ``step``, the start first.
     """
-    import xarray as xr
-
-    from eqsolve.passes.check.check import check
-
     assert isinstance(model, Model)
     if not isinstance(model, FixedPoint):
         raise UsageError(f"iterate takes a FixedPoint, and model `{model.name}` is a {model.kind}")

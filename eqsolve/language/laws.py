@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import mpmath
+import numpy as np
 from sympy import Abs, Add, Basic, Dict, Eq, Expr, Piecewise, Rational, S, Symbol, SympifyError, Tuple, digamma, log, sympify
 from sympy.logic.boolalg import BooleanAtom
 
@@ -162,8 +163,6 @@ class Empirical(Law):
     label: str
 
     def __new__(cls, source: Any) -> Any:
-        import numpy as np
-
         label = str(source) if isinstance(source, str | Path) else ""
         if label:
             values = _read_sample(Path(label))
@@ -258,8 +257,6 @@ class Marginal(Law):
 
 
 def _read_sample(path: Path) -> Array:
-    import numpy as np
-
     if not path.is_file():
         problem = f"there is no file {str(path)!r}"
         raise ParameterError(f"{here()}law Empirical: {problem}; usage: {Empirical.usage}")

@@ -21,7 +21,7 @@ from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
-from eqsolve.numerics.arrays import Array, member_names, special
+from eqsolve.numerics.arrays import Array, Lazy, member_names, special
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from eqsolve.results.distribution import Distribution
+else:
+    xr = Lazy("xarray")
 
 # --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
 # it inherits.
@@ -56,8 +58,6 @@ def observe(result: Result, expr: Any) -> xr.DataArray:
     The error is what the errors of the values in the expression make of it. A mean over paths whose own error is not
     known has the error nan: declare such a mean in ``observables=`` to have it controlled by the solver.
     """
-    import xarray as xr
-
     if isinstance(expr, str):
         raise UsageError(f"observe takes an expression such as C(t, t) + 1, not text; by name there is result[{expr!r}]")
     try:
@@ -490,8 +490,6 @@ class Result:
     @checked(times=numbers)
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
         """Return every function of one time at other times, by the method's own interpolant."""
-        import xarray as xr
-
         over = [item.dims for item in self.variables.values() if item.dims[-1:] == ("t",)]
         sampled = self._at(times, *over)
         data = {name: (item.dims, item.values, item.attrs) for name, item in sampled.items() if name != "t"}
@@ -529,8 +527,6 @@ class Result:
     @checked(pairs=read_pairs)
     def at2(self, pairs: Iterable[tuple[float, float]]) -> xr.Dataset:
         """Return every function of two times at given pairs (t, t'), by the method's own interpolant."""
-        import xarray as xr
-
         points = np.asarray(list(pairs), dtype=float).reshape(-1, 2)
         self._inside(points.ravel())
         data: dict[str, Any] = {}
@@ -735,8 +731,6 @@ class PhaseDiagram(Result):
 
 def stack_family(data: xr.Dataset, name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
     """Return the members of a family as one array, an axis for each index in front."""
-    import xarray as xr
-
     members = [data[item + end] for item in member_names(name, tuple(axes.values()))]
     values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
     own = {key: (item.dims, item.values) for key, item in members[0].coords.items()}
@@ -871,8 +865,6 @@ class Stationary(Result):
         omega
             Angular frequencies; by default 200 from 0 to where the spectrum has fallen.
         """
-        import xarray as xr
-
         demand_known([name], self._of_dims("t"), "`{}` is no function of the lag", "there are")
         values, grid = self.variables[name].values, self._grid()
         around = values - values[-1]

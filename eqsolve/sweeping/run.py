@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
-from eqsolve.compile.plan import select_observables
+from eqsolve.compile.plan import make_task, select_observables
 from eqsolve.errors import EqsolveError, ParameterError, SolverError, UsageError, demand_known, quote
 from eqsolve.files.atomic import cannot_write
 from eqsolve.files.checkpoint import Checkpoint
@@ -30,11 +30,18 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.options import documented, refuse_idle
+from eqsolve.passes.check.check import check, refuse_words
 from eqsolve.passes.routing import bind_routed, check_routed, models_behind, settable
 from eqsolve.progress import NOTE, watching
+from eqsolve.results.archive import check_name
+from eqsolve.results.archive import open as open_result
 from eqsolve.results.derivatives import derivative_entries, derivative_keys, derivative_table
+from eqsolve.results.provenance import derived_names, describe
 from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Wanted
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.registry import choose_solver
+from eqsolve.solving import solve_as_asked
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
 # --- The axes of a sweep: lists of numbers or laws, or ranges such as ``0.01:10:40:log``; read,
@@ -216,10 +223,6 @@ def _neighbour(index: int, lengths: list[int], chained: str) -> int | None:
 
 def chaining(model: Model, settings: Mapping[str, Any], options: Options) -> str:
     """Return how points of a model start from neighbours: in "rows", in a "tree", or not at all."""
-    from eqsolve.compile.plan import make_task
-    from eqsolve.solvers.contract import Wanted
-    from eqsolve.solvers.registry import choose_solver
-
     if model.kind == "FixedPoint":
         return "rows"
     if model.kind not in ("System", "Flow") or model.is_indexed:
@@ -234,8 +237,6 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
 
     ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
     """
-    from eqsolve.solving import solve_as_asked
-
     began = time.perf_counter()
     values: dict[str, Any] = {}
     errors: dict[str, Any] = {}
@@ -391,9 +392,6 @@ def grid_of(
     verb: str, model: Model, axes: Any, params: Any, parameters: Any, workers: Any, out: Any
 ) -> tuple[tuple[Axis, ...], dict[str, Any]]:
     """Return the axes asked for and what is the same everywhere, all arguments checked."""
-    from eqsolve.passes.check.check import check, refuse_words
-    from eqsolve.results.archive import check_name
-
     check(model)
     refuse_words(verb, model, parameters, settable(model), ("axes", "workers"))
     if out is not None:
@@ -455,8 +453,6 @@ def same_settings(
 
 def identify(run: GridRun, **more: Any) -> dict[str, Any]:
     """Return what decides the numbers on a grid, ``more`` among it, as it is read back."""
-    from eqsolve.results.provenance import describe
-
     known = describe(run.model, run.options.seed)
     described = {
         "signature": known["signature"],
@@ -492,8 +488,6 @@ def _short(value: Any) -> str:
 
 def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | None:
     """Return the result that a file holds, if it is the one asked for; tell of another."""
-    from eqsolve.results.archive import open as open_result
-
     if not Path(out).is_file() or Path(out).with_name(Path(out).name + ".journal").exists():
         return None
     try:
@@ -682,7 +676,6 @@ def package(
     import xarray as xr
 
     from eqsolve.passes.rewrite.indices import families_in
-    from eqsolve.results.provenance import derived_names, describe
 
     dims = tuple(axis.name for axis in run.axes)
     shape = tuple(map(len, run.axes))

@@ -21,25 +21,29 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
+from eqsolve.microscopic.data import read_data
+from eqsolve.microscopic.lowered import sides
+from eqsolve.microscopic.minimisers import finite_size
+from eqsolve.microscopic.simulate import decay_rates, simulate
 from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.backend import read_device
 from eqsolve.numerics.constants import HOW
 from eqsolve.numerics.laws import STRATA
 from eqsolve.options import refuse_idle
+from eqsolve.passes.forms.structure import select_case
 from eqsolve.passes.rewrite.indices import written_out
-from eqsolve.passes.routing import bind_routed, check_routed, settable
+from eqsolve.passes.routing import bind_routed, bind_singularity, check_routed, settable
 from eqsolve.progress import part_of, watching
 from eqsolve.results.archive import save
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.results.words import jsonable, percent
+from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
 from eqsolve.verbs import later
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from eqsolve.solvers.fixed_point.law import FixedPointLaw
 
 # --- `Comparison` and `Validation`: theory beside finite-size draws, z-scores, power and verdicts.
 #
@@ -538,8 +542,6 @@ def validate(
     if isinstance(model, Flow) or getattr(model, "flow", None) is not None:
         model, settings = written_out(model, settings)
     if isinstance(model, Cases):
-        from eqsolve.passes.forms.structure import select_case
-
         chosen = select_case(model, settings)
         model, settings = chosen.model, dict(chosen.settings)
     if seeds < 2:
@@ -550,8 +552,6 @@ def validate(
     declared = isinstance(model, FixedPoint) and model.minimises is not None and set(settings) <= settable(model)
     estimator = declared and flow is None and t_max is None and isinstance(data, str) and data == "gaussian"
     if constants is None:
-        from eqsolve.microscopic.data import read_data
-
         constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
     task = _Task(
@@ -572,8 +572,6 @@ def validate(
 
 
 def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
-    from eqsolve.passes.routing import bind_singularity
-
     if given is None and isinstance(model, Flow):
         return model
     name: Any = given if given is not None else getattr(model, "flow", None)
@@ -643,8 +641,6 @@ class _Task:
         return both
 
     def _simulate(self, d: int | None, seeds: int, at: list[float], share: tuple[float, float], keep: bool) -> Any:
-        from eqsolve.microscopic.simulate import simulate
-
         inner = part_of(self.progress, *share)
         report = False if inner is None else lambda done, total, _: inner(done, total, f"finite size, d = {d}")
         return simulate(
@@ -654,8 +650,6 @@ class _Task:
 
     def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
         """Return runs at size d, and ``more`` times as many at half of it."""
-        from eqsolve.microscopic.data import read_data
-
         fixed = read_data(self.data).shape
         size = self.d or (None if fixed else 2000)
         large = self._simulate(size, self.seeds, at, (0.2, 0.7), keep)
@@ -712,8 +706,6 @@ class _Task:
 
     def estimator(self) -> Validation:
         """Hold a fixed point against the estimator it describes, which it declares by ``minimises=``."""
-        from eqsolve.microscopic.minimisers import finite_size
-
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
         d, exact = self.d or 2000, self.constants != "sampled"
@@ -728,8 +720,6 @@ class _Task:
         return self._with_law(made, theory, [half.law, large.law]) if named else made
 
     def rate(self) -> Validation:
-        from eqsolve.microscopic.simulate import decay_rates
-
         theory = solve(self.model, region=self.region, params=self._own())
         name = (self.wanted or ("gamma",))[0]
         if name not in theory.names:
@@ -793,8 +783,6 @@ def _lawful(theory: Result, flow: Flow) -> tuple[str, ...]:
 
     Samples have paths, weights and constants of their own, which are those of no coordinate.
     """
-    from eqsolve.microscopic.lowered import sides
-
     data = theory.dataset
     moving = [name for name in (*flow.variables, *(item.name for item in flow.state)) if name in theory.names]
     for name in moving:
