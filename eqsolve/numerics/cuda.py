@@ -24,7 +24,7 @@ _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _PLAIN = {
     **LIBRARY, "exp": "exp", "expm1": "expm1", "tanh": "tanh", "sinh": "sinh", "cosh": "cosh", "sqrt": "sqrt", "abs": "fabs",
     "absolute": "fabs", "sech2": "sech2", "expit": "expit", "sign": "sign", "heaviside": "heaviside", "minimum": "minimum",
-    "maximum": "maximum",
+    "maximum": "maximum", "choose": "choose",
 }  # fmt: skip
 
 
@@ -33,6 +33,7 @@ _FUNCTIONS = """
 #define INFINITY __longlong_as_double(0x7ff0000000000000LL)
 #define NAN __longlong_as_double(0x7ff8000000000000LL)
 #endif
+__device__ inline double choose(double x, double yes, double no) { return x > 0.0 ? yes : no; }
 __device__ inline double expit(double x) { return 1.0 / (1.0 + exp(-x)); }
 __device__ inline double sech2(double x) { double s = exp(-2.0 * fabs(x)); return 4.0 * s / ((1.0 + s) * (1.0 + s)); }
 __device__ inline double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
@@ -140,7 +141,7 @@ def linear_function(unknowns: int, signals: int) -> str:
     return "__device__ inline void evaluate({}) {{\n{}\n}}\n".format(head, "\n".join(lines))
 
 
-def _kernel(backend: Backend, name: str, evaluate: str = "", **sizes: int) -> Any:
+def _kernel(backend: Backend, name: str, evaluate: str, **sizes: int) -> Any:
     defined = "".join(f"#define {key} {value}\n" for key, value in sizes.items())
     return backend.kernel(defined + _FUNCTIONS + evaluate + _text(), name)
 
@@ -182,7 +183,7 @@ def mean_tangents(
     arrays, (nodes, paths), jobs = backend.arrays, slopes.shape[2:], len(left)
     wide, blocks = int(np.diff(starts).max()), len(starts) - 1
     sizes = {"COUNT": unknowns, "MANY": signals, "HIGH": unknowns * wide}
-    invert, tangents = (_kernel(backend, name, **sizes) for name in ("invert", "tangents"))
+    invert, tangents = (_kernel(backend, name, "", **sizes) for name in ("invert", "tangents"))
     each = blocks * sizes["HIGH"] ** 2
     step = min(paths, max(1, int(_SHARE * backend.memory() / (8 * each))))
     groups, inverses = min(step, _GROUPS), arrays.empty(step * each)

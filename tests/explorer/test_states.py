@@ -173,7 +173,7 @@ def page(slowed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         server.server_close()
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(int(os.environ.get("EQSOLVE_CLICKS", 100)), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(int(os.environ.get("EQSOLVE_CLICKS", 40)), marks=pytest.mark.slow)])
 def test_random_clicks(page: Any, count: int) -> None:
     """So many sequences; EQSOLVE_CLICKS=500 is for a change of the page."""
     chance = random.Random(count)

@@ -257,7 +257,7 @@ def test_the_command_line(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_finite_size_runs_tell_their_parameter(monkeypatch):
-    """40 trials at d = 1000: the interval of 95 % covers the parameter in 35 of them at least.
+    """20 trials at d = 1000: the interval of 95 % covers the parameter in 16 of them at least (fewer once in 400).
 
     The theory is the same in all trials, and affine in σ²: three solves make a table of it. Fits that solve anew agree.
     """
@@ -273,18 +273,18 @@ def test_finite_size_runs_tell_their_parameter(monkeypatch):
         parts = zip(*((item.values, item.errors, item.slopes, item.slope_errors) for item in table), strict=True)
         return Evaluation(table[1].result, *(np.tensordot(shares, np.array(part), 1) for part in parts))
 
-    for trial in range(40):
+    for trial in range(20):
         runs = flow.simulate(d=1000, seeds=6, seed=100 * trial, at=moments, sigma2=0.3)
         monkeypatch.setattr(Question, "evaluate", tabled)
         found = eqsolve.fit(flow, runs, free=["sigma2"], sigma2=0.2)
-        if trial in (0, 20):
+        if trial in (0, 10):
             monkeypatch.setattr(Question, "evaluate", full)
             anew = eqsolve.fit(flow, runs, free=["sigma2"], sigma2=0.2)
             assert anew.parameters["sigma2"] == pytest.approx(found.parameters["sigma2"], abs=0.02 * found.errors["sigma2"])
             assert anew.errors["sigma2"] == pytest.approx(found.errors["sigma2"], rel=0.02)
         low, high = found.intervals["sigma2"]
         inside += low <= 0.3 <= high
-    assert inside >= 35
+    assert inside >= 16
 
 
 def test_every_solve_is_told_and_the_budget_ends_the_search(capsys, tmp_path):

@@ -148,14 +148,14 @@ def test_a_deviation_of_the_size_stated_is_seen_nine_times_in_ten() -> None:
 
 @pytest.mark.slow
 def test_right_theories_are_rarely_said_to_disagree() -> None:
-    """Of 20 validations, each with draws of its own, one in a hundred may end so."""
+    """Of 10 validations, each with draws of its own, one in a hundred may end so."""
     seen = [
         eqsolve.validate("linear_regression", d=200, seeds=6, seed=place, at=AT, rtol=1e-4, lam=lam).verdict
-        for place in range(10)
+        for place in range(5)
         for lam in (0, 0.5)
     ]
-    assert seen.count("disagrees") <= 1  # two or more of 20 at 1% have a probability of 2%
-    assert seen.count("agrees") >= 18
+    assert seen.count("disagrees") <= 1  # two or more of 10 at 1% have a probability of 0.4%
+    assert seen.count("agrees") >= 8
 
 
 @pytest.mark.slow

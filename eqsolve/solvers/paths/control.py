@@ -105,3 +105,6 @@ class Sampling:
     # paths × nodes³ of one ensemble, at most: half a minute of one core. With less, soft spins at
     # 1e-3 and two of sixty diagonal networks ended above the tolerance
     cost: float = 2e11
+    # times as fast as a core, where a card follows the paths: one H200 is 15 to 25 times with soft
+    # spins, diagonal networks and tanh units
+    card: float = 15.0

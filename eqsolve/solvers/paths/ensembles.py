@@ -20,7 +20,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array, over_neighbours
-from eqsolve.numerics.backend import CPU, memory
+from eqsolve.numerics.backend import memory
 from eqsolve.numerics.gaussian import DENSITIES, Layout, Level, make_level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
@@ -364,7 +364,8 @@ class Ensembles:
             if not again:  # more paths
                 size = final[0].grid.size
                 each = sum(bytes_of(plan, size) for plan in self.engine.plan.ensembles)
-                most = min(control.cost / size**3, 0.3 * memory() / each)
+                faster = control.card if self.engine.is_on_card(size, round(paths)) else 1.0
+                most = min(faster * control.cost / size**3, 0.3 * memory() / each)
                 if paths >= most:
                     break
                 more = min(most, paths * (control.safety * chance / room) ** (1 / control.rate))
@@ -487,8 +488,7 @@ def sweep_sets(
         return made
 
     # a card follows one set while the processor makes the points of the others
-    size, paths = solved[0].grid.size, designs[0].level.most
-    threads = len(pieces) if any(engine.backend(plan, size, paths) is not CPU for plan in engine.plan.ensembles) else 1
+    threads = len(pieces) if engine.is_on_card(solved[0].grid.size, designs[0].level.most) else 1
     means = list(in_order(finish, pieces, threads, lambda place: options.report_share(0.5, f"{text}: number {place + 1}")))
     engine.work.sweeps += len(designs) * len(levels)
     return means, pieces

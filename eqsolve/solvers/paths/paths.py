@@ -238,8 +238,9 @@ def follow(
         return _follow(plan, kernels, actions, inputs.of(part), accuracy, near, backend, begun)
 
     made = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
-    whole = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in zip(*made, strict=True))
-    return Paths(plan, kernels, actions, points, drawn, *whole, backend)
+    every = zip(*made, strict=True)
+    unknowns, signals, slopes = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in every)
+    return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes, backend)
 
 
 def _follow(

@@ -56,6 +56,7 @@ from eqsolve.solvers.paths.sweep import (
     variation,
 )
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
+from eqsolve.solvers.threads import one_each
 from eqsolve.solvers.tolerance import stop_early
 
 # Shares of the work, between those of four solves of three models, which differ widely: points take
@@ -111,7 +112,7 @@ class StochasticSolver(Solver):
         def until(end: float) -> _Solve:
             return part(replace(options, t_max=end, at=(), checkpoint=None))
 
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_each():  # matrices of some hundred rows: more threads are slower
             whole = part(options)
             try:
                 result = whole.run()

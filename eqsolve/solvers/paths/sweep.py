@@ -73,6 +73,10 @@ class Engine:
             return CPU
         return choose_backend(self.device, math.inf, 2.0 * bytes_of(plan, nodes) * count)
 
+    def is_on_card(self, nodes: int, count: int) -> bool:
+        """Whether sets of so many paths are followed on a card."""
+        return any(self.backend(plan, nodes, count) is not CPU for plan in self.plan.ensembles)
+
     @functools.cached_property
     def fed(self) -> frozenset[str]:
         """The means that act back; the others are only reported."""
@@ -126,10 +130,16 @@ def sweep(
     """
     engine.work.sweeps += 1
     kernels = engine.kernels(grid, means)
-    pairs = _followed(engine, kernels, design, previous, whole=whole)
-    return tuple(
-        average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads) for paths, choice in pairs
-    )
+    try:
+        pairs = _followed(engine, kernels, design, previous, whole=whole)
+        return tuple(
+            average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads) for paths, choice in pairs
+        )
+    except MemoryError:  # of a card that others use too
+        if engine.device == "cpu":
+            raise
+        logger.warning("the card's memory is full: these paths are followed on the CPU")
+        return sweep(replace(engine, device="cpu"), grid, means, design, previous)
 
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:

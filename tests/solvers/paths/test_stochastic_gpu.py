@@ -13,7 +13,7 @@ from eqsolve.compile.lowering import lower
 from eqsolve.numerics import compiled, cuda, lanes
 from eqsolve.numerics.backend import choose_backend
 from eqsolve.solvers.paths import sweep
-from tests.strict_arrays import COMPILER, strict_card
+from tests.strict_arrays import COMPILER, STRICT, StrictCard, strict_card
 
 
 @pytest.fixture(params=["strict", pytest.param("card", marks=pytest.mark.gpu)])
@@ -98,7 +98,8 @@ def test_functions_of_a_model_are_those_of_numpy() -> None:
     every = [
         sympy.tanh(x) * sympy.exp(-(y**2)), sympy.sqrt(1 + x**2) ** 3, sympy.Abs(x - y) + sympy.sign(x), sympy.erf(x / 2),
         sympy.Piecewise((x, x > y), (y**3, sympy.And(x > -1, y > 0)), (0, True)), sympy.Max(x, y, 0) + sympy.Min(x, 1),
-        1 / (1 + sympy.exp(-x)), sympy.log(1 + x**2) + sympy.atan(y), sympy.Heaviside(x), sympy.cosh(y) - sympy.sin(x) / 3,
+        1 / (1 + sympy.exp(-x)), sympy.log(1 + x**2) + sympy.atan(y),
+        sympy.sinh(3 * x) * sympy.exp(-y), sympy.Heaviside(x), sympy.cosh(y) - sympy.sin(x) / 3,
     ]  # fmt: skip
     zeros = [sympy.S.Zero] * len(every)  # in the places of slopes
     function, backend = lower([*every, *zeros], [x, y]), choose_backend("gpu")
@@ -113,3 +114,19 @@ def test_functions_of_a_model_are_those_of_numpy() -> None:
     assert failed < 0
     assert np.allclose(backend.get(found)[:, 0], truth, rtol=1e-13, atol=1e-14)
     assert lanes.translate(function.text, "uz", compiled.GROUP)  # what the card knows the processor knows too
+
+
+def test_a_card_whose_memory_is_full_leaves_its_paths_to_the_processor(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full(StrictCard):
+        def kernel(self, text: str, name: str) -> Any:
+            raise MemoryError
+
+    monkeypatch.setattr(sweep, "_WORTH", 0.0)
+    asked = {"t_max": 0.5, "rtol": 0.1, "solver": "stochastic"}
+    truth = eqsolve.solve("rnn", **asked)
+    with strict_card(Full("gpu", "a full card", STRICT.arrays)):
+        found = eqsolve.solve("rnn", device="gpu", **asked)
+    assert "the card's memory is full" in caplog.text
+    assert np.allclose(found["q"].values, truth["q"].values, rtol=1e-12)

@@ -42,7 +42,7 @@ from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.judge import Curves, make_result
 from eqsolve.solvers.paths.steps.draws import Chain, StepsSample, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
-from eqsolve.solvers.threads import in_order, usable_threads
+from eqsolve.solvers.threads import in_order, one_each, usable_threads
 from eqsolve.solvers.tolerance import DEVIATIONS, KERNEL_FLOOR, excess
 
 
@@ -166,7 +166,7 @@ class StepsSolver(Solver):
     def solve(self, plan: Plan, values: Values, options: Options, control: StepsControl | None = None) -> Result:
         """Solve to the tolerance asked for, or as well as the work allows."""
         control = control or StepsControl()
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_each():
             if options.step is None:
                 return _refine(plan, values, options, control)
             return _prepare(plan, values, options, options.step, control).run(values.settings)
