@@ -39,14 +39,12 @@ if TYPE_CHECKING:
         times,
         unknown,
     )
-    from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
-    from eqsolve.language.flow import Flow
     from eqsolve.language.indices import Sum
     from eqsolve.language.laws import Resampled, Telegraph
     from eqsolve.language.loading import load
     from eqsolve.language.model import Eq, Equation
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, White, proximal
-    from eqsolve.language.system import System
+    from eqsolve.language.system import Cases, FixedPoint, Flow, Minimiser, Singularity, System
     from eqsolve.microscopic.minimisers import message_passing
     from eqsolve.microscopic.simulate import Simulation
     from eqsolve.passes.check.check import check

@@ -184,7 +184,7 @@ def solve_as_asked(
     from eqsolve.compile.plan import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import check, refuse_words
-    from eqsolve.passes.routing import models_behind, settable
+    from eqsolve.passes.forms.structure import models_behind, settable
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import derived_names, describe
     from eqsolve.solvers.contract import HandOver, Wanted

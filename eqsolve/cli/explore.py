@@ -26,7 +26,7 @@ def run_explore(options: Namespace) -> int:
     demand_extra()
     from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
-    from eqsolve.passes.routing import check_routed
+    from eqsolve.passes.forms.structure import check_routed
 
     model = load(options.model)
     check(model)

@@ -45,7 +45,7 @@ def run_list(options: Namespace) -> int:
 def _list_settings(options: Namespace) -> int:
     from eqsolve.language.loading import load
     from eqsolve.passes.explain.explain import describe_settings
-    from eqsolve.passes.routing import settable
+    from eqsolve.passes.forms.structure import settable
 
     model = load(options.model)
     found = [] if options.names else describe_settings(model)

@@ -21,9 +21,8 @@ def run_longtime(options: Namespace) -> int:
     """
     data, picture = destinations(options)
     settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
-    from eqsolve.language.flow import Flow
     from eqsolve.language.loading import load
-    from eqsolve.language.system import System
+    from eqsolve.language.system import Flow, System
 
     model = load(options.model)
     if not isinstance(model, System | Flow):

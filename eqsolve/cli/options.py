@@ -128,7 +128,7 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
 def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     """Return the model with the named parameters and laws of its own put in."""
     from eqsolve.language.binding import bind_some
-    from eqsolve.passes.routing import check_routed
+    from eqsolve.passes.forms.structure import check_routed
 
     check_routed(model, settings)
     own = {name: text for name, text in settings.items() if name in model.settable}

@@ -20,10 +20,10 @@ from eqsolve.compile.bundles import roots_at
 from eqsolve.compile.lowering import Lowered, Module, as_function
 from eqsolve.compile.plan import Branches, Values
 from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Parameter, Unknown
+from eqsolve.language.system import FixedPoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.laws import Atoms, NumericLaw

@@ -21,18 +21,24 @@ from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.compile.lowering import compile_law, lower
 from eqsolve.errors import EqsolveError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, ParameterDomain, bind, bind_some, read_value
-from eqsolve.language.fixed_point import Cases, Singularity
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import IN_STEPS, Telegraph
 from eqsolve.language.loading import load
 from eqsolve.language.model import Equation, Model, Table
 from eqsolve.language.nodes import GP, E, Int
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value
-from eqsolve.language.system import System, members
+from eqsolve.language.system import Cases, Flow, Singularity, System, members
 from eqsolve.numerics.laws import NumericLaw
-from eqsolve.passes.forms.structure import Chosen, Derivation, choosing_parameters, select_case, sign
-from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found
+from eqsolve.passes.forms.structure import (
+    Chosen,
+    Derivation,
+    SingularityBinding,
+    bind_routed,
+    choosing_parameters,
+    is_found,
+    select_case,
+    sign,
+)
 from eqsolve.verbs import later
 
 if TYPE_CHECKING:

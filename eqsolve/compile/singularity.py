@@ -15,9 +15,9 @@ from eqsolve.compile.bundles import Bundle
 from eqsolve.compile.lowering import Lowered, as_function
 from eqsolve.compile.plan import Values
 from eqsolve.errors import UsageError
-from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random
+from eqsolve.language.system import Singularity
 from eqsolve.numerics.laws import NumericLaw
 
 

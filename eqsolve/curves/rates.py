@@ -14,16 +14,16 @@ from eqsolve.compile.fixed_point import FixedPointProgram
 from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
 from eqsolve.compile.plan import binder_of, case_of
 from eqsolve.errors import SolverError, UsageError, demand_known
-from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.symbols import Unknown
+from eqsolve.language.system import FixedPoint, Singularity
 from eqsolve.numerics.arrays import Array, Lazy, extrapolate
 from eqsolve.numerics.quadrature import expectations
 from eqsolve.passes.check.check import check
-from eqsolve.passes.routing import bind_routed, models_behind
+from eqsolve.passes.forms.structure import bind_routed, models_behind
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.newton import make_problem
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, settings, solve_problem
@@ -249,7 +249,7 @@ def rate_curve(
     params, **parameters
         The other parameters and laws, as in ``solve``.
     """
-    from eqsolve.language.fixed_point import Cases, Singularity
+    from eqsolve.language.system import Cases, Singularity
     from eqsolve.solvers.options import read_region
 
     chosen = model

@@ -13,16 +13,15 @@ from eqsolve.compile.forms import DISCRETE, GAUSSIAN, STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Task, make_task
 from eqsolve.errors import UsageError
-from eqsolve.language.flow import Flow
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
-from eqsolve.language.system import System
+from eqsolve.language.system import Flow, System
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.options import documented
 from eqsolve.passes.check.check import check
+from eqsolve.passes.forms.structure import models_behind
 from eqsolve.passes.rewrite.indices import written_out
-from eqsolve.passes.routing import models_behind
 from eqsolve.progress import watching
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.provenance import describe

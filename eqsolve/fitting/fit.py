@@ -28,13 +28,13 @@ from eqsolve.arguments import callback, checked, list_of, names, number, table
 from eqsolve.arguments import path as read_path
 from eqsolve.deviations import is_uncertain
 from eqsolve.errors import UsageError, demand_known, did_you_mean
-from eqsolve.language.fixed_point import Cases
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
+from eqsolve.language.system import Cases
 from eqsolve.microscopic.simulate import Simulation
 from eqsolve.numerics.arrays import ROUNDING, Array, special
-from eqsolve.passes.routing import models_behind
+from eqsolve.passes.forms.structure import models_behind
 from eqsolve.progress import Report, watching
 from eqsolve.results.archive import write_dataset
 from eqsolve.results.derivatives import derivative_keys

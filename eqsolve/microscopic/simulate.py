@@ -22,10 +22,10 @@ from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import SolverError, UsageError, demand_known, did_you_mean
 from eqsolve.language.binding import bind
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
 from eqsolve.language.printing import latex_names
+from eqsolve.language.system import Flow
 from eqsolve.microscopic.data import Features, Placement, balance, read_data
 from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, lower_flow, refuse_continuous, wander
 from eqsolve.numerics.arrays import Array

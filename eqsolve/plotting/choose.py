@@ -22,8 +22,7 @@ from eqsolve.plotting.curves import draw_line, is_process, set_scales, time_axis
 from eqsolve.plotting.labels import TITLE_SIZE, differences, setting, settings_title, tell_apart, written
 from eqsolve.plotting.style import COLOURS, DIVERGING, LINE, SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
 from eqsolve.results.derivatives import derivative_keys, interpolate
-from eqsolve.results.distribution import Distribution
-from eqsolve.results.result import Result
+from eqsolve.results.result import Distribution, Result
 
 # --- Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity.
 

@@ -210,8 +210,8 @@ def _check_version(name: str, record: dict[str, Any]) -> None:
 
 
 def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:
-    from eqsolve.language.fixed_point import Cases
     from eqsolve.language.loading import load
+    from eqsolve.language.system import Cases
     from eqsolve.passes.forms.structure import sign
 
     wanted = load(model) if isinstance(model, str) else model

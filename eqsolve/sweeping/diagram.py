@@ -17,11 +17,11 @@ from eqsolve.compile.forms import FIXED_POINT
 from eqsolve.compile.plan import binder_of, make_task
 from eqsolve.curves.stationary import rest_of, stationary, why_not_stationary
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, demand_known
-from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.symbols import Correlation
+from eqsolve.language.system import FixedPoint
 from eqsolve.options import documented
 from eqsolve.progress import watching
 from eqsolve.results.result import BOUNDARY, PhaseDiagram

@@ -24,14 +24,14 @@ from eqsolve.errors import EqsolveError, ParameterError, SolverError, UsageError
 from eqsolve.files.atomic import cannot_write
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.binding import read_value
-from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
+from eqsolve.language.system import Singularity
 from eqsolve.options import documented, refuse_idle
 from eqsolve.passes.check.check import check, refuse_words
-from eqsolve.passes.routing import bind_routed, check_routed, models_behind, settable
+from eqsolve.passes.forms.structure import bind_routed, check_routed, models_behind, settable
 from eqsolve.progress import NOTE, watching
 from eqsolve.results.archive import check_name
 from eqsolve.results.archive import open as open_result

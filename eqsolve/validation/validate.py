@@ -15,12 +15,10 @@ from eqsolve.arguments import callback, checked, names, number, numbers, one_of,
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError, demand_known
 from eqsolve.language.binding import bind
-from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Normal
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.language.system import System
+from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 from eqsolve.microscopic.data import read_data
 from eqsolve.microscopic.lowered import sides
 from eqsolve.microscopic.minimisers import finite_size
@@ -30,13 +28,11 @@ from eqsolve.numerics.backend import read_device
 from eqsolve.numerics.constants import HOW
 from eqsolve.numerics.laws import STRATA
 from eqsolve.options import refuse_idle
-from eqsolve.passes.forms.structure import select_case
+from eqsolve.passes.forms.structure import bind_routed, bind_singularity, check_routed, select_case, settable
 from eqsolve.passes.rewrite.indices import written_out
-from eqsolve.passes.routing import bind_routed, bind_singularity, check_routed, settable
 from eqsolve.progress import part_of, watching
 from eqsolve.results.archive import save
-from eqsolve.results.distribution import Distribution
-from eqsolve.results.result import Result
+from eqsolve.results.result import Distribution, Result
 from eqsolve.results.words import jsonable, percent
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve

@@ -9,14 +9,12 @@ from sympy import Basic, Symbol
 
 from eqsolve.errors import ModelError, UsageError, did_you_mean, quoted
 from eqsolve.language.binding import ParameterDomain
-from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model, leaves, symbols_in
 from eqsolve.language.nodes import E
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 from eqsolve.options import OPTIONS
 
 logger = logging.getLogger("eqsolve")

@@ -17,15 +17,13 @@ from sympy import Add, Basic, Integer, Tuple
 
 from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.binding import bind_some, read_value, refuse_unknown
-from eqsolve.language.fixed_point import FixedPoint
-from eqsolve.language.flow import Flow
 from eqsolve.language.indices import Index, Sum, at_indices, counts, free_indices, members_in, ordered_indices, places
 from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model, Table, leaves
 from eqsolve.language.nodes import GP, E
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Random, Unknown, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import ROUNDING, member_name, member_names
 
 _MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work

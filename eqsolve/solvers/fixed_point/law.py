@@ -20,7 +20,7 @@ from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.constants import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, expectations, normal_density, rows_along, stacked
-from eqsolve.results.distribution import Distribution, Histogram, probabilities
+from eqsolve.results.result import Distribution, Histogram, probabilities
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution

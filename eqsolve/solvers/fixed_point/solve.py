@@ -28,8 +28,7 @@ from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import PanelMesh, branches, coarse_mesh, expectations
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
-from eqsolve.results.distribution import Distribution
-from eqsolve.results.result import Result
+from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
 from eqsolve.solvers.fixed_point.newton import RULE, Iterate, Problem, make_problem, polish, residuals, sides

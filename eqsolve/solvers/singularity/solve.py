@@ -24,8 +24,7 @@ from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
-from eqsolve.results.distribution import Distribution
-from eqsolve.results.result import Result
+from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, SolutionSource
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
