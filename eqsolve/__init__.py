@@ -14,12 +14,11 @@ _MODULES = ("compile", "errors", "laplace", "laws", "phases", "solver_kit", "spe
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
+    from eqsolve.arguments import Uncertain, uncertain
     from eqsolve.compile.plan import Plan
     from eqsolve.curves.rates import fit_rate, follow, iterate, path_rates, rate_curve
     from eqsolve.curves.stationary import stationary
-    from eqsolve.deviations import Uncertain, uncertain
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
-    from eqsolve.explaining import explain
     from eqsolve.fitting.fit import Fit, fit
     from eqsolve.fitting.optimise import Optimum, optimise
     from eqsolve.language.declare import (
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from eqsolve.results.result import PhaseDiagram, Result, Stationary
     from eqsolve.solvers.contract import Solver
     from eqsolve.solvers.registry import register
-    from eqsolve.solving import solve
+    from eqsolve.solving import explain, solve
     from eqsolve.sweeping.diagram import phase_diagram
     from eqsolve.sweeping.run import sweep
     from eqsolve.validation.validate import Validation, validate

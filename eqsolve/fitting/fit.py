@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.arguments import callback, checked, list_of, names, number, table
+from eqsolve.arguments import callback, checked, is_uncertain, list_of, names, number, table
 from eqsolve.arguments import path as read_path
-from eqsolve.deviations import is_uncertain
 from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model

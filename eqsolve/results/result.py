@@ -22,7 +22,7 @@ from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
-from eqsolve.numerics.arrays import Array, member_names, special
+from eqsolve.numerics.arrays import Array, Lazy, member_names, special
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
@@ -32,6 +32,8 @@ from eqsolve.verbs import later
 
 if TYPE_CHECKING:
     import xarray as xr
+else:
+    xr = Lazy("xarray")
 
 # --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
 # it inherits.
