@@ -1113,7 +1113,7 @@ def arc_cosine():
     return model, {"t_max": 10, "step": 1}, {("y", 10): c}
 
 
-# --- well posed, and not solved yet: these were declared first, and stay until they are
+# --- well posed, and not solved at first: two of them still are not
 
 
 @paper("Ott & Antonsen 2008: Kuramoto's oscillators with a Lorentzian, whose tails are heavy")

@@ -23,7 +23,7 @@ from eqsolve.passes.explain.explain import ChosenSolver, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
 from eqsolve.passes.forms.structure import Derivation
 from eqsolve.passes.rewrite.indices import for_reading
-from eqsolve.progress import watching
+from eqsolve.progress import Bar, watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.cluster import Cluster, connect
 from eqsolve.solvers.contract import Solver, Wanted
@@ -162,6 +162,8 @@ def solve(
         if client is not None and not options.cluster.sent:
             by = result.stats["solver"]
             logger.warning("solver `%s` had nothing to send to %s, all is solved here", by, scheduler)
+    if result.status == "tolerance not met" and not isinstance(progress, Bar):  # the command line says it by itself
+        logger.warning("%s: tolerance not met: %s (the errors reached: res.error)", model.name, result.message)
     if not unsure:
         return result
     from eqsolve.results.derivatives import with_spread
@@ -169,18 +171,32 @@ def solve(
     return with_spread(result, {name: value.std_dev for name, value in unsure.items()})
 
 
-def solve_as_asked(
-    model: Model,
-    settings: Mapping[str, Any],
-    options: Options,
-    *,
-    start: Result | Mapping[str, float] | None = None,
-    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-    resume: bool = False,
-    neighbour: Any = None,
-    paths: bool = True,
+def solve_as_asked(model: Model, settings: Mapping[str, Any], options: Options, **how: Any) -> Result:
+    """Solve as ``_solve`` does; what divides by a parameter that is 0 is named."""
+    import numpy
+
+    from eqsolve.passes.check.check import zero_divisors
+
+    failure: Exception | None = None
+    try:
+        result = _solve(model, settings, options, **how)
+        tables = [result.variables[name].values for name in result.names]
+        finite = all(numpy.isfinite(values).all() for values in tables if values.dtype.kind == "f")
+    except ZeroDivisionError as error:
+        failure, finite = error, False
+    if not finite and (problems := tuple(zero_divisors(model, settings))):
+        raise ModelError(f"model `{model.name}`: {'; '.join(problems)}", problems=problems)
+    if failure is not None:
+        raise failure
+    return result
+
+
+def _solve(
+    model: Model, settings: Mapping[str, Any], options: Options, *,
+    start: Result | Mapping[str, float] | None = None, resume: bool = False, neighbour: Any = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None, paths: bool = True,
     tables: Mapping[str, Any] | None = None,
-) -> Result:
+) -> Result:  # fmt: skip
     """Solve as ``solve`` does, its options read.
 
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.

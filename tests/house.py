@@ -124,12 +124,14 @@ def loaded(statement: str = "import eqsolve") -> set[str]:
 
 @functools.cache
 def counts() -> dict[str, float]:
-    lines = [line for text in texts().values() for line in text.splitlines()]
+    kernels = [path.read_text(encoding="utf-8") for path in (ROOT / "eqsolve").rglob("*.cu")]
+    whole = [*texts().values(), *kernels]
+    lines = [line for text in whole for line in text.splitlines()]
     comments = sum(line.lstrip().startswith("#") for line in lines)
     return {
         "files": len(FILES),
         "lines": len(lines),
-        "characters": sum(map(len, texts().values())),
+        "characters": sum(map(len, whole)),
         f"lines beyond {WIDE} columns": sum(len(line) > WIDE for line in lines),
         "numeric tunables": len(tunables()),
         "repeated class names": len(repeated_classes()),

@@ -57,7 +57,7 @@ def run_solve(options: Namespace) -> int:
         return 0
     complain(f"{result.message or result.status}")
     if result.status == "tolerance not met":
-        say("the values hold within the errors beside them; a larger --rtol asks for less (docs/errors.md says more)")
+        say("± is an estimate, in tests at most 3 times too small; a larger --rtol asks for less (docs/errors.md says more)")
     return 1
 
 
@@ -121,7 +121,8 @@ def report(
 def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     """Return a head line, then values ± errors, the observables first."""
     made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"), nested=False)
-    made["values"] = dict(sorted(made["values"].items(), key=lambda item: item[0] not in model.observables))
+    names = sorted((name for name in made["values"] if name in result.shown), key=lambda name: name not in model.observables)
+    made["values"] = {name: made["values"][name] for name in names}
     seconds = result.stats.get("seconds")
     took = f" in {seconds:.{2 if seconds < 99 else 4}g} s" if isinstance(seconds, float) else ""
     solver = f", by {result.stats['solver']}" if "solver" in result.stats else ""
@@ -132,12 +133,14 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     if "t" in made and not made["values"]:
         blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
     elif "t" in made:
-        made["values"] = {name: made["values"][name] for name in made["values"] if name in result.shown}
-        blocks += tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
+        moments = [("t", [f"{moment:.6g}" for moment in made["t"]])]
+        blocks += tables(moments, made)
+        blocks += [block for part in _derivatives(made) for block in tables(moments, part)]
     else:
-        errors = made["errors"]
         rows = [
-            (n, "=", number_with_error(v, errors.get(n, math.nan))) for n, v in made["values"].items() if n in result.shown
+            (name, "=", number_with_error(value, part["errors"].get(name, math.nan)))
+            for part in (made, *_derivatives(made))
+            for name, value in part["values"].items()
         ]
         blocks.append(lay_out(rows) if rows else "(no values)")
     if "two_time" in made:
@@ -145,6 +148,16 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
         first = [(name, [f"{pair[place]:.6g}" for pair in pairs]) for place, name in enumerate(("t", "t'"))]
         blocks += tables(first, made["two_time"])
     return "\n\n".join(blocks)
+
+
+def _derivatives(made: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the derivatives of the values shown along each parameter, and their errors, named dNAME/dPARAMETER."""
+
+    def named(part: str, along: str) -> dict[str, Any]:
+        return {f"d{name}/d{along}": made[part][along][name] for name in made["values"] if name in made[part][along]}
+
+    along = made.get("derivatives", {})
+    return [{"values": named("derivatives", one), "errors": named("derivative_errors", one)} for one in along]
 
 
 def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:

@@ -123,7 +123,7 @@ def compile_covariances(system: System, parameters: tuple[Symbol, ...]) -> Covar
             continue
         matrix, kernels = law.covariance, entries(law.covariance)
         values = sorted(set().union(*(entry.atoms(Value) for entry in kernels)), key=str)
-        times = sorted(set().union(*(entry.atoms(Time) for entry in kernels)), key=str)
+        times = sorted(set().union(*(entry.atoms(Time) for entry in kernels)), key=str) or [Time("t"), Time("t'")]
         if len(times) != 2 or any(moment not in times for value in values for moment in value.moments):
             continue
         names = tuple(member.name for member in members(key))

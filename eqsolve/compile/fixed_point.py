@@ -87,7 +87,7 @@ class FixedPointPlan:
         inner = {item: Dummy(item.name, positive=True) for item in self._unknowns if item.bounds[0] == 0}
         self.logarithmic = tuple(bool(left.xreplace(inner).is_positive) for left, _ in self._sides)
         self.is_switch = tuple(isinstance(stage, Switch) for stage in self._stages)
-        self.rootless = False  # whether an inverse function was found without a root, or with several
+        self.rootless = ""  # an inverse function that was found without a root, or with several
         self.switches = tuple(place for place, switch in enumerate(self.is_switch) if switch)
         randoms = frozenset((*self._normals, *self._constants))
         self.linear = tuple(self._is_linear(place) for place in self.switches)
@@ -221,7 +221,8 @@ class FixedPointPlan:
                 ends = self.piece("target", place)(*full)
                 root = self.piece("root", place)
                 full[first + place] = roots_at(root, full, size, ends, rough=rough)
-                self.rootless |= bool(np.isnan(full[first + place]).any())
+                if np.isnan(full[first + place]).any():
+                    self.rootless = str(self._stages[place])
             elif signs is not None:
                 full[first + place] = next(given)
             else:

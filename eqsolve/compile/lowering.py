@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import mpmath
 import numpy
-from sympy import Basic, Dummy, Eq, Expr, KroneckerDelta, Piecewise, Symbol, cse, default_sort_key, numbered_symbols
+from sympy import Basic, Dummy, Eq, Expr, KroneckerDelta, Piecewise, Symbol, cse, default_sort_key, nan, numbered_symbols, zoo
 from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import SciPyPrinter
 from sympy.printing.pycode import MpmathPrinter
@@ -127,6 +127,8 @@ def as_function(
     written = [safe(_by_cases(expr.xreplace(mapping)), real=real) for expr in expressions]
     said = dict(zip(placeholders, names or arguments, strict=True))
     bodies = with_evaluators(written, precise=module == "mpmath", names=said) if real else written
+    if any(body.has(zoo, nan) for body in bodies):  # a parameter was put in as 0
+        raise ZeroDivisionError("an expression divides by zero")
     printer = _ArrayPrinter(_SETTINGS) if module == "numpy" else MpmathPrinter(_SETTINGS)
     called = {node.func.__name__: node.func._imp_ for body in bodies for node in body.atoms(AppliedUndef)}
     text = _text(placeholders, bodies, printer, shared)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Abs, Basic, Dummy, Expr
+from sympy import Abs, Basic, Dummy, Expr, Heaviside, Max, Min, sign
 
 from eqsolve.compile.lowering import LawPlan, Lowered, compile_law, lower
 from eqsolve.errors import UsageError
@@ -19,6 +19,8 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.causality import analyse_causality
+
+WIDTH = Parameter("_width_of_jumps", positive=True)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class OdeProgram:
     # constants and processes that one equation or one expectation combines
     meetings: tuple[tuple[str, ...], ...]
     begin: Lowered
+    jumps: bool  # whether states make something jump, for which there are ramps
 
 
 def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
@@ -84,7 +87,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     starts = [start_constant(head, value) for head, value in given.items()]
     drawn = {item: law for item, law in zip(starts, given.values(), strict=True) if isinstance(law, Law)}
     randoms = sorted({*system.randoms, *drawn}, key=lambda item: item.name)
-    builder = _OdeBuilder(parameters, time, [time, *randoms, *(values[equation.key] for equation in states)])
+    builder = _OdeBuilder((*parameters, WIDTH), time, [time, *randoms, *(values[equation.key] for equation in states)])
     for equation in definitions:
         builder.steps.append(OdeStep(builder.lower([builder.timed(equation.rhs)])))
         builder.known.append(values[equation.key])
@@ -125,6 +128,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         coupled=coupled,
         meetings=_meetings(system),
         begin=lower([system.start], [], parameters),
+        jumps=any(builder.timed(equation.rhs).has(WIDTH) for equation in equations),
     )
 
 
@@ -136,7 +140,13 @@ class _OdeBuilder:
         self.steps: list[OdeStep] = []
 
     def timed(self, expr: Expr) -> Expr:
-        """Bring every time symbol to the running one."""
+        """Bring every time symbol to the running one; for jumps of what moves there are ramps."""
+        swaps = {}
+        for node in expr.atoms(sign, Heaviside):
+            if node.has(Value):
+                ramp = Max(-1, Min(1, node.args[0] / WIDTH))
+                swaps[node] = ramp if isinstance(node, sign) else (1 + ramp) / 2
+        expr = expr.xreplace(swaps)
         return expr.xreplace({item: self.time for item in expr.free_symbols if isinstance(item, Time)})
 
     def lower(self, expressions: list[Expr], more: Sequence[Basic] = ()) -> Lowered:

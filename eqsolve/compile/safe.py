@@ -450,6 +450,15 @@ class Writer:
             number = Mul(*(part for part in Mul.make_args(argument) if part.is_number))
             node = ratio(self.write(factor**-side), self.write(argument), slope)
             taken.append(node**-side * number**-side)
+        for pole in [it for it in rest if isinstance(it, Pow) and it.exp.is_Integer and it.exp.is_negative]:
+            above = [it for it in rest if it != pole and it.free_symbols and it.free_symbols <= pole.free_symbols]
+            limit = _limit(Mul(*above), pole.base, -pole.exp) if pole in rest else None
+            if limit is not None and not (value := self.write(Mul(*above))).is_Add:  # which would cancel there
+                rest = [factor for factor in rest if factor not in (pole, *above)]
+                if rest:  # what grows meets what decays in these
+                    value, exponent = self.pair(Mul(*above))
+                    limit, rest = limit * exp(-exponent), [*rest, exp(exponent)]
+                taken.append(ratio(value, self.write(1 / pole), limit))
         return taken, [factor for factor in rest if factor != 1]
 
     # --- logarithms
@@ -541,6 +550,22 @@ def _power_of(factor: Expr, base: Expr) -> int:
     return 1 if power.is_positive else -1 if power.is_negative and power.is_Integer else 0
 
 
+def _limit(top: Expr, base: Expr, power: int) -> Expr | None:
+    """Return the limit of top / base^power where the base vanishes, if top is a function of the base and that is finite."""
+    w, x = sp.Dummy("w", positive=True), next(iter(base.free_symbols), None)
+    slope = S.Zero if x is None else base.diff(x)
+    if not slope.is_number or slope == 0:
+        return None
+    inside = sp.expand(top.subs(x, x + (w - base) / slope))
+    if inside.free_symbols != {w} or inside.subs(w, 0) != 0:
+        return None
+    try:
+        found = sp.limit(inside / w**power, w, 0)
+    except (NotImplementedError, ValueError, TypeError):
+        return None
+    return found if found.is_finite else None
+
+
 def _small_argument(factor: Expr) -> tuple[Expr, Expr] | None:
     """Return x and f'(0) of a function f(x) that vanishes at 0."""
     if isinstance(factor, _SLOPE_ONE) and (len(factor.args) == 1 or isinstance(factor, sp.polylog)):
@@ -551,8 +576,8 @@ def _small_argument(factor: Expr) -> tuple[Expr, Expr] | None:
         return factor.args[0] - 1, S.One
     if isinstance(factor, Add) and len(factor.args) == 2:
         for one, other in (factor.args, factor.args[::-1]):
-            if isinstance(one, exp) and other == -1:
-                return one.args[0], S.One
+            if isinstance(-one * other, exp) and abs(other) == 1:
+                return (-one * other).args[0], -other
     return None
 
 

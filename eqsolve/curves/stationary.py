@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, table
-from eqsolve.compile.forms import DISCRETE, GAUSSIAN, STOCHASTIC
+from eqsolve.compile.forms import COVARIANCES, DISCRETE, GAUSSIAN, STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Task, make_task
 from eqsolve.errors import UsageError
@@ -82,6 +82,8 @@ def stationary(
         options = options.in_steps_of(step if step is not None else task.step).begun()
         if why := why_not_stationary(task):
             raise UsageError(f"model `{model.name}`: stationary() takes systems of paths in Gaussian noise, and {why}")
+        span = 10 * (options.step or 1.0)  # a state without end has no last time to test covariances up to
+        task.plan.program(COVARIANCES).demand_declared(task.values.numbers, span, options.step)
         allowed = rtol if rtol is not None else 3e-2 if task.plan.why_not_gaussian() else 1e-6
         made = _find(task, replace(options, rtol=Options.make(rtol=allowed, t_max=1.0).rtol))
     seconds = {"seconds": time.perf_counter() - started}

@@ -18,6 +18,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.printing import decimal_text
 from eqsolve.language.symbols import Parameter, meanings
 from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity
+from eqsolve.passes.check.check import zero_divisors
 from eqsolve.passes.explain.explain import describe_domain
 from eqsolve.passes.forms.structure import is_found, models_behind, settable
 
@@ -79,6 +80,8 @@ def _number(model: Model, item: Parameter) -> Control:
     given = model.defaults.get(item, item.default)
     default = None if given is None else float(given)
     low, high, scale = slider_range(item, default)
+    if low == 0 != default and high and not item.is_integer and any(zero_divisors(model, {item.name: 0})):
+        low = high / 50
     if default is None and low is not None and high is not None:
         default = 1.0 if low <= 1.0 <= high else (low + high) / 2
     text = decimal_text(given) if isinstance(given, Rational) else "" if default is None else f"{default:.12g}"

@@ -314,6 +314,11 @@ class Fit:
         values = ", ".join(f"{name} = {value:.4g} ± {self.errors[name]:.2g}" for name, value in self.parameters.items())
         return f"<Fit of {self.model!r}: {values}>"
 
+    def _repr_html_(self) -> str:
+        from eqsolve.results.html import fit_html
+
+        return fit_html(self)
+
     def profile(self, name: str, points: int = 7, reach: float = 2.0) -> tuple[Array, Array]:
         """Return values of a parameter within ``reach`` errors, and χ² there with all others fitted again.
 
@@ -498,7 +503,7 @@ class _Set:
     sigmas: Array
     scaled: bool
     assumes: str
-    known: dict[tuple[str, ...], tuple[Evaluation, float]] = field(default_factory=dict)
+    known: dict[tuple[str, ...], Evaluation] = field(default_factory=dict)
 
     @classmethod
     def of(cls, question: Question, data: Data, settings: dict[str, Any], places: list[int]) -> _Set:
@@ -519,13 +524,11 @@ class _Set:
         floor = 1e-9 * np.abs(means).max() + 1e-300  # what all draws share exactly, the start, says nothing
         return cls(question, data, settings, places, means, np.where(sigmas > floor, sigmas, np.inf), scaled, assumes)
 
-    def at(self, point: Array) -> tuple[Evaluation, float]:
-        """Return the model's values and derivatives, and how well these are known, relatively."""
+    def at(self, point: Array) -> Evaluation:
+        """Return the model's values and derivatives."""
         key = self.key(point)
         if key not in self.known:
-            found = self.question.evaluate(point[self.places])
-            size = float(np.abs(found.slopes).max(initial=0.0))
-            self.known[key] = (found, float(found.slope_errors.max(initial=0.0)) / size if size else 0.0)
+            self.known[key] = self.question.evaluate(point[self.places])
         return self.known[key]
 
     def key(self, point: Array) -> tuple[str, ...]:
@@ -540,7 +543,7 @@ class _Set:
         return off.T @ off / (len(off) - 1) / len(off)
 
     def told(self, point: Array, scale: float) -> FitSet:
-        found, _ = self.at(point)
+        found = self.at(point)
         names, count = self.data.names, len(self.data.names)
         return FitSet(
             self.data, {name: str(value) for name, value in self.settings.items()},
@@ -593,7 +596,7 @@ class _Problem:
         residuals, rows = [], []
         fresh = any(item.key(point) not in item.known for item in self.sets)
         for item in self.sets:
-            found, _ = item.at(point)
+            found = item.at(point)
             residuals.append((found.values.ravel() - item.target) / item.sigmas)
             made = np.zeros((len(item.target), len(point)))
             made[:, item.places] = found.slopes.reshape(len(item.places), -1).T / item.sigmas[:, None]
@@ -657,13 +660,13 @@ class _Problem:
             )
         status = "ok"
         try:
-            self._demand_identifiable(begin)
+            self._demand_identifiable(begin, last=False)
             best, edges = self.descend(begin)
         except SpentError as reason:
             assert self.best is not None
             best, edges, status = self.best[1], np.zeros(len(begin), dtype=bool), str(reason)
         self.search.until = math.inf  # profiles are asked for later
-        self._demand_identifiable(best)
+        self._demand_identifiable(best, last=True)
         residuals, jacobian = self.at(best)
         inverse = np.linalg.inv(jacobian.T @ jacobian)
         freedom = usable - len(self.keys)
@@ -690,7 +693,7 @@ class _Problem:
             {name: dict(zip(keys, row.tolist(), strict=True)) for name, row in zip(keys, unit, strict=True)},
             None if self.scaled else chi2, freedom, [key for key, edge in zip(keys, edges, strict=True) if edge],
             "; ".join(dict.fromkeys(item.assumes for item in self.sets)), self.solves,
-            tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best)[0].result.latex, status,
+            tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best).result.latex, status,
             self,
         )  # fmt: skip
 
@@ -701,25 +704,39 @@ class _Problem:
         residuals, _ = self.at(self.descend(point, place)[0])
         return float(residuals @ residuals) / (self.scale**2 or 1.0)
 
-    def _demand_identifiable(self, point: Array) -> None:
+    def _demand_identifiable(self, point: Array, *, last: bool) -> None:
         """Raise where the data do not tell all parameters apart: a direction along which nothing changes.
 
-        Derivatives are known to a relative error; a direction that changes the data by less, compared with the one that
-        changes them most, may as well not change them at all.
+        A datum tells of it what the error of its derivatives, three times that stated, leaves. Where nothing is left because
+        the derivatives are poor, a search may go on to where they are better; its last point may not be such.
         """
         _, slopes = self.at(point)
-        unsure = max(item.at(point)[1] for item in self.sets)
-        _, sizes, directions = np.linalg.svd(slopes * np.maximum(np.abs(point), 1e-3), full_matrices=False)
-        least = max(unsure, 1e-9) * max(float(sizes[0]), 1e-300)
-        if sizes[0] == 0 or sizes[-1] <= least:
-            weights = directions[-1] / np.abs(directions[-1]).max()
-            parts = [f"`{name}`" for name, part in zip(self.keys, weights, strict=True) if abs(part) > 0.1]
-            moved = " and ".join(parts)
+        sizes = np.maximum(np.abs(point), 1e-3)
+        _, changes, directions = np.linalg.svd(slopes * sizes, full_matrices=False)
+        step = sizes * directions[-1]
+        doubts = [
+            3 * np.abs(step[item.places]) @ item.at(point).slope_errors.reshape(len(item.places), -1) / item.sigmas
+            for item in self.sets
+        ]
+        doubt = np.append(np.concatenate(doubts), np.zeros(int(self.prior.sum())))  # priors are exact
+        seen = float(np.linalg.norm(np.maximum(np.abs(slopes @ step) - doubt, 0.0)))
+        if changes[0] > 0 and seen > max(1e-3 * self.rtol, 1e-9) * changes[0]:
+            return
+        weights = directions[-1] / np.abs(directions[-1]).max()
+        parts = [f"`{name}`" for name, part in zip(self.keys, weights, strict=True) if abs(part) > 0.1]
+        moved, names = " and ".join(parts), ", ".join(dict.fromkeys(name for item in self.sets for name in item.data.names))
+        near = ", ".join(f"{name}={value:.4g}" for name, value in zip(self.keys, point, strict=True))
+        poor = float(np.linalg.norm(doubt)) / max(float(changes[0]), 1e-300)
+        if poor <= 10 * self.rtol:
             how = "changing it" if len(parts) == 1 else "changing them together"
-            seen = ", ".join(dict.fromkeys(name for item in self.sets for name in item.data.names))
             raise UsageError(
-                f"{moved} cannot be identified from these data: {how} leaves {seen} as they are at "
-                f"all times given; hold one of them fixed, or add observables or times that depend on it"
+                f"{moved} cannot be identified from these data: {how} leaves {names} as they are at all times given, near "
+                f"{near}; hold one of them fixed, begin elsewhere, or add observables or times that depend on it"
+            )
+        if last:
+            raise UsageError(
+                f"whether these data tell {moved} is not known: near {near} the solves give the derivatives of {names} only "
+                f"to {poor:.1g} of the largest; take a smaller rtol (--rtol), hold one of them fixed, or add a prior"
             )
 
 

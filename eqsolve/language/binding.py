@@ -24,6 +24,7 @@ from eqsolve.language.printing import decimal_text
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Parameter, Random, meanings
 
+_OTHER_NAMES = {"gauss": "Normal", "gaussian": "Normal", "cauchy": "StudentT(1)", "lorentzian": "StudentT(1)"}
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
 _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
 _ARITHMETIC: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
@@ -379,7 +380,8 @@ def _call(name: str, arguments: list[ast.expr], text: str) -> Any:
         return _FUNCTIONS[name](value).evalf(40)
     laws = law_names()
     if name not in laws:
-        near = did_you_mean(name, [*laws, *_FUNCTIONS]) or f" (there are: {', '.join([*laws, *_FUNCTIONS])})"
+        other, known = _OTHER_NAMES.get(name.lower()), [*laws, *_FUNCTIONS]
+        near = f"; it is called `{other}` here" if other else did_you_mean(name, known) or f" (there are: {', '.join(known)})"
         raise ParameterError(f"there is no law or function `{name}`{near}")
     match arguments:
         case [ast.Constant(value=str() as file)] if laws[name] is Empirical:

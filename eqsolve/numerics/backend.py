@@ -200,6 +200,11 @@ def beside(array: Any, values: Array) -> Any:
     return values if home is np else home.asarray(values)
 
 
+def home_of(array: Any) -> Backend:
+    """Return the backend of an array."""
+    return CPU if arrays_of(array) is np else _open()
+
+
 def arrays_of(values: Any) -> Any:
     """Return the namespace that an array belongs to; numpy for everything that is on no card."""
     if isinstance(values, np.ndarray | np.generic | float | int):

@@ -48,7 +48,7 @@ def make_level(accuracy: float, seed: int) -> Level:
 
 
 def refine(level: Level, way: str, over: float | None = None) -> Level:
-    """Return a level with more points in one way: as a probe, or as an effect ``over`` the tolerance asks for."""
+    """Return a level with more points in one way: many, or as an error ``over`` the tolerance asks for."""
     match way:
         case "sharp":
             return replace(level, sharp=level.sharp / (math.sqrt(2) if over is None else 2**0.25))

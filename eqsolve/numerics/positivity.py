@@ -24,9 +24,10 @@ class Negative:
 
     def describe(self, names: tuple[str, ...]) -> str:
         """Return the times and the sum in words."""
-        times = ", ".join(f"{moment:.4g}" for moment in sorted({moment for _, moment, _ in self.terms}))
+        times = [f"{moment:.4g}" for moment in sorted({moment for _, moment, _ in self.terms})]
         parts = " ".join(f"{factor:+.3g}*{names[number]}({moment:.4g})" for number, moment, factor in self.terms)
-        return f"at the times {times}: `{parts.removeprefix('+')}` would have the variance {self.variance:.3g}"
+        moments = f"at the time{'s' * (len(times) > 1)} {', '.join(times)}"
+        return f"{moments}: `{parts.removeprefix('+')}` would have the variance {self.variance:.3g}"
 
 
 def random_times(begin: float, end: float, span: float, step: float | None = None) -> Array:

@@ -19,13 +19,26 @@ from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.slopes import is_geometric
 from eqsolve.plotting.curves import draw_line, is_process, set_scales, time_axis, weights_of
-from eqsolve.plotting.labels import TITLE_SIZE, differences, setting, settings_title, tell_apart, written
-from eqsolve.plotting.style import COLOURS, DIVERGING, LINE, SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
+from eqsolve.plotting.labels import TITLE_SIZE, differences, setting, tell_apart, written
+from eqsolve.plotting.style import (
+    COLOURS,
+    DIVERGING,
+    LINE,
+    SEQUENTIAL,
+    SIZE,
+    Ways,
+    edges_between,
+    new_axes,
+    plain,
+    shades,
+    title_of,
+)
 from eqsolve.results.derivatives import derivative_keys, interpolate
 from eqsolve.results.result import Distribution, Result
 
 # --- Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity.
 
+_MISSED = "not solved as asked"
 _FINE = 300  # points of a curve between those of a sweep
 
 
@@ -64,11 +77,15 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         return ways.ax
     panels = make_panels(len(shown) * len(facets))
     for axes, (name, facet) in zip(panels, [(name, facet) for name in shown for facet in facets], strict=True):
-        _draw(result, data.sel(facet), long[:2], name, axes, ways)
+        _draw(result, data.sel(facet), long[:2], name, axes, ways, data[name].values if facet else None)
         axes.set_title("".join(_member(result, dim, value) for dim, value in facet.items()), fontsize=TITLE_SIZE)
     figure = panels[0].figure
-    title = settings_title(result.model, result.params, result.latex, 0.9 * figure.get_figwidth())
-    figure.suptitle(title, fontsize=TITLE_SIZE)
+    figure.suptitle(title_of(result, 0.9 * figure.get_figwidth()), fontsize=TITLE_SIZE)
+    marked = [axes for axes in panels if axes.get_legend_handles_labels()[1] == [_MISSED]]
+    for axes in marked:  # said once, below all
+        axes.get_legend().remove()
+    if marked:
+        figure.legend(*marked[0].get_legend_handles_labels(), loc="outside lower left", frameon=False, fontsize=8)
     return panels
 
 
@@ -96,8 +113,8 @@ def make_panels(count: int) -> Any:
     return made.ravel()[:count]
 
 
-def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways) -> None:
-    """Draw one quantity over one axis as a line, over two as a family of lines or as a map."""
+def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways, every: Any = None) -> None:
+    """Draw one quantity over one axis as a line, over two as a family of lines or as a map; ``every`` value has a colour."""
     when = f" at {setting('t', float(data['t']), result.latex)}" if "t" in data.coords else ""
     label = written(name, result.latex) + when
     if len(dims) == 1:
@@ -117,7 +134,7 @@ def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: An
         _lines(result, data, other, family, axes, label, ways)
         plain(axes, result, legend=len(family))
     else:
-        _map(result, data, name, dims, axes, label, ways)
+        _map(result, data, name, dims, axes, label, ways, every)
 
 
 def _member(result: Result, dim: str, value: Any) -> str:
@@ -152,19 +169,23 @@ def _lines(
     axes.set(xlabel=written(dim, result.latex), ylabel=label)
 
 
-def _map(result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any, label: str, ways: Ways) -> None:
+def _map(
+    result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any, label: str, ways: Ways, every: Any = None
+) -> None:  # fmt: skip
     across, up = dims
     x, y = (data[dim].values.astype(float) for dim in dims)
     logs = [is_geometric(values) if asked is None else asked for values, asked in ((x, ways.logx), (y, ways.logy))]
     values = data[name].transpose(up, across).values
+    known = np.isfinite(every) if every is not None and "norm" not in ways.style else np.zeros(1, dtype=bool)
+    ends = {"vmin": float(every[known].min()), "vmax": float(every[known].max())} if known.any() else {}
     picture = axes.pcolormesh(
         edges_between(x, log=logs[0]), edges_between(y, log=logs[1]), values,
-        **{"cmap": SEQUENTIAL, "rasterized": True, **ways.style},
+        **{"cmap": SEQUENTIAL, "rasterized": True, **ends, **ways.style},
     )  # fmt: skip
     bad = data["status"].transpose(up, across).values != "ok" if "status" in data else np.zeros(values.shape, dtype=bool)
     if bad.any():
         rows, columns = np.nonzero(bad)
-        axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label="not solved as asked")
+        axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label=_MISSED)
     axes.set(xlabel=written(across, result.latex), ylabel=written(up, result.latex))
     axes.set(xscale="log" if logs[0] else "linear", yscale="log" if logs[1] else "linear")
     for axis, places, log in zip((axes.xaxis, axes.yaxis), (x, y), logs, strict=True):
@@ -192,15 +213,22 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
         raise UsageError(f"a diagram shows one of: {', '.join(diagram.names) or '(nothing)'}")
     dims = sorted((str(dim) for dim in diagram.classes.dims), key=lambda dim: dim != ways.x)
     axes = plot_sweep(diagram, names, replace(ways, kind="map" if len(dims) == 2 else None))
-    points = diagram.boundaries
+    points, grids = diagram.boundaries, [np.sort(diagram.dataset[dim].values) for dim in dims]
+    lines: dict[str, Any] = {}
     for (kind, word), colour in zip(_BOUNDARIES.items(), COLOURS[1:6], strict=True):
         columns = [points[dim].values[points["kind"].values == kind] for dim in dims]
         if len(dims) == 1:
             for count, place in enumerate(columns[0]):
                 axes.axvline(place, color=colour, lw=LINE, ls="--", label=None if count else word)
         elif len(columns[0]):
-            pieces = _pieces([np.sort(diagram.dataset[dim].values) for dim in dims], columns)
-            axes.plot(*pieces, color=colour, lw=1.5 * LINE, label=word, solid_capstyle="round")
+            lines[kind] = _pieces([np.interp(it, at, np.arange(len(at))) for it, at in zip(columns, grids, strict=True)])
+            style = {"color": colour, "lw": 1.5 * LINE, "solid_capstyle": "round"}
+            axes.plot(*_drawn(lines[kind], grids), label=word, **style)
+    for kind, pieces in lines.items():  # what ends beside another line is drawn on to it, dotted
+        others = [piece for other, found in lines.items() if other != kind for piece in found]
+        colour = COLOURS[1:6][list(_BOUNDARIES).index(kind)]
+        for piece in _gaps(pieces, others):
+            axes.plot(*_drawn([piece], grids), color=colour, lw=LINE, ls=":")
     for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
         cells = np.argwhere(diagram.classes.transpose(*dims).values == name)
         inside = cells[np.argmin(np.abs(cells - np.median(cells, axis=0)).sum(axis=1))]
@@ -213,14 +241,35 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
     return axes
 
 
-def _pieces(grids: list[Any], columns: list[Any]) -> Any:
-    """Return lines between points in or beside one cell that have no other between them."""
-    cells = [np.interp(it, at, np.arange(len(at))) for it, at in zip(columns, grids, strict=True)]
+def _pieces(cells: list[Any]) -> Any:
+    """Return pairs of points, in units of cells, that lie in or beside one cell and have no other between them."""
     apart = [np.abs(np.subtract.outer(it, it)) for it in cells]
     far = np.hypot(*apart)
     between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]
     near = np.argwhere(np.triu((np.maximum(*apart) <= 1 + 1e-9) & ~np.any(between, axis=0), 1))
-    return [np.insert(column[near], 2, np.nan, axis=1).ravel() for column in columns]
+    return np.stack(cells, axis=1)[near]
+
+
+def _gaps(pieces: Any, others: Any) -> list[Any]:
+    """Return what is missing, two cells at most, where the end of a line goes on straight to a piece of others."""
+    joints, count = np.unique(np.reshape(pieces, (-1, 2)), axis=0, return_counts=True)
+    ends = {tuple(it) for it in joints[count == 1]}
+    found = []
+    for before, end in [pair for piece in pieces for pair in (piece, piece[::-1]) if tuple(pair[1]) in ends]:
+        along, steps = (end - before) / (np.hypot(*(end - before)) or 1.0), []
+        for one, other in others:
+            sides = np.array([along, one - other]).T  # end + step·along = one + share·(other − one)
+            if abs(np.linalg.det(sides)) > 1e-9:
+                step, share = np.linalg.solve(sides, one - end)
+                steps += [step] if 0 < step <= 2 and 0 <= share <= 1 else []
+        found += [np.array([end, end + min(steps) * along])] if steps else []
+    return found
+
+
+def _drawn(pieces: Any, grids: list[Any]) -> list[Any]:
+    """Return pieces in units of cells as columns of values, with gaps between them."""
+    columns = np.insert(np.asarray(pieces, float).reshape(-1, 2, 2), 2, np.nan, axis=1).reshape(-1, 2).T
+    return [np.interp(it, np.arange(len(at)), at) for it, at in zip(columns, grids, strict=True)]
 
 
 # --- Functions of two times as heat maps.

@@ -77,8 +77,13 @@ def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
         add_legend(axes, beside=legend > 3)
     axes.spines[["top", "right"]].set_visible(False)
     inches = axes.get_position().width * axes.figure.get_figwidth()
+    axes.set_title(title_of(result, inches), fontsize=TITLE_SIZE)
+
+
+def title_of(result: Result, inches: float) -> str:
+    """Return the settings of a result, and what was not solved as asked."""
     missed = "" if result.status == "ok" else f"\n({result.status})"
-    axes.set_title(settings_title(result.model, result.params, result.latex, inches) + missed, fontsize=TITLE_SIZE)
+    return settings_title(result.model, result.params, result.latex, inches) + missed
 
 
 def shades(count: int, few: int = len(COLOURS)) -> list[Any]:

@@ -173,8 +173,11 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
             dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
         except Exception as error:  # whatever the reading library makes of a damaged or foreign file
             problem = str(error) or type(error).__name__
-    if problem and Path(path).suffix in (".csv", ".json", ".parquet"):
-        raise UsageError(f"{name!r} is a table, which is not read back; results are kept whole in files `.nc` (--out x.nc)")
+    foreign = {".csv": "a table", ".json": "a table", ".parquet": "a table", ".py": "Python code"}.get(Path(path).suffix)
+    if problem and foreign:
+        raise UsageError(f"{name!r} is {foreign}, which is not read back; results are kept whole in files `.nc` (--out x.nc)")
+    if "signature not found" in problem:
+        problem = "it was not written by save() or --out"
     if problem:
         raise UsageError(f"{name!r} is not a readable result file: {problem}")
     try:

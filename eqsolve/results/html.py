@@ -12,6 +12,7 @@ from eqsolve.numerics.arrays import Array
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from eqsolve.fitting.fit import Fit
     from eqsolve.microscopic.simulate import Simulation
     from eqsolve.results.result import Result
     from eqsolve.validation.validate import Validation
@@ -77,6 +78,17 @@ def validation_html(found: Validation) -> str:
     how = f"d = {found.d}, n = {found.n}, {found.seeds} draws, {_text(found.data)}"
     settings = _settings(found.params, latex, {} if found.result is None else found.result.provenance.get("meanings"))
     return f"<div>{head}, {how}{notes}<br><small>{settings}</small>{_table(heads, rows)}</div>"
+
+
+def fit_html(found: Fit) -> str:
+    """Return the parameters with errors and intervals, and what else the report says."""
+    rows = []
+    for name, value in found.parameters.items():
+        low, high = found.intervals[name]
+        rows.append((_named(name, found.latex), f"{value:.6g} ± {found.errors[name]:.2g}", f"[{low:.6g}, {high:.6g}]"))
+    head, *lines = found.report().splitlines()
+    rest = [line for line in lines if not line.strip().startswith(tuple(f"{name}:" for name in found.parameters))]
+    return f"<div><b>{_text(head)}</b>{_table(('', 'name', 'value', '95 %'), rows)}{'<br>'.join(map(_text, rest))}</div>"
 
 
 def sections_html(head: str, sections: Iterable[tuple[str, Iterable[str]]]) -> str:

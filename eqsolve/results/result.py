@@ -311,6 +311,10 @@ class Errors(Mapping[str, "xr.DataArray"]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def __repr__(self) -> str:
+        largest = (f"{name} up to {float(np.fmax.reduce(self._dataset[name + _ERROR].values, None)):.2g}" for name in self)
+        return f"<Errors: {', '.join(largest)}>"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:

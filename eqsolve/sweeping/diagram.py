@@ -27,7 +27,7 @@ from eqsolve.progress import watching
 from eqsolve.results.result import BOUNDARY, PhaseDiagram
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
-from eqsolve.solving import solve
+from eqsolve.solving import solve_as_asked
 from eqsolve.sweeping import run as grids
 from eqsolve.sweeping.run import Answer, GridRun, Journal, Record, SweepPoint, lay_out_points
 
@@ -199,7 +199,7 @@ class LongRun:
             except SolverError as error:
                 record["message"] = str(error)
             if self.ages is not None:
-                self._age(record, solve(self.ages, params=settings, t_max=_LATE, rtol=1e-3, progress=False))
+                self._age(record, solve_as_asked(self.ages, settings, Options.make(t_max=_LATE, rtol=1e-3)))
             if self.states or (self.gaussian and not record["unknowns"] and start is None):
                 self._state(record, self.stationary(settings, options))
         return record, None

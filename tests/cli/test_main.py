@@ -72,7 +72,11 @@ def test_no_arguments_prints_the_help(folder, capsys):
         (["solve", "decay", "--set", "rtol=1e-3"], "it is an option: rtol=..., on the command line --rtol ..."),
         (["solve", "decay", "--set", "y=1"], "there `y` is a one-time function, which is not set (it has: k)"),
         (["solve", "dln", "--set", "w_star=Bernoulli"], "the law Bernoulli needs its parameters; usage: Bernoulli(p)"),
-        (["solve", "dln", "--set", "w_star=Gaussian(0, 1)"], "there is no law or function `Gaussian` (there are: "),
+        (
+            ["solve", "dln", "--set", "w_star=Gaussian(0, 1)"],
+            "there is no law or function `Gaussian`; it is called `Normal` here",
+        ),
+        (["solve", "dln", "--set", "w_star=Zipf(2)"], "there is no law or function `Zipf` (there are: "),
         (["solve", "decay", "-x"], "takes no option `-x` (see"),
         (["solve", "--set", "k=1", "decay"], "which model? It is named before --set"),
         (["plot", "a.nc", "--linx"], "takes no option `--linx`; did you mean `--no-logx`?"),

@@ -8,7 +8,7 @@ import pytest
 
 import eqsolve
 from eqsolve import Eq, System, function, param, times
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import ModelError, SolverError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 t = times("t")
@@ -59,6 +59,12 @@ def test_a_parameter_that_nothing_uses_is_a_warning(caplog):
     assert "model `decay` (test_errors.py:" in caplog.text
     assert "nothing uses the parameter `b`" in caplog.text
     assert "`a`" not in caplog.text
+
+
+def test_a_reserved_name_is_told_with_the_model_once():
+    seed = param("seed")
+    with pytest.raises(ModelError, match=r"^model `decay` \(test_errors.py:\d+\) has a parameter named `seed`, an option of"):
+        eqsolve.check(System("decay", [Eq(y(t).diff(t), -seed * y(t))], init={y: 1}, defaults={seed: 1}))
 
 
 def test_a_solve_that_fails_names_the_term_that_is_singular():

@@ -314,6 +314,44 @@ def test_a_model_without_time_is_drawn_over_a_parameter(browser: Any) -> None:
         server.server_close()
 
 
+INVERSE = '''"""The larger root of x**2 + h*x = b, which is infinite over b where b is 0."""
+
+from eqsolve import Eq, FixedPoint, param, unknown
+
+b, h = param("b", nonnegative=True), param("h", nonnegative=True)
+x = unknown("x", nonnegative=True)
+model = FixedPoint("inverse", eqs=[Eq(x**2 + h * x, b)], defaults={b: 2, h: 1}, observables={"share": x / b})
+'''
+
+
+def test_where_a_model_divides_by_zero_no_slider_begins(browser: Any, tmp_path: Path) -> None:
+    (path := tmp_path / "inverse.py").write_text(INVERSE)
+    server = serving.serve(str(path), settings={}, rtol=1e-3)
+    try:
+        page = browser.open(server.address)
+        page.wait(FINE)
+        values, shares, _ = curve(page, "share")
+        assert values[0] == 0.2
+        np.testing.assert_allclose(shares, (np.sqrt(1 + 4 * values) - 1) / 2 / values, rtol=1e-6)
+        page.type("#set-b", "-3")  # the curve over b is right all the same
+        page.wait("!document.querySelector('#message').hidden && explorer.job === null")
+        assert "parameter `b` of model `inverse` must be nonnegative, got -3" in page.text("#message")
+        assert page.js("document.querySelector('#set-b').getAttribute('aria-invalid')") == "true"
+        assert page.text("#readout") == ""
+        keep(page, "bad_value_on_a_curve")
+        page.type("#set-b", "6")
+        page.wait(f"{FINE} && explorer.answer.asked.settings.b === '6'")
+        assert float(page.text("#readout [data-value=share]").split("±")[0]) == pytest.approx(1 / 3, rel=1e-6)
+        page.wait("!document.querySelector('#tab-phases').hidden")
+        page.click("#tab-phases")
+        assert "How many fixed points there are over two parameters" in page.text("#phases")
+        keep(page, "phases_of_a_fixed_point")
+        page.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_an_exported_page(browser: Any, slowed: Path, tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     words = ["--grid", "a=0.2:5:9:log", "--t-max", "4", "--rtol", "1e-5", "-q"]

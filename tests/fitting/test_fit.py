@@ -193,6 +193,34 @@ def test_intervals_of_correlated_draws_cover(rng):
     assert inside >= 8
 
 
+@pytest.mark.parametrize(("first", "known"), [(15, True), (0, False)])
+def test_poor_derivatives_are_no_missing_dependence(monkeypatch, first, known):
+    """Of the late times the derivatives are unknown, and these are wrong at the start: the early times tell a and v."""
+    evaluate = Question.evaluate
+
+    def poor(self, point, **how):
+        made = evaluate(self, point, **how)
+        unsure = np.where(np.arange(20) < first, made.slope_errors, 10 * np.abs(made.slopes))
+        return Evaluation(made.result, made.values, made.errors, made.slopes, unsure)
+
+    monkeypatch.setattr(Question, "evaluate", poor)
+    data = _line(2 * np.exp(-0.7 * MOMENTS), 1e-3)
+    if known:
+        found = eqsolve.fit(DECAY, data, free=["a", "v"], rtol=1e-6)
+        assert found.parameters == pytest.approx({"a": 0.7, "v": 2.0}, rel=1e-4)
+    else:
+        with pytest.raises(UsageError, match=r"whether these data tell `.*` is not known: near a=0\.7.* take a smaller rtol"):
+            eqsolve.fit(DECAY, data, free=["a", "v"], rtol=1e-6)
+
+
+def test_what_the_data_do_not_tell_is_said_of_products():
+    """Only the product of two factors is in y' = -a c y."""
+    c = param("c", positive=True, default=2)
+    product = System("product", eqs=[Eq(y(t).diff(t), -a * c * y(t))], init={y: 1}, observables={"size": y(t)})
+    with pytest.raises(UsageError, match=r"`a` and `c` cannot be identified .* near a=1, c=2; .*begin elsewhere"):
+        eqsolve.fit(product, _line(np.exp(-MOMENTS), 1e-3), free=["a", "c"])
+
+
 def test_refusals():
     with pytest.raises(UsageError, match="no column of times"):
         eqsolve.fit(DECAY, {"time": MOMENTS, "size": MOMENTS}, free=["v"])

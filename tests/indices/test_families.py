@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 import sympy
+from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from sympy import Piecewise
 
@@ -197,3 +198,21 @@ def test_neighbours_on_both_sides_with_cases_at_both_ends() -> None:
     matrix = np.diag(np.full(9, -2.0)) + np.diag(np.ones(8), 1) + np.diag(np.ones(8), -1)
     truth = np.linalg.solve(matrix, (expm(2 * matrix) - np.eye(9)) @ np.eye(9)[0])
     assert np.all(np.abs(found["q"].values[:, 0] - truth) <= 3 * found["q_error"].values[:, 0] + 1e-12)
+
+
+def test_members_that_start_like_very_high_powers_of_time() -> None:
+    """The shorter of two queues (Mitzenmacher 1996): member k starts like t^(2^(k + 1) − 1), the last one like t^4095."""
+    t, places, k = times("t"), 12, index("k", 12)
+    q = function("q", k)
+    left = Piecewise((1, sympy.Eq(k, 0)), (q[k - 1](t), True))
+    right = Piecewise((0, sympy.Eq(k, places - 1)), (q[k + 1](t), True))
+    model = System("queues", [Eq(q[k](t).diff(t), 0.9 * (left**2 - q[k](t) ** 2) - (q[k](t) - right))], init={q[k]: 0})
+    found = eqsolve.solve(model, t_max=8, rtol=1e-6)
+
+    def force(_: float, state: np.ndarray) -> np.ndarray:
+        return 0.9 * (np.append(1, state[:-1]) ** 2 - state**2) - (state - np.append(state[1:], 0))
+
+    exact = solve_ivp(force, (0, 8), np.zeros(places), method="DOP853", rtol=1e-13, max_step=0.01).y[:, -1]
+    last = found.at([8.0])["q"].values.ravel()
+    assert found.status == "ok"
+    assert np.all(np.abs(last - exact)[:8] <= 1e-6 * exact[:8])

@@ -45,6 +45,7 @@ WRONG = {
         "a fixed value is Point(0.3)"),
     "a joint law": ({"n": 3, "x": "Product(Point(0), Point(1))"}, "`x` takes the law of one variable"),
     "a law out of range": ({"n": 3, "x": "Bernoulli(2)"}, "law of `x`: law Bernoulli(2): the probability"),
+    "another name": ({"n": 3, "x": "Gauss(0, 1)"}, "no law or function `Gauss`; it is called `Normal` here"),
     "a misspelt law": ({"n": 3, "x": "Bernouli(0.1)"}, "`Bernouli`; did you mean `Bernoulli`?"),
     "wrong arguments": ({"n": 3, "x": "Bernoulli()"}, "wrong arguments in 'Bernoulli()'; usage: Bernoulli"),
 }

@@ -1,5 +1,7 @@
 """What notebooks show: names as LaTeX and as they are typed, and nothing of the user's that would act as HTML."""
 
+import math
+
 import eqsolve
 from eqsolve import Eq, System, function, param, times
 
@@ -22,6 +24,21 @@ def test_a_result_says_what_its_parameters_mean() -> None:
     assert "weight decay" in eqsolve.sweep("dln_infinite_data", alpha=[0.5, 1], at=1)._repr_html_()
     assert "weight decay" in eqsolve.explain("dln_infinite_data")._repr_html_()
     assert "(weight decay)" in eqsolve.load("dln_flow").simulate(d=10, at=[1])._repr_html_()
+
+
+def test_a_fit_has_its_parameters_in_a_table() -> None:
+    model = System("decay", eqs=[Eq(y(t).diff(t), -a * y(t))], init={y: 1}, observables={"size": y(t)}, defaults={a: 1})
+    data = {"t": [1.0, 2.0], "size": [math.exp(-2), math.exp(-4)], "size_error": [1e-3, 1e-3]}
+    found = eqsolve.fit(model, data, free=["a"], progress=False)
+    page = found._repr_html_()
+    assert "$\\alpha_&lt;$" in page
+    assert f"<td>{found.parameters['a']:.6g} ± {found.errors['a']:.2g}</td>" in page
+    assert "chi-square" in page
+
+
+def test_errors_tell_how_large_they_are() -> None:
+    found = eqsolve.solve("dln_infinite_data", at=1)
+    assert f"E_test up to {float(found.error['E_test'].max()):.2g}" in repr(found.error)
 
 
 def test_an_equation_is_latex() -> None:

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from sympy import cos
 
 import eqsolve
 from eqsolve import GP, E, Eq, Int, System, correlation, function, process, random, response, times
 from eqsolve.errors import UsageError
-from eqsolve.laws import Normal
+from eqsolve.laws import Normal, StudentT
 from eqsolve.options import OPTIONS
 from eqsolve.solvers.options import Options
 
@@ -74,3 +75,12 @@ def test_every_option_of_solve_is_declared_and_documented():
     assert sorted(names) == sorted(OPTIONS)
     for name in names:
         assert f"    {name}\n        {OPTIONS[name].doc[:30]}" in eqsolve.solve.__doc__
+
+
+def test_the_part_of_the_error_that_is_largest_is_named():
+    """E sin²(w t) of a Cauchy law is (1 − e^(−2t))/2: few values of w do not tell it at late times."""
+    w = random("w", StudentT(1))
+    turning = System("turning", [Eq(x(t).diff(t), w * cos(w * t))], init={x: 0}, observables={"q": E(x(t) ** 2)})
+    found = eqsolve.solve(turning, t_max=20, budget=SHORT)
+    assert found.message.endswith("times the tolerance rtol=0.001; quadrature limits it")
+    assert abs(float(found["q"][-1]) - 0.5) <= float(found.error["q"][-1])

@@ -271,7 +271,7 @@ const PERFORM = {
 };
 
 const REFUSALS = ['ParameterError', 'UsageError']; // of settings, before anything is solved
-const WORDS = { describe: 'reading the model …', coarse: 'a first look …', fine: 'refining …', neighbours: 'looking for fixed points and rates …', related: 'fixed point and rate …', finite: 'runs at finite size …', phases: 'a map of the long run …', save: 'writing a file …' };
+const WORDS = { describe: 'reading the model …', coarse: 'a first look …', fine: 'refining …', neighbours: 'looking for fixed points and rates …', related: 'fixed point and rate …', finite: 'runs at finite size …', phases: 'a map over two parameters …', save: 'writing a file …' };
 
 function reported({ done, total, text }) {
   if (total > 0 && done > 0) $('progress').value = Math.min(1, done / total);
@@ -353,7 +353,8 @@ function tell() {
   const words = [stopped ? 'stopped' : '', failure ? (kind === 'save' ? 'no file was written' : 'not solved') : '', right ? statusText(answer) : ''].filter(Boolean);
   const said = page.tab === 'rest' && right && !failure && !stopped ? '' : words.join('; ') || 'waiting …'; // the curve's is not theirs
   $('status').textContent = job ? WORDS[job.kind] + later : said;
-  complain(failure?.error);
+  const away = right ? answer.point?.error : undefined; // of the settings themselves, where a curve runs past them
+  complain(failure?.error ?? (away && { problems: [away] }));
   belong($('curves'), $('whose'), answer, right);
   belong($('rest'), $('whose-rest'), page.rest, fits(page.rest));
   if (page.tab === 'phases') drawPhases();
@@ -388,9 +389,9 @@ function statusText(answer) {
 }
 
 function complain(error) {
-  $('message').hidden = !error;
-  $('message').textContent = error ? error.problems.join('\n') : '';
   const text = error ? error.problems.join('\n') : '';
+  $('message').hidden = !error;
+  $('message').textContent = text;
   for (const item of page.controls) {
     const bad = new RegExp(`\`${item.name}\``).test(text);
     item.element.classList.toggle('bad', bad);
@@ -470,7 +471,7 @@ function point(made, pixel, left, top) {
 function readout() {
   const { answer } = page;
   const timeless = answer.x === null ? answer : answer.point;
-  if (timeless?.error) { $('readout').replaceChildren(make('caption', {}, timeless.error)); return; }
+  if (timeless?.error) { $('readout').replaceChildren(); return; }
   const place = page.cursor ?? answer.t?.length - 1;
   const atCursor = answer.x !== null && (page.model.timed || page.cursor !== null);
   const names = Object.keys(atCursor ? answer.values : timeless.values);

@@ -5,6 +5,8 @@ const KINDS = { stability: 'stability lost', lyapunov: 'Lyapunov exponent zero',
 const mappable = () => page.controls.filter((item) => item.slider && !item.spec.whole);
 
 function buildPhases() {
+  $('mapped').textContent = page.model.timed ? 'What the dynamics ends in' : 'How many fixed points there are';
+  $('run-map').textContent = page.model.timed ? 'Map the long run' : 'Map the fixed points';
   const names = mappable().map((item) => item.name);
   ['across', 'up'].forEach((id, k) => {
     const options = names.map((name) => make('option', { value: name }, name));

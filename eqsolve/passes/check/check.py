@@ -2,13 +2,13 @@
 
 import functools
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sympy import Basic, Symbol
+from sympy import Basic, Pow, Symbol
 
 from eqsolve.errors import ModelError, UsageError, did_you_mean, quoted
-from eqsolve.language.binding import ParameterDomain
+from eqsolve.language.binding import ParameterDomain, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model, leaves, symbols_in
 from eqsolve.language.nodes import E
@@ -16,6 +16,7 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
 from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 from eqsolve.options import OPTIONS
+from eqsolve.passes.forms.structure import models_behind
 
 logger = logging.getLogger("eqsolve")
 
@@ -42,6 +43,24 @@ def check(model: Model) -> None:
     if not isinstance(model, Model):
         raise ModelError(f"check takes a System, FixedPoint, Singularity or Flow, got {type(model).__name__}")
     _accept(model)
+
+
+def zero_divisors(model: Model, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield, in words, every division by parameters that are zero as they are set; which of several cases holds is open."""
+    for part in () if isinstance(model, Cases) else (model, *models_behind(model)):
+        known = {item: settings.get(item.name, part.given(item)) for item in part.parameters}
+        numbers = {item: read_value(value) for item, value in known.items() if value is not None}
+        places = [(equation.label, equation) for equation in part.equations]
+        places += [
+            (f"observable `{name}` ({part.place('observables', name)})", expr) for name, expr in part.observables.items()
+        ]
+        rest = [field for field in part.content[2:] if field not in ("observables", "defaults")]
+        places += [(f"`{field}=` ({part.location})", getattr(part, field)) for field in rest]
+        for label, place in places:
+            powers = {node for leaf in leaves(place) for node in leaf.atoms(Pow) if node.exp.could_extract_minus_sign()}
+            for base in sorted({node.base for node in powers if node.base.free_symbols <= set(numbers)}, key=str):
+                if base.xreplace(numbers) == 0:
+                    yield f"{label} divides by `{base}`, which is 0 as set"
 
 
 @kept_by_model
@@ -80,7 +99,8 @@ def _accept(model: Model) -> None:
 def _demand(model: Model, problems: tuple[str, ...]) -> None:
     """Raise one error that lists all problems, if there are any."""
     if len(problems) == 1:
-        raise ModelError(f"model `{model.name}`: {problems[0]}", problems)
+        named = "" if model.label in problems[0] else f"model `{model.name}`: "
+        raise ModelError(named + problems[0], problems)
     if problems:
         lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
         raise ModelError(f"model `{model.name}` has {len(problems)} problems:\n{lines}", problems)

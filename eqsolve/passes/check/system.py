@@ -320,10 +320,10 @@ class _SystemCheck(ExpressionCheck):
         times = free_times(*kernels)
         if len(times) == 1 or len(times) > 2:
             self.report(scope, f"has a covariance in the times {quoted(times)}; expected two, such as `C(t, t')`")
-        inner = replace(scope, times=times)
+        inner = replace(scope, times=times or (Time("t"), Time("t'")))  # of a constant, any two
         for entry in kernels:
             self.visit(entry, inner)
-        if len(times) == 2:
+        if len(inner.times) == 2:
             self._covariance_symmetry(kernels, size, inner)
             if not self.problems:
                 self._positive(kernels, names, inner)

@@ -8,7 +8,7 @@ alone, or of u alone, that contain no unknown are gauges, which panels resolve t
 
 from dataclasses import dataclass, replace
 
-from sympy import Basic, Derivative, Dummy, Expr, Pow, S, expand, log
+from sympy import Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand, log
 
 from eqsolve.errors import ModelError, quoted
 from eqsolve.language.indices import Slot, at_indices, free_indices
@@ -207,7 +207,11 @@ def _gauges(expr: Expr, values: frozenset[Slot]) -> list[Expr]:
     if not symbols & values and len(symbols & {EARLY, LAG}) == 1:
         made = expr.xreplace({EARLY: NOW, LAG: NOW})
         return [] if made.is_polynomial(NOW) and expand(made).as_poly(NOW).degree() < 2 else [made]
-    return [found for arg in expr.args for found in _gauges(arg, values)]
+    args, poles = expr.args, [arg for arg in expr.args if isinstance(arg, Pow) and arg.exp.is_Integer and arg.exp.is_negative]
+    for time in {EARLY, LAG} if expr.is_Mul and poles else ():  # a pole is to be looked at with what vanishes there
+        alone = [arg for arg in args if arg.free_symbols & {EARLY, LAG, *values} == {time}]
+        args = (Mul(*alone), *(arg for arg in args if arg not in alone))
+    return [found for arg in args for found in _gauges(arg, values)]
 
 
 def why_not_convolution(system: System) -> str:

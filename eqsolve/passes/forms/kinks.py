@@ -57,6 +57,9 @@ class Root:
     argument: Expr
     domain: tuple[Expr, Expr]
 
+    def __str__(self) -> str:
+        return f"root[{self.variable}: {self.expression} = {self.argument}]"
+
     def derivative(self, total: Any) -> Expr:
         """Return dy of a change, where ``total`` differentiates an expression along it with y held fixed."""
         at_root = self.expression.xreplace({self.variable: self.symbol})

@@ -20,13 +20,14 @@ from eqsolve.language.binding import bind_some, read_value, refuse_unknown
 from eqsolve.language.indices import Index, Sum, at_indices, counts, free_indices, members_in, ordered_indices, places
 from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model, Table, leaves
-from eqsolve.language.nodes import GP, E
+from eqsolve.language.nodes import GP, E, Int
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Random, Unknown, Value
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import ROUNDING, member_name, member_names
 
 _MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
+_FEW = 100  # members of families without sums over them, that are written out in some seconds
 _REPRESENTATIVE = 3  # values of an index when a model is only checked: a first, a last and one between
 
 
@@ -603,10 +604,14 @@ def why_written_out(model: Model) -> str:
         return _why_not_on_arrays(model)
     if not isinstance(model, System):
         return f"a {model.kind} is solved with its members written out"
-    from eqsolve.passes.forms.convolution_form import why_not_convolution
+    from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
 
     if model.processes or model.randoms or model.step is not None:
         return "it follows paths, or steps"
+    families = {item.base: item.axes for item in _members(model) if isinstance(item, Head)}
+    members = sum(np.prod(counts(axes)) for axes in families.values())
+    if members <= _FEW and not has_shifts(model) and not any(leaf.has(Int, Sum) for leaf in leaves(model._key())):
+        return "it has few members, and neither memory nor sums over them"
     return why_not_convolution(model)
 
 

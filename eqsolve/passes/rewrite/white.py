@@ -7,6 +7,7 @@ drift does not vanish with it, x = v eʷ with all noise in w (Doss 1977). A rand
 A noise √x ξ, of births and deaths, brings paths to zero, where y is singular: see ``eqsolve.numerics.births``.
 """
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,16 +197,17 @@ def _scale(item: _Driven, g: Expr, u: Dummy) -> tuple[Expr, Expr]:
             and not (node.base.is_polynomial(u) and not sp.real_roots(node.base))
         ):
             raise item.refuse("which paths may bring to zero in a finite time; of such coefficients √x alone is solved")
-    start, y = item.start.subs(numbers), Dummy("y", real=True)
+    start, found = item.start.subs(numbers), []
     forward = sp.integrate(1 / g, u)
     forward = forward.replace(log, lambda arg: log(-arg) if arg.subs({u: start, **numbers}).is_negative else log(arg))
-    try:
-        found = [] if forward.has(sp.Integral) else sp.solve(forward - y, u)
-    except NotImplementedError:
-        found = []
+    side = forward.subs({u: start, **numbers}).is_positive
+    tries = [(u, Dummy("y", real=True)), (Dummy("u", positive=True), Dummy("y", positive=side, negative=not side))]
+    for v, y in [] if forward.has(sp.Integral) else tries[: 2 if start.is_positive else 1]:
+        with contextlib.suppress(NotImplementedError):
+            found += [image.xreplace({y: u}) for image in sp.solve(forward.xreplace({u: v}) - y, v)]
     for image in found:
-        if abs(complex(sp.N(image.xreplace({y: forward}).subs({u: start, **numbers}) - start))) < 1e-9:
-            return forward, image.xreplace({y: u})
+        if abs(complex(sp.N(image.xreplace({u: forward}).subs({u: start, **numbers}) - start))) < 1e-9:
+            return forward, image
     raise item.refuse("for which no variable with added noise is found in closed form; declare one, substitute={x: f(y(t))}")
 
 

@@ -728,11 +728,15 @@ def solve_problem(
             points.sort(key=lambda found: not _is_stable(*found))
         points += edge_solutions(problem, make)
     if not points:
-        raise SolverError(
-            f"model `{plan.name}` ({plan.location}): no solution found; searched {searched(plan)}. "
-            f"The equations may have none{_said(at, plan)}"
-            + (". An inverse function had no root, or several: its f must increase on its domain" if plan.rootless else "")
-        )
+        text = f"model `{plan.name}` ({plan.location}): no solution found; searched {searched(plan)}. "
+        text += f"The equations may have none{_said(at, plan)}"
+        open_ends = [f"`{item.name}`" for item in plan.declared if item.sign and 0.0 not in item.ends]
+        if open_ends and not plan.rootless:
+            text += f". Values 0 were left out, of {', '.join(open_ends)}: declare nonnegative=True where 0 is a solution too"
+        if plan.rootless:
+            text += f". `{plan.rootless}` had no root, or several: what stands left of its = must increase with the variable. "
+            text += "Of a state at rest this means that paths can rest in several places, or in none"
+        raise SolverError(text)
     points, tables = _apart(problem, points, [_table(at, *found) for found in points])
     order = list(range(len(tables)))
     if start:  # the nearest in what was given

@@ -317,7 +317,7 @@ class Integrator:
 
     def __init__(self, system: OdeSystem, options: Options) -> None:
         self.system, self.begin, self.options = system, system.begin, options
-        self.method = "DOP853"
+        self.method = "Radau" if system.program.jumps else "DOP853"
         self.runs = 0  # that are done
         self.length = 0.0  # of a first panel, where coefficients are singular at the start
 
@@ -350,7 +350,7 @@ class Integrator:
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
             if finer_than is not None:
-                solver.max_step = longest_step(finer_than.ends, by, solver.t)
+                solver.max_step = max(longest_step(finer_than.ends, by, solver.t), 100 * np.spacing(solver.t))
             try:
                 reason = solver.step()
             except ValueError as error:  # scipy's linear algebra on numbers that overflowed
@@ -498,7 +498,7 @@ class _Slope:
 # nothing to any mean are left out: of two Gaussians' these are most.
 
 # even ones only: whether a rule has a node in the middle must not change along the sequence
-_ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 16, 20, ..., 1522
+_ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(35))  # 10, 12, 14, 16, 20, ..., 3620
 _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
 NODES = 8  # per panel
@@ -660,9 +660,10 @@ def _law_error(values: Array, place: int) -> Array:
         return np.max(changes, axis=0)
     ratios = largest[1:] / largest[:-1]
     ratio = float(np.max(ratios))
-    if ratio > 0.9:  # no order in the changes: a kink, oscillating convergence, or rounding
+    wandering = np.abs(chain[-1] - chain[0]).sum() < changes.sum() / 2  # changes that do not go one way
+    if ratio > 0.9 or (ratio > 0.3 and wandering):  # a kink, what oscillates between nodes, or rounding
         falling = np.max(largest[2:]) < 0.3 * np.max(largest[:2])
-        return 2.0 * np.max(changes[2 if falling else 1 :], axis=0)
+        return np.max(np.abs(chain[2 if falling else 1 : -1] - chain[-1]), axis=0)
     if ratio < 0.3:  # exponential convergence
         ratio = float(np.sqrt(ratios[-1] * ratios[-2]))
         return 1.5 * ratio / (1 - ratio) * changes[-1]

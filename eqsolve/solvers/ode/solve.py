@@ -22,11 +22,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from eqsolve.compile.forms import ODE
+from eqsolve.compile.ode import WIDTH
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
@@ -65,13 +67,19 @@ class OdeSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a system without memory to the tolerance asked for; what is there before a blow-up comes with the error."""
-        system = march.bind_system(plan.program(ODE), values.numbers, values.laws)
-        begin = system.begin
+        program = plan.program(ODE)
+
+        def bound(width: float = 1e-300) -> OdeSystem:
+            return march.bind_system(program, {**values.numbers, WIDTH.name: width}, values.laws)
+
+        begin = bound().begin
         options.demand_after(begin)
 
         def solved(options: Options) -> Result:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # at a singular start, before a blow-up
-                return _package(plan.name, values, system, _solve(system, options), options)
+                plain = options.step is not None or not program.jumps
+                made = _solve(bound(), options) if plain else _solve_jumps(bound, options)
+                return _package(plan.name, values, bound(), made, options)
 
         try:
             return solved(options)
@@ -97,6 +105,29 @@ def _solve(system: OdeSystem, options: Options) -> OdeSolution:
         if larger is rules:
             return solution
         rules = larger
+
+
+def _solve_jumps(bound: Callable[..., OdeSystem], options: Options) -> OdeSolution:
+    """Solve with ramps for jumps, narrower and narrower: their limit is Filippov's solution."""
+    system = bound()
+    paths = Levels.first(system, options.seed).paths(below=False)
+    start = system.initial(paths)
+    reach = (options.t_max - system.begin) * np.abs(system.slope(system.begin, start, paths))
+    width = 0.01 * float(max(np.abs(start).max(), reach.max())) or 0.01
+    tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
+    for _ in range(12):
+        wide, width = bound(width), width / 10
+        solution = _solve(bound(width), options)
+        other = Integrator(wide, options).run(solution.run.paths, tolerance)
+        rough, rough_each = other.curves(wide, solution.grid.nodes)
+        known = {name: values[-1] for name, values in rough.items()} | rough_each
+        for name, values in (solution.curves | solution.each).items():
+            change = over_panels(np.abs(values - known[name]), solution.grid.order, beside=True)
+            part = solution.parts.setdefault("jumps", {}) if name in solution.curves else solution.each_errors
+            part[name] = part.get(name, 0.0) + change / 4  # it falls with the width
+        if solution.excess("jumps") <= 0.5 or options.is_short_of_time():
+            break
+    return solution
 
 
 def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:

@@ -88,11 +88,6 @@ def steps_in_time(begin: float, options: Options, count: float, ratio: float) ->
     return OperatorGrid.trapezoid(np.append(np.concatenate(parts), options.t_max), _BLOCK)
 
 
-def coarsen(grid: OperatorGrid) -> OperatorGrid:
-    """Return the grid of every other node."""
-    return OperatorGrid.trapezoid(grid.nodes[::2], _BLOCK)
-
-
 def on_coarser(engine: Engine, averages: Sequence[Averages]) -> tuple[Kept, ...]:
     """Return the points and modes of paths on every other node, and these as a guess."""
     kernels = averages[0].paths.kernels
@@ -298,7 +293,7 @@ class Ensembles:
 
     def on_coarser_steps(self, solved: Solved) -> Solved:
         """Return the solution with twice as long steps, with the same noise."""
-        grid = coarsen(solved.grid)
+        grid = OperatorGrid.trapezoid(solved.grid.nodes[::2], _BLOCK)
         means = transfer(solved.means, self.engine.responses, solved.grid, grid)
         level = solved.averages[0].choice.level
         return self._iterate(grid, means, Design(level), self.control.stop, kept=on_coarser(self.engine, solved.averages))

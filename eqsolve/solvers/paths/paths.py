@@ -18,7 +18,7 @@ import numpy as np
 from eqsolve.compile.stochastic import Drive, EnsemblePlan, Link
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array, eliminate, invert
-from eqsolve.numerics.backend import CPU, Backend, arrays_of, demand_memory
+from eqsolve.numerics.backend import CPU, Backend, demand_memory, home_of
 from eqsolve.numerics.gaussian import Points
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.paths.modes import Drawn
@@ -27,8 +27,6 @@ from eqsolve.solvers.threads import in_order, usable_threads
 Operators = Mapping[tuple[int, int], Array]
 
 _TOGETHER = 1024  # paths that a core follows at once: more do not fit into what is near to it
-_CORRECTIONS = 6  # steps of the simplified Newton method on the whole window
-_CONTRACTION = 0.3  # the least that each of them has to reach
 _STEPS = 100  # of Newton's method in one block
 _ACCEPTED = 1e-3  # relative change of the last step that is a solution at all
 _SHORTER = 0.2  # factor of a step that made a residual larger
@@ -89,7 +87,11 @@ class Paths:
     unknowns: Array
     signals: Array
     slopes: Array
-    backend: Backend = CPU  # where the arrays of points, noises and paths are
+
+    @property
+    def backend(self) -> Backend:
+        """Where the arrays of points, noises and paths are."""
+        return home_of(self.unknowns)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -240,7 +242,7 @@ def follow(
     made = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
     every = zip(*made, strict=True)
     unknowns, signals, slopes = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in every)
-    return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes, backend)
+    return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes)
 
 
 def _follow(
@@ -273,9 +275,8 @@ def _follow(
         zeros((plan.count, count, *shape)), machine_code(plan),
         {key: (weights, zeros(inputs.paths), 0) for key, weights in kept.items() if weights is not None},
     )  # fmt: skip
-    if guess is None or made.code or not _correct(made, base, guess, accuracy):
-        for part in grid.blocks:
-            solve_block(made, part, base, guess, enough)
+    for part in grid.blocks:
+        solve_block(made, part, base, guess, enough)
     return made.unknowns, made.signals, made.slopes
 
 
@@ -331,43 +332,10 @@ def kept_weights(matrix: Array, blocks: Sequence[slice]) -> Array | None:
 def _evaluate(paths: Solving, part: slice, unknowns: Any) -> tuple[Any, Any]:
     """Return the signals and their slopes on a block."""
     plan, shape = paths.plan, unknowns.shape[1:]
-    made = arrays_of(unknowns).empty((plan.count * (1 + len(unknowns)), *shape))
+    made = np.empty((plan.count * (1 + len(unknowns)), *shape))
     for place, value in enumerate(plan.signals(*paths.inputs.at(part, unknowns))):
         made[place] = value
     return made[: plan.count], made[plan.count :].reshape(plan.count, len(unknowns), *shape)
-
-
-def _correct(paths: Solving, base: Any, guess: Any, accuracy: float) -> bool:
-    """Bring paths from a good guess to the solution, all blocks at once; False if that does not converge quickly.
-
-    Simplified Newton: the linear equation of the guess is solved again and again, block after block, with what is left.
-    """
-    blocks, operators = paths.blocks, paths.operators
-    whole = slice(0, len(paths.nodes))
-    unknowns, inverses = guess, None
-    scale = 1.0 + np.abs(base).max(axis=(1, 2), keepdims=True)
-    last = np.inf
-    for _ in range(_CORRECTIONS):
-        signals, slopes = _evaluate(paths, whole, unknowns)
-        residual = base - unknowns
-        for (unknown, signal), matrix in operators.items():
-            residual[unknown] += matrix @ signals[signal]
-        if inverses is None:
-            first, inverses = slopes, block_inverses(operators, blocks, slopes)
-        step = substitute(operators, blocks, inverses, first, residual)
-        change = float((np.abs(step) / (scale + np.abs(unknowns))).max())
-        if not change < _CONTRACTION * last:  # not finite, or not falling
-            return False
-        unknowns = unknowns + step
-        left = change * min(change / last, 1.0) if math.isfinite(last) else change
-        last = change
-        if left <= accuracy:
-            break
-    else:
-        return False
-    paths.signals[:], paths.slopes[:] = _evaluate(paths, whole, unknowns)
-    paths.unknowns[:] = unknowns
-    return True
 
 
 def block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array) -> list[Array]:
@@ -378,7 +346,7 @@ def block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array)
         members = list(group)
         span = slice(members[0].start, members[-1].stop)
         local = slopes[:, :, span].reshape(len(slopes), count, len(members), size, paths)
-        matrix = arrays_of(slopes).zeros((count * size, count * size, len(members), paths))
+        matrix = np.zeros((count * size, count * size, len(members), paths))
         matrix[range(count * size), range(count * size)] = 1.0
         for (unknown, signal), operator in operators.items():
             own = np.stack([operator[block, block] for block in members], axis=2)
@@ -390,24 +358,19 @@ def block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array)
     return made
 
 
-def substitute(operators: Operators, blocks: Sequence[slice], inverses: Sequence[Array], slopes: Array, right: Array) -> Array:
-    """Solve x = right + O diag(slopes) x for vectors, block after block; without ``inverses`` by the compiled kernel."""
-    count, paths = len(right), right.shape[2]
+def substitute(operators: Operators, blocks: Sequence[slice], slopes: Array, right: Array) -> Array:
+    """Solve x = right + O diag(slopes) x for vectors, block after block, by the compiled kernel."""
+    from eqsolve.numerics.compiled import linear_block
+
     made = np.empty_like(right)
     effects = np.empty((len(slopes), *right.shape[1:]))
-    for place, block in enumerate(blocks):
+    for block in blocks:
         local = right[:, block].copy()
         if block.start:
             for (unknown, signal), matrix in operators.items():
                 local[unknown] += matrix[block, : block.start] @ effects[signal, : block.start]
-        if inverses:
-            flat = local.reshape(-1, paths)
-            made[:, block] = np.einsum("ijp,jp->ip", inverses[place], flat).reshape(count, -1, paths)
-        else:
-            from eqsolve.numerics.compiled import linear_block
-
-            linear_block(own_part(operators, block, count, len(slopes)), slopes[:, :, block], local)
-            made[:, block] = local
+        linear_block(own_part(operators, block, len(right), len(slopes)), slopes[:, :, block], local)
+        made[:, block] = local
         effects[:, block] = np.einsum("konp,onp->knp", slopes[:, :, block], made[:, block])
     return made
 
@@ -416,7 +379,7 @@ def solve_linear(paths: Paths, right: Any) -> Any:
     """Solve the linearised equations x = right + O diag(slopes) x of all paths, (unknown, node, path), where they are."""
     operators, grid, backend = paths.actions.operators, paths.kernels.grid, paths.backend
     if backend is CPU:
-        return substitute(operators, grid.blocks, (), np.ascontiguousarray(paths.slopes), right)
+        return substitute(operators, grid.blocks, np.ascontiguousarray(paths.slopes), right)
     from eqsolve.numerics.cuda import linear_function, newton
 
     signals, count, nodes, many = paths.slopes.shape
@@ -439,7 +402,7 @@ def own_part(operators: Operators, block: slice, unknowns: int, signals: int) ->
 
 def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: float) -> None:
     """Solve one block by Newton's method, path by path; a step that makes a path's residual larger is shortened."""
-    count, size, arrays = len(base), part.stop - part.start, arrays_of(base)
+    count, size = len(base), part.stop - part.start
     operators = paths.operators
     history = base[:, part].copy()
     if part.start:
@@ -457,10 +420,10 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
             raise _no_solution(paths.nodes, part)
         return
     scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
-    identity = arrays.eye(count * size)[:, :, None]
+    identity = np.eye(count * size)[:, :, None]
     own = {key: matrix[part, part] for key, matrix in operators.items() if matrix[part, part].any()}
-    settled, reach, step = unknowns, arrays.ones(unknowns.shape[2]), np.zeros_like(unknowns)
-    before = arrays.full(unknowns.shape[2], np.inf)
+    settled, reach, step = unknowns, np.ones(unknowns.shape[2]), np.zeros_like(unknowns)
+    before = np.full(unknowns.shape[2], np.inf)
     change = np.inf
     for _ in range(_STEPS):
         signals, slopes = _evaluate(paths, part, unknowns)
@@ -478,7 +441,7 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
             unknowns = np.where(worse, settled - reach * step, unknowns)
             change = np.inf
             continue
-        jacobian = arrays.zeros((count * size, count * size, history.shape[2])) + identity
+        jacobian = np.zeros((count * size, count * size, history.shape[2])) + identity
         for (unknown, signal), matrix in own.items():
             for other in range(count):
                 rows, columns = slice(unknown * size, (unknown + 1) * size), slice(other * size, (other + 1) * size)
@@ -495,9 +458,13 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
     paths.unknowns[:, part] = unknowns
 
 
-def _no_solution(nodes: Array, part: slice) -> SolverError:
+class LostPathError(SolverError):
+    """The equations of a path on a panel have no solution that is found: the panel may be too long for it."""
+
+
+def _no_solution(nodes: Array, part: slice) -> LostPathError:
     here = f"t = {nodes[part.stop - 1]:.6g}"
-    return SolverError(
+    return LostPathError(
         f"the equations of a path have no solution that can be found near {here}; it may blow up there, "
         "or jump between branches within a step"
     )

@@ -427,7 +427,7 @@ def disturb(paths: Paths, noises: Mapping[str, Array], growth: float = 0.0) -> A
         if direct is not None:
             for (unknown, signal), matrix in operators.items():
                 right[unknown] += matrix @ (direct[signal] * values)
-    return substitute(operators, paths.kernels.grid.blocks, (), np.ascontiguousarray(paths.slopes), right)
+    return substitute(operators, paths.kernels.grid.blocks, np.ascontiguousarray(paths.slopes), right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,7 +464,8 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
         point = found | dict(zip(names, np.split(packed, ends), strict=True))
     logger.debug("%d lags: %d sweeps, residual %.2g", made.window.lags, count + 1, residual)
     if residual > 100 * tolerance:
-        raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {residual:.1g}")
+        hint = f"; to rtol={1.5 * residual:.1g} (--rtol) they may" if residual < 0.3 else ""
+        raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {residual:.1g}{hint}")
     return MapRoot(made, found, residual)
 
 

@@ -104,7 +104,9 @@ def test_edge_solution_answers_further_questions() -> None:
 
 def test_positive_unknowns_have_no_edge() -> None:
     model = FixedPoint("open", eqs=[Eq(P, tanh(beta * P))])
-    with pytest.raises(eqsolve.errors.SolverError, match="no solution found"):
+    with pytest.raises(
+        eqsolve.errors.SolverError, match=r"no solution found; .*Values 0 were left out, of `P`: declare nonnegative=True"
+    ):
         eqsolve.solve(model, beta=0.5)
     assert np.isfinite(float(eqsolve.solve(model, beta=2)["P"]))
 

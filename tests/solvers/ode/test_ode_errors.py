@@ -12,7 +12,7 @@ from sympy import Abs, cos, sin, tanh
 import eqsolve
 from eqsolve import E, Eq, System, function, process, random, times
 from eqsolve.compile.ode import compile_ode
-from eqsolve.laws import Normal
+from eqsolve.laws import Normal, StudentT
 from eqsolve.numerics.constants import make_paths
 from eqsolve.solvers.ode import march as ode_march
 from eqsolve.solvers.ode.march import bind_system
@@ -305,3 +305,20 @@ def test_the_tolerance_has_a_natural_scale() -> None:
     assert excess(residue, error, options) > 1e3
     assert excess(residue, error, options, scale=0.2) < 1e-8
     assert excess(np.zeros(2), error, options) == 0.0
+
+
+@pytest.mark.parametrize("coupling", [0, 4])
+def test_frequencies_without_a_mean(coupling: int) -> None:
+    """Kuramoto's oscillators with Cauchy frequencies: r' = −r + K r (1 − r²)/2 (Ott & Antonsen 2008)."""
+    omega = random("omega", StudentT(1))
+    theta, r = process("theta"), function("r")
+    eqs = [Eq(r(t), E(cos(theta(t)))), Eq(theta(t).diff(t), omega - coupling * r(t) * sin(theta(t)))]
+    result = eqsolve.solve(System("kuramoto", eqs, init={theta: 0}), t_max=2, rtol=1e-2)
+    moments = np.array([0.01, 0.1, 0.5, 1.0, 2.0])
+    found = result.at(moments)
+    growth = (coupling - 2) / 2
+    exact = np.exp(growth * moments) / np.sqrt(1 + coupling / 2 * (np.exp(2 * growth * moments) - 1) / growth)
+    off = np.abs(found["r"].values - exact)
+    assert result.status == "ok"
+    assert (off <= 1e-2 * exact).all()
+    assert (off <= 3 * found["r_error"].values).all()

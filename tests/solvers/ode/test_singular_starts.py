@@ -37,6 +37,7 @@ KNOWN: dict[str, tuple[list[Any], dict[Any, Any], Callable[[Any], Any]]] = {
         lambda s: 2 * mpmath.besseli(1, mpmath.sqrt(5) * s) / (mpmath.sqrt(5) * s),
     ),
     "square root": ([Eq(x(t).diff(t), -x(t) / sqrt(t))], {x: 1}, lambda s: mpmath.exp(-2 * mpmath.sqrt(s))),
+    "reaction": ([Eq(x(t).diff(t), -(1 + 1 / sqrt(t)) * x(t) ** 2)], {x: 1}, lambda s: 1 / (1 + s + 2 * mpmath.sqrt(s))),
     "cube root": ([Eq(x(t).diff(t), -x(t) / t ** (2 * third))], {x: 1}, lambda s: mpmath.exp(-3 * mpmath.cbrt(s))),
     "logarithm": ([Eq(x(t).diff(t), log(t) * x(t))], {x: 1}, lambda s: mpmath.exp(s * mpmath.log(s) - s)),
     "driven": ([Eq(x(t).diff(t), -x(t) / t + cos(t))], {x: 0}, lambda s: mpmath.sin(s) + (mpmath.cos(s) - 1) / s),

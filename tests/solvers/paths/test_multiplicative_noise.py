@@ -71,6 +71,12 @@ def test_a_function_of_an_ornstein_uhlenbeck_process(sense: str) -> None:
     holds(solved(drift + root * xi(t), 1, MOMENTS, sense), truth)
 
 
+def test_a_power_of_the_unknown_above_one() -> None:
+    """x' = x (1 − x) + x^{3/2} ξ (Heston's 3/2 model): the mean of 1/x obeys r' = 1 + S − r."""
+    found = solved(x(t) * (1 - x(t)) + x(t) ** Rational(3, 2) * xi(t), 1, {"m": E(1 / x(t))})
+    holds(found, {"m": 1 + S - S * math.exp(-1)})
+
+
 def test_a_declared_change_of_variable_and_the_one_found_agree() -> None:
     """x(1 − x) ξ: log(x/(1 − x)) is a Brownian motion in Stratonovich's sense."""
     right, observables = x(t) * (1 - x(t)) * xi(t), {"l": E(log(x(t) / (1 - x(t))))}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import fsolve
+from scipy.special import ndtr
 
 import eqsolve
 from eqsolve import GP, E, Eq, Int, Resp, System, correlation, param, process, random, response, times
-from eqsolve.laws import Normal
+from eqsolve.laws import Normal, Uniform
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.paths.transfer import extend, transfer
@@ -105,3 +107,27 @@ def test_responses_keep_their_jump_and_their_age(rate: float, gain: float) -> No
         exact, unit, smooth = memory(grid, rate), np.eye(grid.size), np.cos(grid.nodes / grid.nodes[-1])
         assert np.abs(np.linalg.inv(unit + gain * found) - np.linalg.inv(unit + gain * exact)).max() <= 0.2
         assert np.abs((found - exact) @ smooth).max() <= 0.02 * np.abs(exact @ smooth).max()
+
+
+# --- species that start near zero, and grow late -----------------------------------------------------------------------
+@pytest.mark.slow
+def test_a_community_from_a_start_that_holds_rare_species() -> None:
+    """x' = x (1 − x − 4 m + z): on long panels paths from x near zero cannot be followed; its rest is that of Bunin (2017)."""
+    t, tp = times("t t'")
+    m, (x, z), C = eqsolve.function("m"), process("x z"), correlation("C")
+    eqs = [Eq(m(t), E(x(t))), Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), x(t) * (1 - x(t) - 4 * m(t) + z(t)))]
+    model = System("community", eqs, laws={z: GP(C(t, tp) / 4)}, init={x: Uniform(0, 1)}, observables={"q": C(t, t)})
+    found = eqsolve.solve(model, t_max=60, rtol=1e-3)
+
+    def off(a: Array) -> list[float]:
+        w = np.sqrt(a[1]) / 2
+        k = (1 - 4 * a[0]) / w
+        top, share = np.exp(-(k**2) / 2) / np.sqrt(2 * np.pi), ndtr(k)
+        return [w * (k * share + top) - a[0], w**2 * ((1 + k**2) * share + k * top) - a[1]]
+
+    rest = fsolve(off, [0.2, 0.05], xtol=1e-13)
+    last = found.at([60.0])
+    assert found.status == "ok"
+    for name, exact in zip(("m", "q"), rest, strict=True):  # at rest as far as species that vanish like 1/t let it be
+        assert abs(float(last[name].values[0]) - exact) <= 0.01 * exact
+        assert float(last[f"{name}_error"].values[0]) <= 1e-3 * exact
