@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eqsolve.curves.rates import fit_rate, follow, iterate, path_rates, rate_curve
     from eqsolve.curves.stationary import stationary
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
+    from eqsolve.explaining import explain
     from eqsolve.fitting.fit import Fit, fit
     from eqsolve.fitting.optimise import Optimum, optimise
     from eqsolve.language.declare import (
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from eqsolve.results.result import PhaseDiagram, Result, Stationary
     from eqsolve.solvers.contract import Solver
     from eqsolve.solvers.registry import register
-    from eqsolve.solving import explain, solve
+    from eqsolve.solving import solve
     from eqsolve.sweeping.diagram import phase_diagram
     from eqsolve.sweeping.run import sweep
     from eqsolve.validation.validate import Validation, validate

@@ -1,34 +1,33 @@
 """`solve`: check, bind, choose a solver and say why, run it, and record where the numbers come from."""
 
+from __future__ import annotations
+
 import functools
+import hashlib
 import logging
 import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import callback, checked, flag, got, is_uncertain, names, number, offers, pairs, path, table, text
-from eqsolve.compile.plan import Plan, Task, compile, refuse_continuous, solved_model
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.language.system import Cases, Flow, System
+from eqsolve.language.system import System
 from eqsolve.numerics.backend import choose_backend
 from eqsolve.options import documented, refuse_idle
-from eqsolve.passes.check.check import check
-from eqsolve.passes.explain.explain import ChosenSolver, Explanation
-from eqsolve.passes.explain.explain import explain as explain_equations
-from eqsolve.passes.forms.structure import Derivation
-from eqsolve.passes.rewrite.indices import for_reading
 from eqsolve.progress import Bar, watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.cluster import Cluster, connect
-from eqsolve.solvers.contract import Solver, Wanted
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.registry import choose_solver, find_solver, objection, solver_names
+
+if TYPE_CHECKING:
+    from eqsolve.compile.plan import Plan, Task
+    from eqsolve.solvers.contract import Solver
 
 logger = logging.getLogger("eqsolve")
 
@@ -202,6 +201,7 @@ def _solve(
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
     """
     from eqsolve.compile.forms import COVARIANCES
+    from eqsolve.compile.members import with_tables
     from eqsolve.compile.plan import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import check, refuse_words
@@ -209,10 +209,11 @@ def _solve(
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import derived_names, describe
     from eqsolve.solvers.contract import HandOver, Wanted
-    from eqsolve.solvers.registry import choose_solver, solver_names
+    from eqsolve.solvers.registry import choose_solver, find_solver, solver_names
 
     started = time.perf_counter()
-    check(model)
+    if not model.generic:
+        check(model)
     if model.is_indexed and tables is None:
         again = functools.partial(
             solve_as_asked, start=start, checkpoint=checkpoint, resume=resume, neighbour=neighbour, paths=paths
@@ -228,8 +229,8 @@ def _solve(
         model, settings, called = name_law_numbers(model, settings, derivatives)
     along = {called.get(name, name): name for name in derivatives}
     task = make_task(model, settings, options.observables, along, step=options.step)
-    if tables:
-        task = replace(task, values=replace(task.values, tables=tables))
+    if tables is not None:
+        task = replace(task, values=with_tables(task.values, tables))
     plan = task.plan
     if derivatives and plan.facts.kind != "System":
         _refuse_laws((task.declared, *models_behind(task.declared)), along)
@@ -252,6 +253,8 @@ def _solve(
     options = replace(options, start=begin, neighbour=near_by if neighbour is None else neighbour, paths=paths)
     better = choice.solver.instead(plan, task.values, options) if options.solver is None else None
     if better is not None and better.solver in solver_names():
+        if model.generic and not find_solver(better.solver).generic:
+            raise _WritingOut
         choice = choose_solver(plan, wanted, better.solver, better.reason)
     if options.device == "gpu":
         if not choice.solver.on_card:
@@ -311,6 +314,10 @@ def _solve(
         raise
 
 
+class _WritingOut(Exception):
+    """A solver is needed that takes no families."""
+
+
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
     from eqsolve.language.indices import counts
@@ -321,7 +328,8 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     model, plain = indices.with_laws(indices.sized(model, settings), settings)
     arrays, rest = indices.table_arrays(model, plain)
     axes = indices.family_axes(model)
-    on_arrays = not indices.why_written_out(model)
+    alone = all(axis.count == 1 for axis in indices.all_indices(model))  # no index at all is faster then
+    on_arrays = not alone and not indices.why_written_out(model)
     if on_arrays and options.precision is not None:
         raise UsageError(f"model `{model.name}` has indices and is solved on arrays, in floats; leave precision= out")
     making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
@@ -330,22 +338,24 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     if on_arrays:
         result = solve(model, rest, options, tables=arrays)
     else:
-        made = indices.expand(model)
-        wanted = options.observables
-        if wanted is not None:
-            shapes = {name: counts(axes.get(name, ())) for name in wanted}
-            wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
-        known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
-        result = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
+        found = None if alone else _solve_generic(model, rest, options, solve, arrays)
+        if found is None:
+            made = indices.expand(model)
+            wanted = options.observables
+            if wanted is not None:
+                shapes = {name: counts(axes.get(name, ())) for name in wanted}
+                wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
+            known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
+            found = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
         given = {item.name: model.given(item) for item in model.parameters}
         shown = {**given, **rest}
-        params = {name: value for name, value in result.params.items() if name in model.settable}
+        params = {name: value for name, value in found.params.items() if name in model.settable}
         params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
         for item in model.randoms:
             first = member_names(item.base, counts(item.axes))[0]
-            if item.indices and first in result.params:
-                params[item.base] = result.params[first]
-        result = replace(result, params=params)
+            if item.indices and first in found.params:
+                params[item.base] = found.params[first]
+        result = replace(found, params=params)
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
     result = replace(result, families=indices.families_in(set(result.names) - sampled, model, settings))
@@ -357,6 +367,37 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
         beside = [_solve_indexed(model, {**settings, name: middle + part * step}, once, solve) for part in (-1, -0.5, 0.5, 1)]
         result = with_differences(result, name, step, beside)
     return result
+
+
+def _solve_generic(
+    model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result], arrays: Mapping[str, Any]
+) -> Result | None:
+    """Solve a system whose members are alike, compiled for one that stands for all; None for others."""
+    from eqsolve.compile.members import for_members
+    from eqsolve.language.printing import latex_names
+    from eqsolve.passes.rewrite.indices import by_family, generic
+    from eqsolve.results.provenance import describe
+    from eqsolve.solvers.registry import find_solver
+
+    solver = find_solver(options.solver) if isinstance(options.solver, str) else options.solver
+    if not isinstance(model, System) or options.derivatives or (solver is not None and not solver.generic):
+        return None
+    composed = not model.noises and (options.step is not None or options.kernels is False)
+    if composed or (stands := generic(model)) is None:
+        return None
+    called = dict(zip(model.observables, stands.observables, strict=True))
+    wanted = options.observables and tuple(called.get(name, name) for name in options.observables)
+    known = {name: value for name, value in settings.items() if name in stands.settable or name not in model.settable}
+    try:
+        result = solve(stands, known, replace(options, observables=wanted), tables=arrays)
+    except _WritingOut:
+        return None
+    except EqsolveError as error:
+        error.args = (by_family(model, str(error)),)
+        raise
+    params = dict(pair for item in result.params.items() for pair in for_members(item))
+    about = {**describe(model, options.seed), "signature": result.provenance["signature"]}
+    return replace(result, params=params, latex=latex_names([model]), provenance=about)
 
 
 _DIFFERENCE = 1e-3  # of a parameter: two central differences and Richardson's step err by its fourth power
@@ -429,97 +470,6 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
         "parameters": dict(task.values.settings),
         "observables": task.observables,
         "solver": solver.name,
+        **{f"table {name}": hashlib.sha256(array.tobytes()).hexdigest() for name, array in task.values.tables.items()},
     }
     return {**about, **options.identity, **settings}
-
-
-# --- `explain`: what the engine makes of a model, and what `solve` will do with it.
-
-
-@checked(model=read_model, kernels=flag, step=number, solver=text)
-def explain(
-    model: Model | str, *, kernels: bool | None = None, step: float | None = None, solver: str | None = None
-) -> Explanation:
-    """Return what the engine makes of a model and what ``solve`` will do; nothing is solved.
-
-    Parameters
-    ----------
-    model
-        A model, its name, or the path of its file.
-    kernels, step, solver
-        As ``solve`` takes them.
-    """
-    assert isinstance(model, Model)
-    if (read := for_reading(model)) is not model:
-        own = explain_equations(model)
-        made = explain(read, kernels=kernels, step=step, solver=solver)
-        return replace(made, equations=own.equations, signature=own.signature)
-    chosen = foresee(model, kernels, step, solver)
-    mean_field = None
-    derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) and chosen.name else None
-    if isinstance(model, Flow) and derivation is not None:
-        mean_field, derivation = explain_equations(solved_model(model, {})[0], derivation), None
-    return replace(explain_equations(model, derivation, mean_field), solver=chosen)
-
-
-def _derivation(model: Model, solver: str, step: float | None) -> Derivation | None:
-    """Return what the plan that runs was compiled from; nothing of a model without time, or with problems."""
-    try:
-        plan = compile(model, steps=step is not None)
-        if plan.facts.kind != "System":
-            return None
-        discrete = step is not None or getattr(plan.model, "step", None) is not None
-        return plan.derivation(find_solver(solver).form(discrete))
-    except EqsolveError:
-        return None
-
-
-def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver: str | Solver | None = None) -> ChosenSolver:
-    """Return the choice that ``solve`` makes, with the reasons against the other solvers."""
-    if isinstance(model, Cases):
-        return _by_case(model, kernels, step, solver)
-    try:
-        check(model)
-        model = for_reading(model)
-        refuse_continuous(model, solved_model(model, {})[0], step)
-        plan = compile(model, steps=step is not None)
-        discrete = step is not None or getattr(plan.model, "step", None) is not None
-        choice = choose_solver(plan, Wanted(kernels, discrete), solver)
-    except ModelError as error:
-        count = len(error.problems)
-        why = f"{error}" if count == 1 else f"it has {count} problems"
-        return ChosenSolver("", f"solve refuses this: {why}")
-    except EqsolveError as error:
-        return ChosenSolver("", f"solve refuses this: {error}")
-    derived = "the mean-field equations derived from the flow: " if isinstance(model, Flow) else ""
-    others = tuple((name, _against(find_solver(name), plan, discrete)) for name in solver_names() if name != choice.name)
-    return ChosenSolver(choice.name, f"{derived}{choice.reason}", others)
-
-
-def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
-    """Return why a solver is not the one chosen."""
-    if discrete and not solver.discrete:
-        return "no: it has no discrete step"
-    if not discrete and solver.only_discrete:
-        return "no: it follows discrete time, step= (--step)"
-    if unfit := objection(solver, plan):
-        return f"no: {unfit}"
-    return f"possible too, by solver={solver.name!r} (--solver {solver.name})"
-
-
-def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> ChosenSolver:
-    """Return the solvers of the models that the parameters choose among."""
-    from eqsolve.language.loading import load
-
-    found = {}
-    for condition, name in model.cases:
-        try:
-            found[name, str(condition)] = foresee(load(name), kernels, step, solver)
-        except EqsolveError as error:
-            found[name, str(condition)] = ChosenSolver("", f"solve refuses this: {error}")
-    said = "; ".join(
-        f"{name} if {condition}, by {chosen.name}" if chosen.name else f"{name} if {condition}: {chosen.reason}"
-        for (name, condition), chosen in found.items()
-    )
-    names = dict.fromkeys(chosen.name for chosen in found.values() if chosen.name)
-    return ChosenSolver(" or ".join(names), f"the first of its cases whose condition holds: {said}")

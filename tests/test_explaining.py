@@ -7,12 +7,12 @@ import pytest
 import eqsolve
 from eqsolve import Eq, Flow, Int, System, field, function, gradient, param, state, times
 from eqsolve.errors import EqsolveError, UsageError
+from eqsolve.explaining import foresee
 from eqsolve.language.loading import list_models, load
 from eqsolve.language.system import Cases
 from eqsolve.passes.rewrite.indices import for_reading
 from eqsolve.passes.rewrite.white import make_additive
 from eqsolve.solvers.registry import solver_names
-from eqsolve.solving import foresee
 
 t, s = times("t s")
 y = function("y")

@@ -172,9 +172,9 @@ def run_explain(options: Namespace) -> int:
     reasons against the others. Of a flow: the same for the mean-field equations that follow from it.
     """
     picture = check_destination(options.graph, "--graph", FIGURES)
+    from eqsolve.explaining import explain
     from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
-    from eqsolve.solving import explain
 
     model = load(options.model)
     explanation = explain(model, **read_options(options, _EXPLAIN_OPTIONS))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from sympy import Basic, Expr
 
-from eqsolve.compile.families import Constant, Functions, Slopes, lower_families, lower_slopes, tables_in
-from eqsolve.compile.lowering import Lowered, Moment, lower
+from eqsolve.compile.families import Functions, Slopes, lower_families, lower_slopes, tables_in
+from eqsolve.compile.lowering import Constant, Lowered, Moment, lower
 from eqsolve.compile.two_time import take_moments
 from eqsolve.language.functions import not_everywhere
 from eqsolve.language.indices import Index, Slot, counts, ordered_indices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,15 @@ import numpy as np
 from sympy import Symbol
 
 from eqsolve.compile.lowering import Lowered, at, lower
+from eqsolve.compile.members import lower_reading
 from eqsolve.errors import ModelError, SolverError
+from eqsolve.language.indices import MemberSum
 from eqsolve.language.nodes import GP, E, FollowedGP, Int, White, entries
 from eqsolve.language.symbols import Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.positivity import Negative, find_negative, negative_on
+from eqsolve.passes.forms.expressions import outermost
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
@@ -115,6 +119,13 @@ def _read(result: Result, chosen: Array, name: str, places: tuple[int, ...]) -> 
     return [table[:, None] if places[0] == 0 else table[None, :] for table in tables]
 
 
+def _described(times: list[Time], item: Any) -> Any:
+    """Return how an unknown is read: its name, and the places of its times."""
+    if isinstance(item, Value | Time):
+        return ("", ()) if isinstance(item, Time) else (item.head.name, tuple(map(times.index, item.moments)))
+    raise ModelError(f"`{item}` is no value")
+
+
 def compile_covariances(system: System, parameters: tuple[Symbol, ...]) -> Covariances:
     """Return the covariances that are given pointwise, by parameters, times and unknowns."""
     items = []
@@ -122,18 +133,18 @@ def compile_covariances(system: System, parameters: tuple[Symbol, ...]) -> Covar
         if not isinstance(law, GP) or isinstance(law, FollowedGP):
             continue
         matrix, kernels = law.covariance, entries(law.covariance)
-        values = sorted(set().union(*(entry.atoms(Value) for entry in kernels)), key=str)
+        every = sorted(set().union(*(entry.atoms(Value) for entry in kernels)), key=str)
+        values = sorted(set().union(*(outermost(entry, Value, but=MemberSum) for entry in kernels)), key=str)
         times = sorted(set().union(*(entry.atoms(Time) for entry in kernels)), key=str) or [Time("t"), Time("t'")]
-        if len(times) != 2 or any(moment not in times for value in values for moment in value.moments):
+        if len(times) != 2 or any(moment not in times for value in every for moment in value.moments):
             continue
         names = tuple(member.name for member in members(key))
         label = f"the covariance `{kernels[0] if len(kernels) == 1 else matrix}` of `{', '.join(names)}` ({system.location})"
         try:
-            lowered = lower(kernels, [*times, *values], parameters)
+            lowered, reads = lower_reading(kernels, [*times, *values], parameters, functools.partial(_described, times))
         except ModelError:  # integrals, expectations: what they are made of is tested where it stands
             continue
-        reads = tuple((value.head.name, tuple(times.index(moment) for moment in value.moments)) for value in values)
-        items.append(DeclaredCovariance(names, label, lowered, reads))
+        items.append(DeclaredCovariance(names, label, lowered, reads[len(times) :]))
     strengths = []
     for key, law in system.laws.items():
         if isinstance(law, White) and not law.strength.has(Value, E, Int):

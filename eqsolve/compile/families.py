@@ -18,8 +18,7 @@ import numpy as np
 from sympy import Basic, Dummy, Expr, Mul, S, solve
 from sympy.core.sympify import SympifyError
 
-from eqsolve.compile.fixed_point import domain_of
-from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.lowering import Constant, Lowered, lower
 from eqsolve.language.indices import Index, Slot, Sum, counts, free_indices, members_in, ordered_indices
 from eqsolve.language.model import leaves
 from eqsolve.language.symbols import Parameter, Unknown
@@ -45,7 +44,7 @@ class Use:
             axis, shift = self.axes[place]
             if axis < 0:
                 array = np.take(array, shift, axis=place)
-            elif shift:  # what lies outside is not used: branches or a check see to it
+            elif shift or array.shape[place] != frame[axis]:  # what lies outside is not used: branches or a check see to it
                 entries = np.clip(np.arange(frame[axis]) + shift, 0, array.shape[place] - 1)
                 array = np.take(array, entries, axis=place)
         running = [axis for axis, _ in self.axes if axis >= 0]
@@ -85,7 +84,7 @@ class IndexedTerm:
     def __call__(self, arguments: Sequence[Any]) -> Any:
         """Return the values, free axes first, points behind."""
         sums = [Use(0, tuple((axis, 0) for axis in axes)).laid(term(arguments), self.frame) for term, axes in self.inner]
-        if self.factors:
+        if self.factors and math.prod(self.frame[: self.free]) > 1:
             return self._contracted(arguments, sums)
         over = [bool(use.axes) for use in self.uses] + [bool(axes) for _, axes in self.inner]
         laid = [use.laid(arguments[use.argument], self.frame) for use in self.uses] + sums
@@ -94,7 +93,10 @@ class IndexedTerm:
         for place, own in enumerate(over):
             if own and laid[place].ndim < count + points:
                 laid[place] = laid[place].reshape(laid[place].shape + (1,) * (count + points - laid[place].ndim))
-        value = self.function(*laid)[0]
+        if self.factors:  # at one member: nothing is gained by the order of contractions
+            value = math.prod((laid[place] for place in self.factors), start=self.function()[0])
+        else:
+            value = self.function(*laid)[0]
         if not count:
             return value
         value = np.asarray(value)
@@ -368,21 +370,6 @@ def over_points(value: Any, shape: tuple[int, ...], points: tuple[int, ...]) -> 
     return array if array.shape == whole else np.broadcast_to(array, whole)
 
 
-@dataclass(frozen=True)
-class Constant:
-    """A table by its name, or, without one, the numbers 0 … size − 1 of an index."""
-
-    name: str
-    size: int = 0
-
-    def array(self, tables: Any) -> Array:
-        return tables[self.name] if self.name else np.arange(self.size, dtype=float)
-
-    @classmethod
-    def of(cls, item: Any) -> Constant:
-        return cls("", item.count) if isinstance(item, Index) else cls(item.base)
-
-
 # --- Fixed points of families as functions of arrays: both sides of the equations, and each
 # unknown by its own equation.
 @dataclass(frozen=True, eq=False)
@@ -400,6 +387,14 @@ class FamilyProgram:
     outputs: Functions
     output_slopes: Slopes
     constants: tuple[Constant, ...]
+
+
+def domain_of(item: Unknown) -> Domain:
+    """Return where an unknown may lie, in numbers."""
+    low, high = item.bounds
+    interval = None if low is None or high is None else (float(low), float(high))
+    sign = 1 if item.is_nonnegative else -1 if item.is_nonpositive else 0
+    return Domain(item.name, sign, interval, interval or ((0.0,) if sign and item.is_zero is None else ()))
 
 
 def compile_families(model: FixedPoint) -> FamilyProgram:

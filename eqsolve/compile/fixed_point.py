@@ -17,6 +17,7 @@ from sympy.core.power import Pow
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from eqsolve.compile.bundles import roots_at
+from eqsolve.compile.families import domain_of
 from eqsolve.compile.lowering import Lowered, Module, as_function
 from eqsolve.compile.plan import Branches, Values
 from eqsolve.errors import UsageError, did_you_mean
@@ -25,18 +26,9 @@ from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.language.system import FixedPoint
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.laws import Atoms, NumericLaw
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.structure import Reduced, conditions_of, hold, reduce_fixed_point
-
-
-def domain_of(item: Unknown) -> Domain:
-    """Return where an unknown may lie, in numbers."""
-    low, high = item.bounds
-    interval = None if low is None or high is None else (float(low), float(high))
-    sign = 1 if item.is_nonnegative else -1 if item.is_nonpositive else 0
-    return Domain(item.name, sign, interval, interval or ((0.0,) if sign and item.is_zero is None else ()))
 
 
 class FixedPointPlan:

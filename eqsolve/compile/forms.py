@@ -52,4 +52,5 @@ TWO_TIME_GRADIENTS: Form[CompiledPlan] = Form("two_time gradients", "eqsolve.com
 ODE: Form[OdeProgram] = Form("ode", "eqsolve.compile.ode:compile_ode")
 FIXED_POINT: Form[FixedPointProgram] = Form("fixed_point", "eqsolve.compile.fixed_point:FixedPointProgram")
 FAMILIES: Form[FamilyProgram] = Form("families", "eqsolve.compile.families:compile_families")
+MEMBERS: Form[Any] = Form("members", "eqsolve.compile.members:write_members")  # of a program of a generic system
 SINGULARITY: Form[SingularityProgram] = Form("singularity", "eqsolve.compile.singularity:SingularityProgram")

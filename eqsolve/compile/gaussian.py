@@ -5,14 +5,17 @@ are the same for all paths, these are jointly Gaussian, given constants of anoth
 few Gaussian arguments at each time.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sympy import Add, Basic, DiracDelta, Dummy, Expr, Poly, S, expand
 
 from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.members import for_members, write_members
 from eqsolve.compile.stochastic import StochasticPlan, compile_stochastic
 from eqsolve.language.laws import Normal
 from eqsolve.language.symbols import Function, Parameter, Random, Value
@@ -87,6 +90,13 @@ class GaussianPlan:
     paths: StochasticPlan
     laws: tuple[JointPlan, ...]
     rough: bool  # kinks at equal times: by white noise, or declared, as exp(-|t − t'|)
+
+    def for_members(self) -> GaussianPlan:
+        """Return the plan for every member of the families that its unknowns stand for."""
+        pairs = [pair for item in zip(self.paths.ensembles, self.laws, strict=True) for pair in for_members(item)]
+        ensembles, laws = zip(*pairs, strict=True)
+        rest = write_members(replace(self.paths, ensembles=()))
+        return replace(self, paths=replace(rest, ensembles=ensembles), laws=laws)
 
 
 def compile_gaussian(derivation: Derivation, parameters: Sequence[Parameter]) -> GaussianPlan:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
 import mpmath
-import numpy
+import numpy as np
 from sympy import Basic, Dummy, Eq, Expr, KroneckerDelta, Piecewise, Symbol, cse, default_sort_key, nan, numbered_symbols, zoo
 from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import SciPyPrinter
@@ -89,9 +90,7 @@ def _code(text: str) -> Any:
 def _namespace(module: Module) -> dict[str, Any]:
     if module == "mpmath":
         return {**on_mpmath(), "mpmath": mpmath}
-    import math
-
-    return {**on_arrays(), "numpy": numpy, "scipy": Lazy("scipy"), "math": math, "functools": functools}
+    return {**on_arrays(), "numpy": np, "scipy": Lazy("scipy"), "math": math, "functools": functools}
 
 
 def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: Sequence[Symbol] = ()) -> Lowered:
@@ -100,7 +99,8 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
     Arguments may be symbols, function values, or nodes whose values the caller computes (expectations, integrals). Of the
     ``parameters`` those that occur become leading arguments.
     """
-    used = [item for item in parameters if any(item in expr.free_symbols for expr in expressions)]
+    free = set[Basic]().union(*(expr.free_symbols for expr in expressions))
+    used = [item for item in parameters if item in free]
     placeholders = [_place(index) for index in range(len(arguments))]
     mapping: dict[Basic, Basic] = dict(zip(arguments, placeholders, strict=True))
     bodies = [expr.xreplace(mapping) for expr in expressions]  # of nodes in each other the outermost
@@ -182,31 +182,50 @@ def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared:
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Constant:
+    """A table by its name, or, without one, the numbers 0 … size − 1 of an index."""
+
+    name: str
+    size: int = 0
+
+    def at(self, values: Mapping[str, Any]) -> Any:
+        return values[self.name] if self.name else np.arange(self.size, dtype=float)
+
+    @classmethod
+    def of(cls, item: Any) -> Self:
+        return cls(item.base) if isinstance(item, Parameter) else cls("", item.count)
+
+
 def at(program: Program, values: Mapping[str, float]) -> Program:
     """Return a program of nested frozen dataclasses, tuples and tables with every function bound to its numbers."""
-    return _at(program, values, {})
+    known: dict[int, Any] = {}
 
-
-def _at(item: Any, values: Mapping[str, float], known: dict[int, Any]) -> Any:
-    if isinstance(item, Lowered):
-        return item.at(values)
-    if isinstance(item, str | int | float) or item is None:
-        return item
-    if id(item) in known:  # shared pieces stay shared
+    def bound(item: Any) -> Any:
+        if isinstance(item, Lowered | Constant):
+            return item.at(values)
+        if id(item) not in known:  # shared pieces stay shared
+            known[id(item)] = with_parts(item, bound)
         return known[id(item)]
-    made = item
+
+    return bound(program)
+
+
+def with_parts(item: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a tuple, a table or a frozen dataclass with its parts changed; itself where none of them is."""
     if isinstance(item, tuple):
-        parts = [_at(part, values, known) for part in item]
-        if any(new is not old for new, old in zip(parts, item, strict=True)):
-            made = tuple(parts)
-    elif isinstance(item, dict):
-        made = {key: _at(part, values, known) for key, part in item.items()}
-    elif dataclasses.is_dataclass(item) and not isinstance(item, type):
-        fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-        changed = {name: _at(part, values, known) for name, part in fields.items()}
-        if any(changed[name] is not part for name, part in fields.items()):
-            made = dataclasses.replace(item, **changed)
-    known[id(item)] = made
+        parts = tuple(map(change, item))
+        return item if all(map(operator.is_, parts, item)) else parts
+    if isinstance(item, dict):
+        return {key: change(part) for key, part in item.items()}
+    fields, known = getattr(item, "__dataclass_fields__", None), getattr(item, "__dict__", {})
+    if fields is None or isinstance(item, type):
+        return item
+    changed = {name: new for name in fields if (new := change(known[name])) is not known[name]}
+    if not changed:
+        return item
+    made = object.__new__(type(item))
+    made.__dict__.update({name: known[name] for name in fields}, **changed)
     return made
 
 

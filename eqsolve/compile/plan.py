@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sympy import Add, Basic, Expr, KroneckerDelta, expand
 from sympy.core.relational import Relational
 
-from eqsolve.compile.forms import GAUSSIAN, Form
+from eqsolve.compile.forms import GAUSSIAN, MEMBERS, Form
 from eqsolve.compile.lowering import compile_law, lower
 from eqsolve.errors import EqsolveError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, ParameterDomain, bind, bind_some, read_value
@@ -96,7 +96,8 @@ class Plan:
         if form.name not in self._programs:
             source = self.model if form.source == "model" else self.derivation(form)
             parameters = (self.parameters,) if isinstance(self.model, System) else ()
-            self._programs[form.name] = form.compile(source, *parameters)
+            made = form.compile(source, *parameters)
+            self._programs[form.name] = MEMBERS.compile(made) if self.model.generic else made
         return self._programs[form.name]
 
     def derivation(self, form: Form[Any] | None) -> Derivation:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from sympy import Add, Basic, Expr, Mul, Symbol
 
 from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.members import lower_reading
 from eqsolve.errors import ModelError
 from eqsolve.graphs import blocks_in_order, make_graph
+from eqsolve.language.indices import MemberSum
 from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
@@ -35,9 +37,10 @@ class Relations:
     def pointwise(self, expr: Expr) -> numeric.Pointwise:
         """Return a function of what stands at ROW and COLUMN."""
         if expr not in self._pointwise:
-            nodes = outermost(expr, Value, E, Int, Time)
-            function = lower([expr], nodes, self.parameters)
-            self._pointwise[expr] = numeric.Pointwise(function, tuple(self._leaf(node) for node in nodes))
+            nodes = outermost(expr, Value, E, Int, Time, but=MemberSum)
+            self._pointwise[expr] = numeric.Pointwise(
+                *lower_reading([expr], nodes, self.parameters, self._leaf, total=numeric.Summation)
+            )
         return self._pointwise[expr]
 
     def factor(self, expr: Expr) -> numeric.Pointwise | None:

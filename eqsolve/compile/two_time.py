@@ -23,14 +23,16 @@ from typing import Any
 from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
 
 from eqsolve.compile.lowering import Lowered, Moment, compile_moment, lower
+from eqsolve.compile.members import axes_of, lower_reading
 from eqsolve.errors import ModelError
 from eqsolve.graphs import blocks_in_order, make_graph
 from eqsolve.language.functions import not_everywhere
+from eqsolve.language.indices import MemberSum
 from eqsolve.language.model import Equation, leaves, mapper
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
-from eqsolve.passes.forms.expressions import rebuilt, slope
+from eqsolve.passes.forms.expressions import outermost, rebuilt, slope
 from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, as_written, at_row, initial_values, separate_times
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse, without_future
 
@@ -79,10 +81,10 @@ class CompiledContraction:
 
     symbol: str  # stands for the integral in the equation's body
     span: str  # ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row)
-    left: int  # index of the factor in (ROW, MIDDLE)
-    # index of the factor in (COLUMN, MIDDLE), with the later time first: the column in "low", the
+    left: str  # name of the factor in (ROW, MIDDLE)
+    # name of the factor in (COLUMN, MIDDLE), with the later time first: the column in "low", the
     # middle in "high"; None for 1
-    right: int | None
+    right: str | None
     joint: PointwiseTerm | None  # factor of all three times that does not separate
     # derivative of the right-hand side by the integral, if that is a function of the row only and
     # the integral contains the equation's own unknown: a kernel as the right factor, a function
@@ -127,15 +129,15 @@ class CompiledPlan:
     kernels: tuple[CompiledEquation, ...]
     functions: tuple[CompiledEquation, ...]
     observables: tuple[CompiledEquation, ...]
-    factors: tuple[PointwiseTerm, ...]
-    aliases: tuple[str | None, ...]
-    stored: frozenset[int] = field(default_factory=frozenset)
+    factors: dict[str, PointwiseTerm]
+    aliases: dict[str, str | None]
+    stored: dict[str, None] = field(default_factory=dict)
 
     @functools.cached_property
-    def readers(self) -> dict[str, tuple[int, ...]]:
+    def readers(self) -> dict[str, tuple[str, ...]]:
         """The factors that change when an unknown does."""
         heads = [equation.name for equation in (*self.kernels, *self.functions)]
-        return {head: tuple(i for i, entry in enumerate(self.factors) if head in entry.heads) for head in heads}
+        return {head: tuple(i for i, entry in self.factors.items() if head in entry.heads) for head in heads}
 
     @functools.cached_property
     def slots(self) -> frozenset[Slot]:
@@ -143,7 +145,7 @@ class CompiledPlan:
         equations = (*self.kernels, *self.functions, *self.observables)
         parts = [part for eq in equations for part in (eq.body, eq.slope, eq.diagonal) if part is not None]
         parts += [entry.feedback for eq in equations for entry in eq.contractions if entry.feedback is not None]
-        return frozenset(slot for part in (*parts, *self.factors) for slot in part.slots)
+        return frozenset(slot for part in (*parts, *self.factors.values()) for slot in part.slots)
 
     @functools.cached_property
     def blocks(self) -> tuple[tuple[CompiledEquation, ...], ...]:
@@ -290,8 +292,16 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     system, moments, known = take_moments(system, parameters)
     begin, parameters = lower([system.start], [], parameters), known
     pointwise = functools.partial(_pointwise, parameters, gradients)
-    table: dict[Expr, int] = {}
-    stored: set[int] = set()
+    table: dict[Expr, str] = {}
+    factors: dict[str, PointwiseTerm] = {}
+    stored: dict[str, None] = {}
+
+    def factor(expr: Expr) -> str:
+        if expr not in table:
+            made = pointwise(expr)
+            table[expr] = "".join([str(len(table)), *axes_of(made)])
+            factors[table[expr]] = made
+        return table[expr]
 
     def optional(expr: Expr | None) -> PointwiseTerm | None:
         return None if expr is None else pointwise(expr)
@@ -301,9 +311,9 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         placed = None
         if right != 1:
             places = {COLUMN: ROW, MIDDLE: COLUMN} if span == "low" else {MIDDLE: ROW}
-            placed = table.setdefault(right.xreplace(places), len(table))
-            stored.add(placed)
-        first = table.setdefault(left.xreplace({MIDDLE: COLUMN}), len(table))
+            placed = factor(right.xreplace(places))
+            stored[placed] = None
+        first = factor(left.xreplace({MIDDLE: COLUMN}))
         return CompiledContraction(
             symbol.name, span, first, placed, None if joint == 1 else pointwise(joint), *map(optional, feedback)
         )
@@ -352,10 +362,9 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     for name, expr in system.observables.items():
         sides = _Splitter(system, f"observable `{name}`", True)
         observables.append(equation(name, sides.body(at_row(expr)), sides))
-    factors = tuple(pointwise(expr) for expr in table)
-    aliases = tuple(expr.head.name if isinstance(expr, Value) and expr.moments == (ROW, COLUMN) else None for expr in table)
-    equations = (tuple(kernels), tuple(functions), tuple(observables))
-    return CompiledPlan(begin, moments, *equations, factors, aliases, frozenset(stored))
+    direct = {name: isinstance(expr, Value) and expr.moments == (ROW, COLUMN) for expr, name in table.items()}
+    aliases = {name: expr.head.name if direct[name] else None for expr, name in table.items()}
+    return CompiledPlan(begin, moments, tuple(kernels), tuple(functions), tuple(observables), factors, aliases, stored)
 
 
 def _feedback(item: Contraction, head: Head | None, body: Expr, symbols: tuple[Dummy, ...]) -> tuple[Expr | None, Expr | None]:
@@ -374,16 +383,20 @@ def _pointwise(
     parameters: Sequence[Parameter], gradients: bool, expr: Expr, integrals: tuple[Dummy, ...] = ()
 ) -> PointwiseTerm:
     """Lower one expression in ROW, COLUMN (and MIDDLE) and the values read there."""
-    values = tuple(sorted(expr.atoms(Value), key=str))
+    values = tuple(sorted(outermost(expr, Value, but=MemberSum), key=str))
     moments = tuple(item for item in _LETTERS if item in expr.free_symbols)
     needed = tuple(item for item in integrals if item in expr.free_symbols)
-    slots = [(value.head.name, "".join(_LETTERS.get(moment, "0") for moment in value.moments)) for value in values]
-    slots += [("", _LETTERS[moment]) for moment in moments]
-    arguments = [*values, *moments, *needed]
-    function = lower([expr], arguments, parameters)
+    function, slots = lower_reading([expr], [*values, *moments], parameters, _slot, needed)
     inner = [*values, *needed] if gradients else []
+    arguments = [*values, *moments, *needed]
     gradient = lower([slope(expr, item) for item in inner], arguments, parameters) if gradients else None
-    return PointwiseTerm(tuple(slots), tuple(item.name for item in needed), function, gradient)
+    return PointwiseTerm(slots, tuple(item.name for item in needed), function, gradient)
+
+
+def _slot(item: Any) -> Slot:
+    if isinstance(item, Time):
+        return "", _LETTERS[item]
+    return item.head.name, "".join(_LETTERS.get(moment, "0") for moment in item.moments)
 
 
 _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c", MIDDLE: "m"}

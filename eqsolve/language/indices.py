@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Tuple, sympify
+from sympy import Atom, Basic, Dummy, Expr, Tuple, sympify
 
 from eqsolve.errors import ModelError, ParameterError
-from eqsolve.language.nodes import Node
+from eqsolve.language.nodes import E, Node
 from eqsolve.language.source import here, user_location
-from eqsolve.language.symbols import Head, Named, Parameter, as_expression, part
+from eqsolve.language.symbols import Head, Named, Parameter, Time, Value, as_expression, part
 from eqsolve.verbs import later
 
 
@@ -168,6 +168,46 @@ class Sum(Node):
         text = printer._print(self.body)
         inner = rf"\left({text}\right)" if self.body.is_Add else text
         return rf"\sum_{{{','.join(map(printer._print, self.over))}}} {inner}"
+
+
+class Contraction(Atom):
+    """A sum as it was written, of which sympy sees nothing; see ``MemberSum``."""
+
+    def __new__(cls, sum: Sum) -> Contraction:
+        made: Contraction = Basic.__new__(cls)
+        made.sum = sum
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self.sum,)
+
+    _hashable_content = __getnewargs__
+
+    def _sympystr(self, printer: Any) -> str:
+        return str(printer._print(self.sum))
+
+    @property
+    def reads(self) -> list[Any]:
+        """Values, means, times and parameters, each once, of those in each other the outermost."""
+        return _reads(self.sum)
+
+
+def _reads(expr: Basic) -> list[Any]:
+    if isinstance(expr, Value | E | Time) or (isinstance(expr, Parameter) and not expr.indices):
+        return [expr]
+    return list(dict.fromkeys(item for arg in expr.args for item in _reads(arg)))
+
+
+class MemberSum(Node):
+    """A sum in the equation of a member that stands for all: a contraction, and what it reads, of that member."""
+
+    contraction: Contraction = part(0)
+
+    def _eval_derivative(self, variable: Expr) -> Expr:
+        return sympify(0)  # (of the own member alone, where an equation is solved for it step by step)
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"{self.contraction}({', '.join(map(printer._print, self.args[1:]))})"
 
 
 def _without(inner: Expr, over: Iterable[Index]) -> Expr:

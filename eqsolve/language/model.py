@@ -236,6 +236,7 @@ class Model(Mapping[str, Equation]):
     location: Location | None  # where the model was declared
     observable_latex: Table = Table()  # (this and the next are no content: how a number is written does not change it)
     clock: Expr | None = None  # the time that runs, in terms of the one before it was rescaled or shifted
+    generic: bool = False  # whether each unknown stands for a family; see ``eqsolve.compile.members``
 
     def __init_subclass__(cls) -> None:
         """Take the arguments by name as a kind's parts; a transform is its equation."""
@@ -493,7 +494,8 @@ class Model(Mapping[str, Equation]):
         mapping.update({self.symbols(key): exact_value(value) for key, value in by_name.items()})
         mapping = through_laws(mapping, self.randoms)
 
-        change = methodcaller("subs", mapping)
+        # one by one takes minutes where many numbers of tables vanish
+        change = methodcaller("xreplace" if len(mapping) > len(self.equations) + 20 else "subs", mapping)
         content = {field: transform(getattr(self, field), change) for field in self.content if field != "defaults"}
         content["defaults"] = Table((k, v) for k, v in self.defaults.items() if k not in mapping)
         content["clock"] = None if self.clock is None else self.clock.subs(mapping)

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -113,3 +114,7 @@ def member_name(base: str, place: Iterable[Any]) -> str:
 def member_names(base: str, shape: tuple[int, ...]) -> list[str]:
     """Return the names of all members of a family, or of the one that has no index."""
     return [member_name(base, place) for place in np.ndindex(*shape)]
+
+
+GENERIC = re.compile(r"_at_\d+_of_(\d+)")
+"""In a name, an index of what stands for every member of a family: its number among those of its size, and the size."""

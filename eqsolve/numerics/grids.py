@@ -75,14 +75,13 @@ def lagrange(nodes: Array, points: Array) -> Array:
     differences = nodes[:, None] - nodes[None, :]
     np.fill_diagonal(differences, 1.0)
     scale = 1.0 / differences.prod(axis=1)
-    gaps = points[:, None] - nodes[None, :]
-    exact = gaps == 0.0
-    gaps[exact] = 1.0
-    terms: Array = scale / gaps
-    hit = exact.any(axis=1)
-    terms[hit] = exact[hit]
-    terms /= terms.sum(axis=1, keepdims=True)
-    return terms
+    with np.errstate(divide="ignore", invalid="ignore"):  # at a node
+        terms = scale[:, None] / (points - nodes[:, None])  # sums over the few nodes are those of whole rows
+        total = terms.sum(axis=0)
+        terms /= total
+    if (hit := np.isinf(total)).any():
+        terms[:, hit] = points[hit] == nodes[:, None]
+    return terms.T
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,14 @@ class Pointwise:
     """A function of leaves and integrals at (row, column); the value may be smaller, to be broadcast."""
 
     function: Callable[..., list[Any]]
+    leaves: tuple[Leaf | Integral | Summation, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Summation:
+    """A sum over members of families: of ``total``, a function of all that it reads, the value at its own place."""
+
+    total: Any
     leaves: tuple[Leaf | Integral, ...]
 
 
@@ -141,10 +149,17 @@ class Kernels:
 
     def pointwise(self, item: Pointwise) -> Any:
         """Return a pointwise function's value, as small as it is."""
-        return item.function(*(self._leaf(leaf) for leaf in item.leaves))[0]
+        return item.function(*map(self._read, item.leaves))[0]
 
     def scaled(self, values: Array, by: Pointwise | None) -> Array:
         return values if by is None else values * self.pointwise(by)
+
+    def _read(self, leaf: Leaf | Integral | Summation) -> Any:
+        if not isinstance(leaf, Summation):
+            return self._leaf(leaf)
+        if leaf.total.term not in self.derived:  # at all members at once: others will ask for theirs
+            self.derived[leaf.total.term] = leaf.total.all([self._leaf(item) for item in leaf.leaves])
+        return self.derived[leaf.total.term][leaf.total.place]
 
     def _leaf(self, leaf: Leaf | Integral) -> Any:
         if isinstance(leaf, Integral):

@@ -83,6 +83,9 @@ class Solver(ABC):
     families: ClassVar[bool] = False
     """Whether it takes unknowns with indices as arrays; for others every member is written out as an unknown of its own."""
 
+    generic: ClassVar[bool] = False
+    """Whether all that it knows of a plan is its programs: these may be of one member, written for every one of a family."""
+
     def starts(self, plan: Plan) -> bool:
         """Return whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's
         ``source`` is then what the next solve finds in ``options.neighbour``."""

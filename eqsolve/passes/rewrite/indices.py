@@ -7,24 +7,40 @@ import ast
 import dataclasses
 import functools
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import sympy
-from sympy import Add, Basic, Integer, Tuple
+from sympy import Add, Basic, Derivative, Integer, KroneckerDelta, Tuple
 
 from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.binding import bind_some, read_value, refuse_unknown
-from eqsolve.language.indices import Index, Sum, at_indices, counts, free_indices, members_in, ordered_indices, places
+from eqsolve.language.indices import (
+    Contraction,
+    Index,
+    MemberSum,
+    Sum,
+    at_indices,
+    counts,
+    free_indices,
+    members_in,
+    ordered_indices,
+    places,
+)
 from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model, Table, leaves
-from eqsolve.language.nodes import GP, E, Int
+from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Random, Unknown, Value
+from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
 from eqsolve.language.system import FixedPoint, Flow, System
-from eqsolve.numerics.arrays import ROUNDING, member_name, member_names
+from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
+from eqsolve.passes.forms.kinks import KINKS
+from eqsolve.passes.forms.path_form import is_random
+from eqsolve.passes.forms.structure import choosing_parameters
+
+AnyModel = TypeVar("AnyModel", bound=Model)
 
 _MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
 _FEW = 100  # members of families without sums over them, that are written out in some seconds
@@ -179,9 +195,9 @@ def _table_problems(model: Model) -> Iterator[str]:
 
 def by_family(model: Model, text: str) -> str:
     """Return a message about members, `x_0`, with the name of their family, `x[k]`."""
-    for base, axes in {item.base: item.axes for item in _members(model)}.items():
+    for base, axes in {**family_axes(model), **{item.base: item.axes for item in _members(model)}}.items():
         whole = f"{base}[{', '.join(map(str, axes))}]"
-        text = re.sub(rf"\b{base}(_\d+){{{len(axes)}}}\b", whole, text)
+        text = re.sub(rf"\b{base}(_\d+|{GENERIC.pattern}){{{len(axes)}}}\b", whole, text)
     return text
 
 
@@ -276,19 +292,50 @@ def representative(model: Model) -> Expanded:
 def expand(model: Model) -> Expanded:
     """Return a model with every member written out."""
     writer = _MemberWriter(model)
-    content = {field: getattr(writer, f"_{field}", writer.part)(getattr(model, field)) for field in model.content}
-    content["name"] = model.name
-    made = model._with(**content)
+    made = writer.written(model)
     tables = {name: axes for name, axes in writer.axes.items() if name in writer.tables}
     families = {name: axes for name, axes in writer.axes.items() if name not in tables}
     return Expanded(made, families, tables)
 
 
-class _MemberWriter:
-    """Writes the parts of a model without indices; ``axes`` are those of the families met."""
+class _NotAlikeError(Exception):
+    """Some member has another equation than the rest."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+
+@kept_by_model
+def generic(model: System) -> System | None:
+    """Return a system without indices in which each unknown stands for its family; None where members are not alike.
+
+    They are where they meet in sums of kernels and functions alone: then the equation of ``x_at_0_of_4``, the member of `x`
+    at any value of its index, is that of each, with numbers of tables in their places.
+    """
+    writer = _MemberWriter(model, stand=True)
+    random = {writer.stand(item.axes) for item in model.names.values() if isinstance(item, Process | Random)}
+    inner = [node for eq in model.equations for node in ((eq.rhs,) if isinstance(eq.head, Process) else eq.rhs.atoms(E))]
+    sums = any(node.has(Sum) for node in inner) or model.constraints or model.substitute
+    if writer.crossed or len(random) > 1 or sums or not (model.kernels or model.noises):
+        return None
+    try:
+        made = writer.written(model._with(exact=Table()))
+    except _NotAlikeError:
+        return None
+    tables = {item: sympy.S.One for item in made.parameters if GENERIC.search(item.name)}  # (to be bound to anything)
+    if any(isinstance(item, Index) for item in made.names.values()) or choosing_parameters(made) & tables.keys():
+        return None
+    latex = {name: model.observable_latex.get(old) or default_latex(old) for name, old in writer.called.items()}
+    defaults = Table({**model.defaults, **tables})
+    return made._with(generic=True, tables=Table(), defaults=defaults, observable_latex=Table(latex))
+
+
+class _MemberWriter:
+    """Writes the parts of a model without indices; ``axes`` are those of the families met.
+
+    With ``stand``, one member stands for all: an index becomes another, and names are made of it as of a number.
+    """
+
+    def __init__(self, model: Model, stand: bool = False) -> None:
+        self.model, self.generic = model, stand
+        self.called: dict[str, str] = {}  # observables, by the names that they have here
         self.axes: dict[str, tuple[Index, ...]] = {}
         self.tables: set[str] = set()
         # correlations with two indices, by name, and their definitions
@@ -307,17 +354,27 @@ class _MemberWriter:
                 self.tables.add(law.root)
 
     def _meet(self, base: str, axes: tuple[Index, ...], taken: set[str]) -> None:
-        if base in self.axes:
+        if base in self.axes or self.generic:
             return
         count = int(np.prod(counts(axes)))
         if count > _MOST:
             raise ModelError(
-                f"{self.model.label}: `{base}` has {count} members, and the solver that fits takes at most {_MOST} one by one"
+                f"{self.model.label}: `{base}` has {count} members; here these are written out one by one, at most {_MOST} of "
+                "them: take a smaller size of its indices"
             )
         for place in np.ndindex(*counts(axes)):
             if (name := member_name(base, place)) in taken:
                 raise ModelError(f"{self.model.label}: `{name}` is the name of a member of `{base}`; rename one of them")
         self.axes[base] = axes
+
+    def stand(self, axes: Iterable[Index]) -> tuple[Index, ...]:
+        """Return the indices of what stands for all members of a family: the first of each size, then the second, ..."""
+        sizes = [axis.size for axis in axes]
+        names = [(f"at_{sizes[:place].count(size)}_of_{size}", size) for place, size in enumerate(sizes)]
+        return tuple(Index(name, None, (size,), integer=True, nonnegative=True) for name, size in names)
+
+    def places(self, over: tuple[Index, ...]) -> Iterator[dict[Index, Any]]:
+        return iter([dict(zip(over, self.stand(over), strict=True))]) if self.generic else places(over)
 
     # --- expressions
     def at(self, expr: Any, place: Mapping[Index, Any], label: str = "") -> Any:
@@ -340,6 +397,8 @@ class _MemberWriter:
         return expr
 
     def _summed(self, expr: Any) -> Any:
+        if isinstance(expr, Sum) and self.generic:
+            return self._standing(expr)
         if isinstance(expr, Sum):
             body = self._summed(expr.body)
             return Add(*(at_indices(body, place) for place in places(expr.over)))
@@ -347,15 +406,32 @@ class _MemberWriter:
             return expr
         return expr.func(*map(self._summed, expr.args))
 
+    def _standing(self, node: Sum) -> MemberSum:
+        """Return a sum as a contraction of whole families, and what it reads as that of the members that stand for all."""
+        times, contraction = [item for item in node.free_symbols if isinstance(item, Time)], Contraction(node)
+        if len(times) > 2 or node.has(Int, Resp, Derivative, KroneckerDelta, *KINKS) or is_random(node):
+            raise _NotAlikeError
+        made = []
+        for read in contraction.reads:
+            own = {item.indices for item in members_in(read)}
+            if isinstance(read, E) and [*map(len, own), *map(type, next(iter(own), ()))] != [1, Index]:
+                raise _NotAlikeError
+            made.append(read.xreplace({item: item.member(self.stand(item.axes)) for item in members_in(read)}))
+        return MemberSum(contraction, *made)
+
     def _scalars(self, expr: Any, label: str, source: Any) -> Any:
         return expr.xreplace({item: self.scalar(item, label, source) for item in members_in(expr)})
 
     def scalar(self, item: Any, label: str, source: Any) -> Any:
         """Return the unknown, constant or parameter that a member of an expression is."""
+        if self.generic and (item.indices != self.stand(item.axes) or ordered_indices(*getattr(item, "extra", ()))):
+            raise _NotAlikeError
         for spot, (axis, entry) in enumerate(zip(item.axes, item.indices, strict=True)):
-            if not entry.is_Integer or not 0 <= entry < axis.count:
+            if not self.generic and not (entry.is_Integer and 0 <= entry < axis.count):
                 raise ModelError(f"{label or self.model.label}: {_outside(item, spot, source)}")
         name, latex = member_name(item.base, item.indices), item.latex_name
+        if self.generic:
+            latex = item.own_latex or default_latex(item.base)
         if isinstance(item, Head):
             return type(item)(name, latex)
         here = dict(zip(item.axes, item.indices, strict=True))
@@ -370,6 +446,9 @@ class _MemberWriter:
         return type(item)(name, latex, extra, **item._assumptions_orig)
 
     # --- parts of a model
+    def written(self, model: AnyModel) -> AnyModel:
+        return model._with(**{field: getattr(self, f"_{field}", self.part)(getattr(model, field)) for field in model.content})
+
     def part(self, value: Any) -> Any:
         """Return a part that holds nothing with an index of its own, or a table whose entries may."""
         if isinstance(value, Table):
@@ -379,7 +458,7 @@ class _MemberWriter:
         return self.at(value, {})
 
     def _entry(self, key: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-        for place in places(ordered_indices(key)):
+        for place in self.places(ordered_indices(key)):
             made = self._equation(value, place) if isinstance(value, Equation) else self.at(value, place)
             yield self.at(key, place), made
 
@@ -390,7 +469,7 @@ class _MemberWriter:
     def _equations(self, equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
         made: dict[str, Equation] = {}
         for equation in equations:
-            for place in places(ordered_indices(equation.lhs, equation.rhs)):
+            for place in self.places(ordered_indices(equation.lhs, equation.rhs)):
                 if equation.head is not None and equation.head.base in self.crossed and len(set(place.values())) > 1:
                     continue
                 one = self._equation(equation, place)
@@ -405,8 +484,9 @@ class _MemberWriter:
             over = ordered_indices(expr)
             if over:
                 self.axes[name] = over
-            for place in places(over):
-                made[member_name(name, place.values()) if over else name] = self.at(expr, place, f"observable `{name}`")
+            for place in self.places(over):
+                self.called[own := member_name(name, place.values())] = name
+                made[own] = self.at(expr, place, f"observable `{name}`")
         return Table(made)
 
     def _laws(self, table: Table) -> Table:
@@ -422,6 +502,8 @@ class _MemberWriter:
             if not more:
                 made.update(self._entry(key, law))
                 continue
+            if self.generic:
+                raise _NotAlikeError
             members = [self.at(key, place) for place in places(own)]
             rows = [[self.at(law.covariance, {**a, **b}) for b in places(more)] for a in places(own)]
             made[Tuple(*members)] = GP(rows, [self.at(law.mean, a) for a in places(own)])

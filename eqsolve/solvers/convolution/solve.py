@@ -75,7 +75,7 @@ class ConvolutionSolver(Solver):
                     f"model `{plan.name}`: a delay is {delay:g} with these parameters; it must not be negative"
                 )
         with np.errstate(all="ignore"):
-            given = (bound, [item.array(values.tables) for item in program.constants])
+            given = (bound, list(bound.constants))
             found = marching.best_of(_solutions(given, m, delays, begin, options), options)
         assert found is not None
         march = found.march

@@ -49,9 +49,9 @@ _NEAR = 0.3  # of the values: so near Newton's solution must lie to where it beg
 class FamilyProblem:
     """The equations at numbers, of one vector of all unknowns."""
 
-    def __init__(self, program: FamilyProgram, numbers: Mapping[str, float], tables: Mapping[str, Array]) -> None:
+    def __init__(self, program: FamilyProgram, numbers: Mapping[str, Any]) -> None:
         self.program = at(program, numbers)
-        self.constants = [item.array(tables) for item in self.program.constants]
+        self.constants = list(self.program.constants)
         sizes = [math.prod(shape) for _, shape, _ in self.program.unknowns]
         ends = np.cumsum([0, *sizes])
         self.parts = [slice(*pair) for pair in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
@@ -184,7 +184,7 @@ def _search(problem: FamilyProblem, start: Array) -> Array | None:
 
 def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start: Mapping[str, float] | None) -> Result:
     """Return the solution of a fixed point on arrays, every unknown and observable with its error."""
-    problem, settings = FamilyProblem(compiled, values_at.numbers, values_at.tables), values_at.settings
+    problem, settings = FamilyProblem(compiled, values_at.numbers), values_at.settings
     program = problem.program
     names = [name for base, shape, _ in program.unknowns for name in member_names(base, shape)]
     found: list[Array] = []

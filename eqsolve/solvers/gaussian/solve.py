@@ -128,7 +128,7 @@ class _Work:
 
     def groups(self, kernels: Kernels, place: int) -> tuple[Group, ...]:
         own = self.plan.paths.ensembles[place].noises
-        return tuple(group for group in groups_of(self.plan.paths.covariances, kernels, whole=True) if group.noises[0] in own)
+        return groups_of([item for item in self.plan.paths.covariances if item.noises[0] in own], kernels, whole=True)
 
     def refresh(self, kernels: Kernels, rows: slice, acting: bool) -> list[dict[str, tuple[Array, Array | None]]]:
         """Return, by ensemble, the rows of all means that act back, or of those that do not, and their columns."""
@@ -399,6 +399,7 @@ def _spread(values: Array, panels: Array, wanted: Array | None = None) -> Array:
 class GaussianSolver(Solver):
     __doc__ = __doc__
     name = "gaussian"
+    generic = True
 
     def why_not(self, plan: Plan) -> str:
         if unfit := why_not_driven(plan):

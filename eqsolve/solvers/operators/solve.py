@@ -84,6 +84,7 @@ def _change(after: Array, before: Array) -> float:
 class OperatorsSolver(Solver):
     __doc__ = __doc__
     name = "operators"
+    generic = True
     discrete = True
 
     def why_not(self, plan: Plan) -> str:

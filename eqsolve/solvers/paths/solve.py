@@ -72,6 +72,7 @@ logger = logging.getLogger("eqsolve")
 class StochasticSolver(Solver):
     __doc__ = __doc__
     name = "stochastic"
+    generic = True
     discrete = True
     on_card = True
 

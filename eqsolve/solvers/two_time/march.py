@@ -46,8 +46,8 @@ class Merger:
         self.changes: dict[str, float] = {}
         self.merges: list[tuple[float, float, float]] = []
         self._not_before: dict[float, float] = {}
-        self._totals: dict[int, list[Array]] = {}
-        self._total_sizes: dict[int, float] = {}
+        self._totals: dict[str, list[Array]] = {}
+        self._total_sizes: dict[str, float] = {}
         self._probed: dict[str, Array] = {}
         self._largest: dict[str, float] = {}
 

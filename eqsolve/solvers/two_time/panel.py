@@ -106,15 +106,15 @@ class Integrals:
     def __init__(self, panel: RowPanel) -> None:
         self.panel, self.history, self.plan = panel, panel.history, panel.plan
         self.past = panel.past
-        self._factors: dict[int, Array] = {}
-        self._products: dict[tuple[int, Any, str], Array] = {}
+        self._factors: dict[str, Array] = {}
+        self._products: dict[tuple[str, Any, str], Array] = {}
 
     def forget(self, head: str) -> None:
         """Drop the factors that read an unknown, because it has changed."""
         for index in self.plan.readers[head]:
             self._factors.pop(index, None)
 
-    def left(self, index: int) -> Array:
+    def left(self, index: str) -> Array:
         """Return a factor on the panel's rows and all columns."""
         alias = self.plan.aliases[index]
         if alias is not None:
@@ -125,7 +125,7 @@ class Integrals:
 
     right = left  # the same values, read as a function of (middle, column) instead of (row, middle)
 
-    def _past_product(self, index: int, what: Any, span: str, operator: Array) -> Array:
+    def _past_product(self, index: str, what: Any, span: str, operator: Array) -> Array:
         """Return (left factor on past columns) @ operator; kept for the whole panel if the factor is known beforehand."""
         key = (index, what, span)
         if key in self._products:
@@ -150,7 +150,7 @@ class Integrals:
             return low if entry.span == "low" else self.row(entry)[:, None] - low
         return self._low(entry.left, entry.right) if entry.span == "low" else self._high(entry.left, entry.right)
 
-    def _low(self, first: int, second: int) -> Array:
+    def _low(self, first: str, second: str) -> Array:
         """∫_start^{t'} left(t, s) right(t', s) ds for all rows t and columns t'."""
         past, matrix = self.past, self.panel.matrix
         left, rows = self.left(first), self.right(second)
@@ -160,7 +160,7 @@ class Integrals:
         out[:, past:] += left[:, past:] @ (matrix * rows[:, past:]).T
         return out
 
-    def _high(self, first: int, second: int) -> Array:
+    def _high(self, first: str, second: str) -> Array:
         """∫_{t'}^t left(t, s) right(s, t') ds for all rows t and columns t'."""
         past, matrix = self.past, self.panel.matrix
         left, rows = self.left(first), self.right(second)

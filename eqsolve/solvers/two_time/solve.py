@@ -97,6 +97,7 @@ _TOO_MANY = 400  # panels ahead from which another solver takes over; here they 
 class TwoTimeSolver(Solver):
     __doc__ = __doc__
     name = "two_time"
+    generic = True
 
     def why_not(self, plan: Plan) -> str:
         shifted = "it reads functions at shifted times, such as `x(t - s)`" if plan.facts.shifted else ""

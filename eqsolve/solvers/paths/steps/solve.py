@@ -143,6 +143,7 @@ class StepsControl:
 class StepsSolver(Solver):
     __doc__ = __doc__
     name = "steps"
+    generic = True
     discrete = True
     only_discrete = True
 

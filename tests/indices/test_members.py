@@ -1,0 +1,233 @@
+"""Systems whose members are alike: compiled for one that stands for all, against members written out and known solutions."""
+
+import time
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+from sympy import Abs, exp, tanh
+from sympy.core.cache import clear_cache
+
+import eqsolve
+from eqsolve import (
+    GP,
+    E,
+    Eq,
+    Int,
+    Sum,
+    System,
+    correlation,
+    function,
+    index,
+    param,
+    process,
+    random,
+    response,
+    solving,
+    table,
+    times,
+)
+from eqsolve.compile import lowering
+from eqsolve.compile.forms import COVARIANCES, GAUSSIAN, TWO_TIME
+from eqsolve.compile.plan import make_task
+from eqsolve.laws import Normal
+from eqsolve.passes.rewrite.indices import expand, generic, sized, table_arrays
+
+t, tp, s = times("t t' s")
+T = param("T", nonnegative=True)
+K = eqsolve.load("rnn_populations").symbols("populations")
+
+
+def species(count: int, couplings: object = None) -> System:
+    """Spherical spins of several species, coupled three by three: with couplings that add up to one, those of `pspin`."""
+    a, b = index("a b", count)
+    g = table("g", a, b)
+    mu, C, R = function("mu", a), correlation("C", a), response("R", a)
+
+    def force(x: object, y: object) -> object:
+        return 3 * Sum(g[a, b] * C[b](x, y) ** 2, b) / 2
+
+    def memory(x: object, y: object) -> object:
+        return 3 * Sum(g[a, b] * C[b](x, y) * R[b](x, y), b)
+
+    return System(
+        "species",
+        eqs=[
+            Eq(mu[a](t), T + Int(memory(t, s) * C[a](t, s) + force(t, s) * R[a](t, s), (s, 0, t))),
+            Eq(R[a](t, tp).diff(t), -mu[a](t) * R[a](t, tp) + Int(memory(t, s) * R[a](s, tp), (s, tp, t))),
+            Eq(
+                C[a](t, tp).diff(t),
+                -mu[a](t) * C[a](t, tp)
+                + Int(memory(t, s) * C[a](s, tp), (s, 0, t))
+                + Int(force(t, s) * R[a](tp, s), (s, 0, tp)),
+            ),
+        ],
+        init={C[a](t, t): 1, R[a](t, t): 1},
+        tables={g: np.full((count, count), 1 / count) if couplings is None else couplings},
+        defaults={T: 0.5},
+        observables={"energy": -Int(force(t, s) * R[a](t, s), (s, 0, t)), "total": Sum(C[a](t, t), a)},
+    )
+
+
+def written_out(model: System, **options: object) -> eqsolve.Result:
+    model = sized(model, {})
+    made = expand(model)
+    return eqsolve.solve(made.model, **made.settings(table_arrays(model, {})[0]), **options)
+
+
+def test_alike_species_are_one() -> None:
+    found = eqsolve.solve(species(3), t_max=2, rtol=1e-5)
+    truth = eqsolve.solve("pspin", t_max=2, rtol=1e-5)
+    assert found.stats["solver"] == "two_time"
+    assert found["energy"].dims == ("a", "t")
+    moments = [0.1, 0.7, 2.0]
+    for place in range(3):
+        assert np.allclose(found.at(moments)["energy"][place], truth.at(moments)["energy"], rtol=1e-10, atol=1e-12)
+    assert np.allclose(found["total"], 3.0, rtol=1e-12)
+
+
+def test_species_written_out() -> None:
+    model = species(3, np.random.default_rng(0).random((3, 3)))
+    assert generic(model) is not None
+    found, other = (solve(model, t_max=1, rtol=1e-4) for solve in (eqsolve.solve, written_out))
+    assert set(found.names) == set(other.names)
+    for name in other.names:
+        np.testing.assert_allclose(found.dataset[name], other.dataset[name], rtol=1e-10, atol=1e-12)
+    chosen = eqsolve.solve(model, t_max=1, rtol=1e-4, observables=["energy"])
+    assert "total" not in chosen
+    with pytest.raises(eqsolve.UsageError, match=r"it has: energy\[a\], total"):
+        eqsolve.solve(model, t_max=1, observables=["energies"])
+    np.testing.assert_allclose(chosen["energy"], found["energy"], rtol=1e-10)
+
+
+def test_populations_written_out() -> None:
+    model = eqsolve.load("rnn_populations").replace(defaults={K: 3})
+    found, other = (solve(model, t_max=1, rtol=1e-4, kernels=True) for solve in (eqsolve.solve, written_out))
+    assert found.stats["solver"] == "gaussian"
+    assert {name: found.params[name] for name in ("gain", "x0")} == {"gain": 1.0, "x0": "Normal(0, 1)"}
+    for name in ("q_0", "q_2", "r_1", "C_0", "F_2"):
+        np.testing.assert_allclose(found.dataset[name], other.dataset[name], rtol=1e-10, atol=1e-12)
+
+
+def test_a_coupling_of_zero_and_another_gain() -> None:
+    """Without couplings x_a = x0_a e^{−t} + h_a (1 − e^{−t}); a second solve compiles nothing."""
+    zero = np.zeros((2, 2))
+    moments = np.array([0.5, 1.5])
+    for gain in (1.0, 2.0):
+        found = eqsolve.solve("rnn_populations", populations=2, g=zero, J=zero, h=[0.4, -1.0], gain=gain, t_max=2, rtol=1e-6)
+        for place, h in enumerate((0.4, -1.0)):
+            exact = np.exp(-2 * moments) + (h * (1 - np.exp(-moments))) ** 2
+            np.testing.assert_allclose(found.at(moments)["q"][place], exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("make", "forms"), [(species, (TWO_TIME,)), (None, (GAUSSIAN, COVARIANCES))], ids=["two", "gaussian"])
+def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> None:
+    """Of 4 and of 64 members: the same functions are made, and all that is done before a solve takes about the same time."""
+    calls: list[int] = []
+    original = lowering.as_function
+    monkeypatch.setattr(lowering, "as_function", lambda *given, **more: calls.append(1) or original(*given, **more))
+    spent: dict[int, float] = {}
+    made: dict[int, int] = {}
+    for count in 3 * (4, 64):
+        clear_cache()
+        calls.clear()
+        begun = time.process_time()
+        model = make(count) if make else sized(eqsolve.load("rnn_populations"), {"populations": count})
+        eqsolve.check(model)
+        task = make_task(generic(model), {})
+        programs = [task.plan.program(form) for form in forms]
+        spent[count] = min(spent.get(count, np.inf), time.process_time() - begun)
+        made[count] = len(calls)
+        assert programs
+    assert made[64] == made[4]
+    assert spent[64] < 1.5 * spent[4] + 0.05  # what is written for each member takes half a millisecond
+
+
+def driven(drift: object, covariance: object) -> System:
+    """Linear units of three kinds in Gaussian noise that depends on all."""
+    eqs = [Eq(C[a](t, tp), E(x[a](t) * x[a](tp))), Eq(m[a](t), E(x[a](t))), Eq(x[a](t).diff(t), drift)]
+    tables = {g: 0.3 * np.random.default_rng(1).random((3, 3))}
+    return System("driven", eqs=eqs, laws={z[a]: GP(covariance, 0.5)}, init={x[a]: w[a]}, tables=tables, defaults={T: 0.7})
+
+
+a, b, c = index("a b c", 3)
+g, x, z, C, m = table("g", a, b), process("x", a), process("z", a), correlation("C", a), function("m", a)
+w = random("w", Normal(0, 1), a)
+LINEAR = -x[a](t) + z[a](t)
+PLAIN = Sum(g[a, b] * C[b](t, tp), b)
+
+
+@pytest.mark.parametrize(
+    "covariance",
+    [
+        Sum(g[a, b] * exp(-T * (t + tp)) * C[b](t, tp), b),
+        Sum(g[a, b] * E(x[b](t) * x[b](tp)), b),
+        T * Sum(g[a, b] ** 2 * m[b](t) * m[b](tp) * Sum(g[b, c] * C[c](0, 0), c), b) + C[a](t, tp) / 9,
+        Sum(g[b, c] * C[0](t, tp), b, c) * exp(-(t + tp)) + Sum(g[a, b] * C[a](t, tp) * C[b](t, t) * C[b](tp, tp), b) / 9,
+    ],
+    ids=["times", "means", "inner", "fixed"],
+)
+def test_sums_written_out(covariance) -> None:
+    model = driven(LINEAR, covariance)
+    assert generic(model) is not None
+    found, other = (solve(model, t_max=1, rtol=1e-4, kernels=True) for solve in (eqsolve.solve, written_out))
+    for name in ("C_0", "C_2", "m_1"):
+        np.testing.assert_allclose(found.dataset[name], other.dataset[name], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("drift", "covariance"),
+    [
+        (LINEAR + m[0](t), PLAIN),
+        (LINEAR - a * x[a](t), PLAIN),
+        (LINEAR + Sum(g[a, b] * m[b](t), b), PLAIN),
+        (LINEAR, Sum(g[a, b] * exp(-Abs(t - tp)) * C[b](t, tp), b)),
+        (LINEAR, g[a, 0] * C[a](t, tp)),
+    ],
+    ids=["a neighbour by its number", "the number of the index", "a sum in a path", "a kink in a sum", "a fixed number"],
+)
+def test_what_is_not_alike(drift, covariance) -> None:
+    assert generic(driven(drift, covariance)) is None
+
+
+@pytest.mark.parametrize("step", [None, 0.1])
+def test_paths_written_out(step) -> None:
+    """Units that are not linear: their paths are followed, from the same points."""
+    model = driven(LINEAR - tanh(x[a](t)), PLAIN)
+    assert generic(model) is not None
+    found, other = (solve(model, t_max=0.5, rtol=1e-2, step=step) for solve in (eqsolve.solve, written_out))
+    assert found.stats["solver"] == "stochastic"
+    np.testing.assert_allclose(found["m"], [other.dataset[f"m_{place}"] for place in range(3)], rtol=1e-10, atol=1e-12)
+
+
+def test_members_that_are_not_alike_are_written_out() -> None:
+    """m' = −m + ½ + g m, of which the exponential of a matrix is the truth."""
+    model = driven(LINEAR + Sum(g[a, b] * m[b](t), b), PLAIN)
+    (source,) = model.tables.values()
+    rates = source.source[0] - np.eye(3)
+    exact = np.linalg.solve(rates, (expm(rates * 0.5) - np.eye(3)) @ np.full(3, 0.5))
+    found = eqsolve.solve(model, t_max=0.5, rtol=1e-6)
+    np.testing.assert_allclose(found["m"][:, -1], exact, rtol=1e-6)
+
+
+def test_large_tables() -> None:
+    """What writes tables out says so, or is as quick as that."""
+    with pytest.raises(eqsolve.ModelError, match="`V` has 1000000 members; here these are written out one by one"):
+        eqsolve.stationary("mct_hard_spheres")
+    begun = time.process_time()
+    with pytest.raises(eqsolve.UsageError, match="it has no paths"):
+        eqsolve.stationary("mct_hard_spheres", wave_numbers=8)
+    assert time.process_time() - begun < 10
+
+
+def test_a_run_is_known_by_its_tables(monkeypatch) -> None:
+    """A checkpoint of other numbers is not gone on from; what is recorded is the model as it was given."""
+    known = []
+    original = solving._run_kept
+    monkeypatch.setattr(
+        solving, "_run_kept", lambda run, identity, *rest: known.append(identity) or original(run, identity, *rest)
+    )
+    for scale in (1.0, 1.0, 2.0):
+        found = eqsolve.solve(species(2, np.full((2, 2), scale)), t_max=0.1, rtol=1e-2)
+        assert "C[a]" in found.provenance["source"]
+    assert known[0] == known[1] != known[2]
