@@ -13,7 +13,7 @@ import numpy as np
 import eqsolve
 from eqsolve.compile.forms import TWO_TIME
 from eqsolve.compile.lowering import at
-from eqsolve.compile.values import binder_of
+from eqsolve.compile.plan import binder_of
 from eqsolve.solvers.two_time.march import March
 from eqsolve.spectra import MarchenkoPastur
 

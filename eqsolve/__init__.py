@@ -1,56 +1,23 @@
 """eqsolve: declare a mean-field model as equations; check, solve, validate and plot it, with error bars."""
 
 import importlib
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import __version__
 
-_HOMES = {
-    "eqsolve.language.declare": (
-        "correlation field function gradient index normal param process random response state symbol table times unknown"
-    ),
-    "eqsolve.language.indices": "Sum",
-    "eqsolve.language.nodes": "E GP Int Inverse Resp White proximal",
-    "eqsolve.language.laws": "Resampled Telegraph",
-    "eqsolve.language.equations": "Eq Equation",
-    "eqsolve.language.system": "System",
-    "eqsolve.language.fixed_point": "Cases FixedPoint Minimiser Singularity",
-    "eqsolve.language.flow": "Flow",
-    "eqsolve.language.loading": "load",
-    "eqsolve.passes.check.check": "check",
-    "eqsolve.explaining": "explain",
-    "eqsolve.solving": "solve",
-    "eqsolve.compile.plan": "Plan",
-    "eqsolve.solvers.contract": "Solver",
-    "eqsolve.solvers.registry": "register",
-    "eqsolve.validation.validate": "Validation validate",
-    "eqsolve.microscopic.minimisers": "message_passing",
-    "eqsolve.microscopic.simulation": "Simulation",
-    "eqsolve.curves.follow": "follow iterate",
-    "eqsolve.curves.stationary": "stationary",
-    "eqsolve.results.result": "PhaseDiagram Result",
-    "eqsolve.results.stationary": "Stationary",
-    "eqsolve.results.archive": "open",
-    "eqsolve.sweeping.run": "sweep",
-    "eqsolve.sweeping.diagram": "phase_diagram",
-    "eqsolve.fitting.optimise": "Optimum optimise",
-    "eqsolve.fitting.fit": "Fit fit",
-    "eqsolve.deviations": "Uncertain uncertain",
-    "eqsolve.curves.rates": "fit_rate rate_curve",
-    "eqsolve.curves.relaxation": "path_rates",
-    "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
-}
-_WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
+# Of what type checkers see below, the text says where a name is found when it is first used.
+_IMPORTS = re.findall(r"^    from (\S+) import ([\w, ]+|\([^)]+)", Path(__file__).read_text("utf-8"), re.MULTILINE)
+_WHERE = {name: module for module, names in _IMPORTS for name in re.findall(r"\w+", names)}
 _MODULES = ("compile", "errors", "laplace", "laws", "phases", "solver_kit", "spectra")
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
+    from eqsolve.arguments import Uncertain, uncertain
     from eqsolve.compile.plan import Plan
-    from eqsolve.curves.follow import follow, iterate
-    from eqsolve.curves.rates import fit_rate, rate_curve
-    from eqsolve.curves.relaxation import path_rates
+    from eqsolve.curves.rates import fit_rate, follow, iterate, path_rates, rate_curve
     from eqsolve.curves.stationary import stationary
-    from eqsolve.deviations import Uncertain, uncertain
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
     from eqsolve.explaining import explain
     from eqsolve.fitting.fit import Fit, fit
@@ -72,20 +39,17 @@ if TYPE_CHECKING:
         times,
         unknown,
     )
-    from eqsolve.language.equations import Eq, Equation
-    from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
-    from eqsolve.language.flow import Flow
     from eqsolve.language.indices import Sum
     from eqsolve.language.laws import Resampled, Telegraph
     from eqsolve.language.loading import load
+    from eqsolve.language.model import Eq, Equation
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, White, proximal
-    from eqsolve.language.system import System
+    from eqsolve.language.system import Cases, FixedPoint, Flow, Minimiser, Singularity, System
     from eqsolve.microscopic.minimisers import message_passing
-    from eqsolve.microscopic.simulation import Simulation
+    from eqsolve.microscopic.simulate import Simulation
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open
-    from eqsolve.results.result import PhaseDiagram, Result
-    from eqsolve.results.stationary import Stationary
+    from eqsolve.results.result import PhaseDiagram, Result, Stationary
     from eqsolve.solvers.contract import Solver
     from eqsolve.solvers.registry import register
     from eqsolve.solving import solve

@@ -4,13 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from eqsolve.arguments import checked, flag, number, text
-from eqsolve.compile.plan import Plan
-from eqsolve.compile.tasks import compile, refuse_continuous, solved_model
+from eqsolve.compile.plan import Plan, compile, refuse_continuous, solved_model
 from eqsolve.errors import EqsolveError, ModelError
-from eqsolve.language.fixed_point import Cases
-from eqsolve.language.flow import Flow
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.language.system import Cases, Flow
 from eqsolve.passes.check.check import check
 from eqsolve.passes.explain.explain import ChosenSolver, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations

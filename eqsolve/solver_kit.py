@@ -25,15 +25,13 @@ from eqsolve.compile.forms import (
     Form,
 )
 from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Facts, Plan
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Facts, Plan, Values
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.results.dynamics import Kernel, dynamics_result
-from eqsolve.results.result import Result
+from eqsolve.results.result import Kernel, Result, dynamics_result
 from eqsolve.solvers.contract import HandOver, Solver, Wanted, why_not_a, why_not_closed
 from eqsolve.solvers.ode.march import bind_system
 from eqsolve.solvers.options import Options

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.arguments import callback, checked, flag, got, names, number, offers, pairs, path, table, text
-from eqsolve.deviations import is_uncertain
+from eqsolve.arguments import callback, checked, flag, got, is_uncertain, names, number, offers, pairs, path, table, text
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.loading import read_model
@@ -27,8 +26,7 @@ from eqsolve.solvers.cluster import Cluster, connect
 from eqsolve.solvers.options import Options
 
 if TYPE_CHECKING:
-    from eqsolve.compile.plan import Plan
-    from eqsolve.compile.tasks import Task
+    from eqsolve.compile.plan import Plan, Task
     from eqsolve.solvers.contract import Solver
 
 logger = logging.getLogger("eqsolve")
@@ -204,10 +202,10 @@ def _solve(
     """
     from eqsolve.compile.forms import COVARIANCES
     from eqsolve.compile.members import with_tables
-    from eqsolve.compile.tasks import make_task
+    from eqsolve.compile.plan import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import check, refuse_words
-    from eqsolve.passes.routing import models_behind, settable
+    from eqsolve.passes.forms.structure import models_behind, settable
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import derived_names, describe
     from eqsolve.solvers.contract import HandOver, Wanted

@@ -30,15 +30,15 @@ _HOMES = {
     "save": "eqsolve.results.archive:save",
     "write_dataset": "eqsolve.results.archive:write_dataset",
     "write_table": "eqsolve.results.archive:write_table",
-    "read simulation": "eqsolve.microscopic.simulation:read_simulation",
+    "read simulation": "eqsolve.microscopic.simulate:read_simulation",
     "read fit": "eqsolve.fitting.fit:read_fit",
-    "read validation": "eqsolve.validation.comparison:read_validation",
+    "read validation": "eqsolve.validation.validate:read_validation",
     "plot_validation": "eqsolve.plotting.validation:plot_validation",
     "plot_simulation": "eqsolve.plotting.validation:plot_simulation",
     "plot_result": "eqsolve.plotting.choose:plot_result",
-    "plot_law": "eqsolve.plotting.animation:plot_law",
-    "animate_law": "eqsolve.plotting.animation:animate_law",
-    "slide_sweep": "eqsolve.plotting.animation:slide_sweep",
+    "plot_law": "eqsolve.plotting.choose:plot_law",
+    "animate_law": "eqsolve.plotting.choose:animate_law",
+    "slide_sweep": "eqsolve.plotting.choose:slide_sweep",
 }
 
 

@@ -8,8 +8,8 @@ import eqsolve
 from eqsolve import Eq, Flow, Int, System, field, function, gradient, param, state, times
 from eqsolve.errors import EqsolveError, UsageError
 from eqsolve.explaining import foresee
-from eqsolve.language.fixed_point import Cases
 from eqsolve.language.loading import list_models, load
+from eqsolve.language.system import Cases
 from eqsolve.passes.rewrite.indices import for_reading
 from eqsolve.passes.rewrite.white import make_additive
 from eqsolve.solvers.registry import solver_names

@@ -4,8 +4,8 @@ import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 
+from eqsolve.cli.options import Verb
 from eqsolve.cli.output import write
-from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")

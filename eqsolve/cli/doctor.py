@@ -1,12 +1,12 @@
-"""The command that examines the installation."""
+"""The commands that examine the installation, and start a new model file from an existing model."""
 
 import functools
+import os
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
-from eqsolve.cli.options import add_shared
+from eqsolve.cli.options import Verb, add_shared
 from eqsolve.cli.output import lay_out, paint, write, write_json
-from eqsolve.cli.verb import Verb
 
 
 def run_doctor(options: Namespace) -> int:
@@ -51,3 +51,27 @@ DOCTOR = Verb(
     "doctor",
     ("doctor --json",),
 )
+
+
+def run_new(options: Namespace) -> int:
+    """Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled
+    out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are
+    written too. Existing files are left alone.
+    """
+    from eqsolve.tools.scaffold import write_variant
+
+    path, tests = write_variant(options.name, options.source)
+    write(f"wrote {os.path.relpath(path)}: a variant of {options.source}, ready to be changed")
+    write(f"wrote {os.path.relpath(tests)}: its tests, run by pytest")
+    write(f"next: edit the model, then `eqsolve check {options.name}` and `eqsolve show {options.name}`")
+    return 0
+
+
+def _new_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the new model's name, such as my_variant")
+    parser.add_argument(
+        "--from", metavar="M", dest="source", required=True, help="the model to start from: a name, or a file's path"
+    )
+
+
+NEW = Verb("start a new model from an existing one", _new_arguments, run_new, "new my_variant --from {model}")

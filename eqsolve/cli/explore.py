@@ -4,10 +4,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from eqsolve.cli.options import add_several, add_shared, check_destination, read_options, read_settings
+from eqsolve.cli.options import Verb, add_several, add_shared, check_destination, read_options, read_settings
 from eqsolve.cli.output import exit_code, say
 from eqsolve.cli.sweep import read_grid
-from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar, clock
@@ -27,7 +26,7 @@ def run_explore(options: Namespace) -> int:
     demand_extra()
     from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
-    from eqsolve.passes.routing import check_routed
+    from eqsolve.passes.forms.structure import check_routed
 
     model = load(options.model)
     check(model)

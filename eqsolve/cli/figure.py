@@ -4,9 +4,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from eqsolve.cli.options import add_shared, read_options
+from eqsolve.cli.options import Verb, add_shared, read_options
 from eqsolve.cli.output import complain, lay_out, room, say, write, write_json
-from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
 

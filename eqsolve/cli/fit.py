@@ -1,14 +1,19 @@
-"""The command that fits parameters to data."""
+"""The commands that find parameters: those that fit data, and those at which an observable is best."""
+
+from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import add_several, add_shared, by_name, destinations, read_number, read_options, read_settings
-from eqsolve.cli.output import deliver
-from eqsolve.cli.verb import Verb
+from eqsolve.cli.options import Verb, add_several, add_shared, by_name, destinations, read_number, read_options, read_settings
+from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
 from eqsolve.errors import UsageError, quote
 from eqsolve.progress import Bar
+
+if TYPE_CHECKING:
+    from eqsolve.fitting.optimise import Optimum
 
 
 def run_fit(options: Namespace) -> int:
@@ -92,4 +97,100 @@ FIT = Verb(
         "fit {model} --data runs.csv --free {parameter} --out fit.nc --plot fit.png",
         "fit {model} --data runs.csv --free {parameter} --bounds {parameter}=0.1:1",
     ),
+)
+
+
+def run_optimise(options: Namespace) -> int:
+    """A coarse scan of the ranges, then exact gradients, lead to the optimum; its error bar comes from the
+    solver's own errors. Exit code 0: found; 1: the budget was spent before; 2: bad input, or no optimum inside
+    the ranges.
+    """
+    _, picture = destinations(options)
+    if (options.minimise is None) == (options.maximise is None):
+        raise UsageError("name what is to be best: --minimise E_test, or --maximise overlap")
+    over = read_ranges(options.over)
+    asked = read_options(options, tuple(_OPTIMISE))
+    if len(asked.get("at", [0.0])) != 1:
+        raise UsageError("--at: an observable is best at one time; for the best time give its range, --over t=0:100")
+    limits = read_limits(options.where)
+    settings = read_settings(options.settings)
+    from eqsolve.fitting.optimise import optimise
+    from eqsolve.language.loading import load
+
+    goal, model = options.minimise or options.maximise, load(options.model)
+    if model.kind in ("System", "Flow") and ("at" in asked) == ("t" in over):
+        raise UsageError(f"say when `{goal}` is to be best: --at 20, or --over t=0:100 for the best time")
+    if limits and "t" in over:
+        raise UsageError("--where: the best time is found without constraints; give --at instead of a range of t")
+    with Bar(options.quiet, count="solve") as bar:
+        found = optimise(
+            model, goal, over=over, maximise=options.maximise is not None, constraints=limits, params=settings, progress=bar,
+            **asked,
+        )  # fmt: skip
+    deliver(options, found, lambda: _text(found), None, picture)
+    if found.status != "ok":
+        complain(found.status)
+        return 1
+    if found.at_edge:
+        complain(f"{found.edge}; widen the range, or take the end as it is")
+        return 2
+    return 0
+
+
+def read_ranges(words: Iterable[str]) -> dict[str, tuple[float | str, ...]]:
+    """Return ranges FIRST:LAST[:log] by name."""
+    ranges: dict[str, tuple[float | str, ...]] = {}
+    takes = "NAME=FIRST:LAST[:log] such as alpha=0.001:10:log"
+    for name, text in by_name(words, "--over", takes).items():
+        parts = text.split(":")
+        if len(parts) not in (2, 3) or parts[2:] not in ([], ["log"], ["linear"]):
+            raise UsageError(f"--over takes {takes}, got {quote(f'{name}={text}')}")
+        ends = [read_number(part, f"--over {name}") for part in parts[:2]]
+        ranges[name] = (*ends, *parts[2:])
+    if not ranges:
+        raise UsageError("--over names at least one range, such as alpha=0.001:10:log")
+    return ranges
+
+
+def read_limits(words: Iterable[str]) -> dict[str, tuple[float | None, float | None]]:
+    """Return the ranges of observables that NAME<=VALUE and NAME>=VALUE say."""
+    limits: dict[str, tuple[float | None, float | None]] = {}
+    for word in words:
+        name, sign, text = (part.strip() for part in (word.partition("<=") if "<=" in word else word.partition(">=")))
+        if not sign or not name:
+            raise UsageError(f"--where takes NAME<=VALUE or NAME>=VALUE, in quotes for the shell, got {quote(word)}")
+        value, (low, high) = read_number(text, "--where"), limits.get(name, (None, None))
+        limits[name] = (low, value) if sign == "<=" else (value, high)
+    return limits
+
+
+def _text(found: Optimum) -> str:
+    goal = "largest" if found.maximise else "smallest"
+    rows = [(name, "=", number_with_error(value, found.errors[name])) for name, value in found.parameters.items()]
+    rows.append((found.observable, "=", number_with_error(found.value, found.error)))
+    held = f"\n\nheld at its limit: {', '.join(found.active)}" if found.active else ""
+    return f"{found.model}: `{found.observable}` is {goal} at ({found.solves} solves)\n\n{lay_out(rows)}{held}"
+
+
+_OPTIMISE = {
+    "at": "the time at which it is to be best",
+    "rtol": "relative tolerance of the solves; 1e-3 by default",
+    "budget": "CPU time of the search, such as 30s or 5min; then the best so far is given",
+}
+
+
+def _optimise_arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, _OPTIMISE, settings="values that stay", plot="draw the landscape")
+    parser.add_argument("--minimise", metavar="NAME", help="the observable that is to be smallest")
+    parser.add_argument("--maximise", metavar="NAME", help="the observable that is to be largest")
+    about = "the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time"
+    add_several(parser, "--over", "NAME=FIRST:LAST[:log]", about)
+    add_several(parser, "--where", "NAME<=VALUE", "limits of other observables, such as 'E_train<=0.1'; also >=")
+
+
+OPTIMISE = Verb(
+    "find the parameters at which an observable is best",
+    _optimise_arguments,
+    run_optimise,
+    "optimise {model} --minimise E_test --over {parameter}=0.01:10:log --at 20",
 )

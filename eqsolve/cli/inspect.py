@@ -1,4 +1,4 @@
-"""The commands that look at models without solving them: list, show, check."""
+"""The commands that look at models without solving them: list, show, check, explain, cite."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import time
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import add_shared, apply_settings, read_settings
-from eqsolve.cli.output import complain, lay_out, paint, room, write, write_json
-from eqsolve.cli.verb import Verb
-from eqsolve.errors import EqsolveError, MisnamedError, UsageError
+from eqsolve.cli.options import FIGURES, Verb, add_shared, apply_settings, check_destination, read_options, read_settings
+from eqsolve.cli.output import complain, lay_out, paint, room, say, say_wrote, write, write_json
+from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
@@ -46,7 +45,7 @@ def run_list(options: Namespace) -> int:
 def _list_settings(options: Namespace) -> int:
     from eqsolve.language.loading import load
     from eqsolve.passes.explain.explain import describe_settings
-    from eqsolve.passes.routing import settable
+    from eqsolve.passes.forms.structure import settable
 
     model = load(options.model)
     found = [] if options.names else describe_settings(model)
@@ -164,3 +163,73 @@ CHECK = Verb(
     "check {model}",
     ("check path/to/my_model.py", "check  # every model that can be found"),
 )
+
+
+def run_explain(options: Namespace) -> int:
+    """Say how a model would be solved, without solving it: its equations with the lines they stand in, which unknown
+    needs which, in what order they are computed at each time, how the equations are rewritten for the solver (changes
+    of variable, equations of derivatives), the parameters and what they mean, and which solver is taken, with the
+    reasons against the others. Of a flow: the same for the mean-field equations that follow from it.
+    """
+    picture = check_destination(options.graph, "--graph", FIGURES)
+    from eqsolve.explaining import explain
+    from eqsolve.language.loading import load
+    from eqsolve.passes.check.check import check
+
+    model = load(options.model)
+    explanation = explain(model, **read_options(options, _EXPLAIN_OPTIONS))
+    if picture is not None:
+        from eqsolve.plotting.graph import draw_dependencies
+        from eqsolve.plotting.style import save_figure
+
+        save_figure(draw_dependencies(model), picture)
+    if options.json:
+        graph = {} if picture is None else {"graph": str(picture)}
+        write_json({**explanation.to_dict(), **graph})
+    else:
+        write(explanation.text())
+    say_wrote(options, picture)
+    try:
+        check(model)
+    except ModelError:
+        say(f"warning: the model has problems; `eqsolve check {options.model}` lists them")
+    return 0
+
+
+_EXPLAIN_OPTIONS = {"step": "say what `solve --step H` does", "solver": "say what `solve --solver NAME` does"}
+
+
+def _explain_arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, _EXPLAIN_OPTIONS)
+    parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
+
+
+EXPLAIN = Verb(
+    "say what the engine makes of a model, and draw its graph",
+    _explain_arguments,
+    run_explain,
+    "explain {model} --graph graph.png",
+    ("explain {model} --solver two_time  # what another solver would do, or why it cannot",),
+)
+
+
+def run_cite(options: Namespace) -> int:
+    """Print the BibTeX entry of the paper behind a model, and that of eqsolve itself."""
+    from eqsolve.language.loading import load
+    from eqsolve.tools.citing import find_entry, software_entry
+
+    model = load(options.model)
+    entry = find_entry(model) if model.cite else None
+    software = software_entry()
+    if options.json:
+        write_json({"model": model.name, "key": model.cite, "bibtex": entry, "software": software})
+        return 0
+    if entry is None:
+        say(f"model `{model.name}` names no paper (its file has no cite=...); please cite eqsolve:")
+    else:
+        write(f"{entry}\n")
+    write(software)
+    return 0
+
+
+CITE = Verb("print the BibTeX entries to cite", add_shared, run_cite, "cite {model}", ("cite {model} --json",))

@@ -1,11 +1,13 @@
-"""Options that several commands share; their texts are read, never evaluated."""
+"""What a command consists of, and the options that several share; their texts are read, never evaluated."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,24 @@ from eqsolve.options import OPTIONS, Option, flag
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One command: its help, its arguments, and the function that returns its exit code."""
+
+    summary: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+    example: str  # after `eqsolve`; {model} stands for a model that exists, {parameter} for one of its parameters
+    more: tuple[str, ...] = ()  # further examples, in the order in which one would try them; what follows a # explains
+    description: str = ""  # the docstring of the function, unless given
+    known: Callable[[Namespace], int | None] = lambda _: None  # the exit code where all is done already
+
+    @property
+    def about(self) -> str | None:
+        return self.description or inspect.getdoc(self.run)
+
 
 FIGURES = (".png", ".svg", ".pdf")
 DATA = (".nc", ".csv", ".parquet", ".json")
@@ -108,7 +128,7 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
 def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     """Return the model with the named parameters and laws of its own put in."""
     from eqsolve.language.binding import bind_some
-    from eqsolve.passes.routing import check_routed
+    from eqsolve.passes.forms.structure import check_routed
 
     check_routed(model, settings)
     own = {name: text for name, text in settings.items() if name in model.settable}
@@ -145,7 +165,7 @@ def _read_times(text: str, option: str) -> list[float]:
     example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
     for entry in text.split(","):
         if ":" in entry:
-            from eqsolve.sweeping.axes import read_text
+            from eqsolve.sweeping.run import read_text
 
             found: list[Any] = list(read_text(option, entry))
         else:

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from eqsolve._version import __version__
+from eqsolve.cli.options import Verb
 from eqsolve.cli.output import paint
-from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, did_you_mean
 
 _LOOK = ("list", "show", "check")
-_SHARED = {**dict.fromkeys(_LOOK, "inspect"), "diagram": "sweep"}  # modules of several commands
+_SHARED = {  # modules of several commands
+    **dict.fromkeys((*_LOOK, "explain", "cite"), "inspect"), "diagram": "sweep", "stationary": "longtime", "optimise": "fit",
+    "new": "doctor",
+}  # fmt: skip
 VERBS = (
     *_LOOK, "explain", "solve", "longtime", "stationary", "diagram", "validate", "sweep", "optimise", "fit", "plot", "explore",
     "figure", "new", "cite", "doctor", "completion",

@@ -3,9 +3,8 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from eqsolve.cli.options import FIGURES, add_scales, add_shared, add_sweep_drawing, check_destination, read_drawing
+from eqsolve.cli.options import FIGURES, Verb, add_scales, add_shared, add_sweep_drawing, check_destination, read_drawing
 from eqsolve.cli.output import say_wrote, write_json
-from eqsolve.cli.verb import Verb
 
 
 def run_plot(options: Namespace) -> int:

@@ -8,9 +8,8 @@ import shutil
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.options import Verb, add_shared, destinations, read_options, read_settings
 from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write_json
-from eqsolve.cli.verb import Verb
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import __version__
-from eqsolve.cli.options import add_several, add_shared, add_sweep_drawing, by_name, destinations, read_options, read_settings
+from eqsolve.cli import options as shared
+from eqsolve.cli.options import Verb, add_several, add_shared, read_options, read_settings
 from eqsolve.cli.output import deliver, exit_code, lay_out, number_with_error, say, say_wrote, write
-from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
 
@@ -27,11 +27,10 @@ _TOOK = "<took>"  # stands in a file for how long it took
 def run_sweep(options: Namespace) -> int:
     """Solve every point of a grid; exit code 1 says that some were not solved as asked."""
     axes, asked, settings = read_grid(options.grid), _read(options), read_settings(options.settings)
-    data, picture = destinations(options)
+    data, picture = shared.destinations(options)
     from eqsolve.language.loading import load
     from eqsolve.solvers.cluster import connect
-    from eqsolve.sweeping.axes import check_settings, read_axes
-    from eqsolve.sweeping.run import sweep
+    from eqsolve.sweeping.run import check_settings, read_axes, sweep
 
     model = load(options.model)
     if data is None and picture is None and not options.json:
@@ -90,7 +89,7 @@ def _digest(path: str) -> str:
 
 def _told(options: Namespace) -> int | None:
     """Tell what a file holds that this very command wrote, without loading models; else return None."""
-    from eqsolve.files.record import read_record
+    from eqsolve.files.atomic import read_record
     from eqsolve.language.loading import find
 
     data = Path(options.out or "")
@@ -111,7 +110,7 @@ def _told(options: Namespace) -> int | None:
 
 def read_grid(words: Iterable[str]) -> dict[str, str]:
     """Return the text of every axis by its name."""
-    axes = by_name(words, "--grid", "NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2")
+    axes = shared.by_name(words, "--grid", "NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2")
     if not axes:
         raise UsageError("--grid names at least one axis, such as alpha=0.01:10:40:log")
     return axes
@@ -169,7 +168,7 @@ def _add_grid(parser: ArgumentParser, options: dict[str, str], plot: str) -> Non
 
 def _arguments(parser: ArgumentParser) -> None:
     _add_grid(parser, _OPTIONS, "draw lines or a map")
-    add_sweep_drawing(parser)
+    shared.add_sweep_drawing(parser)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")
 
 
@@ -195,7 +194,7 @@ def run_diagram(options: Namespace) -> int:
     """Classify every point of a grid and find the boundaries; exit code 1: some points failed."""
     axes, settings = read_grid(options.grid), read_settings(options.settings)
     asked = read_options(options, _DIAGRAM) | {"lyapunov": options.lyapunov}
-    data, picture = destinations(options)
+    data, picture = shared.destinations(options)
     from eqsolve.sweeping.diagram import phase_diagram
 
     with _kept(data), Bar(options.quiet, count="point") as bar:

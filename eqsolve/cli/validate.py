@@ -6,14 +6,13 @@ import functools
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.options import Verb, add_shared, destinations, read_options, read_settings
 from eqsolve.cli.output import deliver, lay_out, number_with_error
-from eqsolve.cli.verb import Verb
 from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
-    from eqsolve.validation.comparison import Comparison, Validation
+    from eqsolve.validation.validate import Comparison, Validation
 
 
 def run_validate(options: Namespace) -> int:

@@ -12,7 +12,7 @@ class _Callable(ModuleType):
     """The package, which is also a verb."""
 
     def __call__(self, model: Any) -> Any:
-        from eqsolve.compile.tasks import compile
+        from eqsolve.compile.plan import compile
 
         return compile(model)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import mpmath
 import numpy as np
 from sympy import Basic, Dummy, Expr, Pow, cse
 
@@ -103,8 +104,6 @@ class Bundle:
 
     def evaluate_precise(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:
         """Return the expressions at one point in mpmath numbers."""
-        import mpmath
-
         inner, outer = self.functions("mpmath")
         sums = [mpmath.mpf(0)] * self.count
         for index, weight in enumerate(weights):
@@ -175,8 +174,6 @@ class _StaticParts:
 
 def _polished(function: Lowered, start: float, given: Sequence[Any]) -> Any:
     """Return a root in mpmath's present precision by Newton's method, which doubles the digits in every step."""
-    import mpmath
-
     y = mpmath.mpf(float(start))
     for _ in range(60):
         value, slope = function(y, *given)

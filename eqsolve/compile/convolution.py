@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from sympy import Basic, Expr
 
 from eqsolve.compile.families import Functions, Slopes, lower_families, lower_slopes, tables_in
-from eqsolve.compile.laws import Moment
-from eqsolve.compile.lowering import Constant, Lowered, lower
+from eqsolve.compile.lowering import Constant, Lowered, Moment, lower
 from eqsolve.compile.two_time import take_moments
-from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
 from eqsolve.language.indices import Index, Slot, counts, ordered_indices
-from eqsolve.language.model import leaves
+from eqsolve.language.model import Equation, leaves
 from eqsolve.language.symbols import Head, Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionForm

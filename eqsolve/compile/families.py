@@ -19,10 +19,10 @@ from sympy import Basic, Dummy, Expr, Mul, S, solve
 from sympy.core.sympify import SympifyError
 
 from eqsolve.compile.lowering import Constant, Lowered, lower
-from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.indices import Index, Slot, Sum, counts, free_indices, members_in, ordered_indices
 from eqsolve.language.model import leaves
 from eqsolve.language.symbols import Parameter, Unknown
+from eqsolve.language.system import FixedPoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.passes.forms.expressions import slope

@@ -5,13 +5,12 @@ constants, then one value per stage. Functions are made when first asked for and
 the model, one per set of branches its numbers select.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from mpmath import mpf
 from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, S, sympify
 from sympy.core.function import Function as SympyFunction
 from sympy.core.power import Pow
@@ -20,19 +19,16 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 from eqsolve.compile.bundles import roots_at
 from eqsolve.compile.families import domain_of
 from eqsolve.compile.lowering import Lowered, Module, as_function
-from eqsolve.compile.values import Branches
+from eqsolve.compile.plan import Branches, Values
 from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Parameter, Unknown
+from eqsolve.language.system import FixedPoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Atoms, NumericLaw
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
-from eqsolve.passes.forms.reduction import Reduced, conditions_of, hold, reduce_fixed_point
-
-if TYPE_CHECKING:
-    from eqsolve.compile.values import Values
+from eqsolve.passes.forms.structure import Reduced, conditions_of, hold, reduce_fixed_point
 
 
 class FixedPointPlan:
@@ -355,8 +351,6 @@ class FixedPointProgram:
 
     def precise(self, values: Values, held: Sequence[tuple[str, float]], digits: int) -> tuple[list[Any], list[Any]]:
         """Return the parameters, and the unknowns held at ends of their domains, as numbers of mpmath."""
-        from mpmath import mpf
-
         exact = values.exact().values
         ends = {(item.name, float(end)): end for item in self.model.unknowns for end in item.bounds if end is not None}
         numbers = [mpf(str(exact[item].evalf(digits))) for item in self.model.parameters]

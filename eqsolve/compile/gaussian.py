@@ -21,8 +21,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.symbols import Function, Parameter, Random, Value
 from eqsolve.passes.forms.expressions import partial
 from eqsolve.passes.forms.kinks import switches
-from eqsolve.passes.forms.path_form import Mean, PathEnsemble, PathForm
-from eqsolve.passes.forms.sectors import COLUMN, ROW
+from eqsolve.passes.forms.path_form import COLUMN, ROW, Mean, PathEnsemble, PathForm
 from eqsolve.passes.forms.structure import Derivation
 
 

@@ -27,7 +27,7 @@ from eqsolve.numerics.arrays import GENERIC, Array, member_name
 from eqsolve.passes.forms.expressions import outermost
 
 if TYPE_CHECKING:
-    from eqsolve.compile.values import Values
+    from eqsolve.compile.plan import Values
 
 
 @dataclass(frozen=True, eq=False)

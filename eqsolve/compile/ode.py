@@ -10,12 +10,11 @@ from typing import Any
 
 from sympy import Abs, Basic, Dummy, Expr, Heaviside, Max, Min, sign
 
-from eqsolve.compile.laws import LawPlan, compile_law
-from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.lowering import LawPlan, Lowered, compile_law, lower
 from eqsolve.errors import UsageError
-from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
 from eqsolve.language.laws import Law
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System, start_constant

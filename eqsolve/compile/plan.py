@@ -7,24 +7,43 @@ parameters, of those in branches and exponents, which parameters vanish or are i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import functools
+import math
+import operator
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sympy import Add, KroneckerDelta, expand
+from sympy import Add, Basic, Expr, KroneckerDelta, expand
+from sympy.core.relational import Relational
 
 from eqsolve.compile.forms import GAUSSIAN, MEMBERS, Form
-from eqsolve.language.equations import Equation
-from eqsolve.language.laws import IN_STEPS
-from eqsolve.language.model import Model
-from eqsolve.language.nodes import GP, Int
+from eqsolve.compile.lowering import compile_law, lower
+from eqsolve.errors import EqsolveError, UsageError, did_you_mean
+from eqsolve.language.binding import Binding, ParameterDomain, bind, bind_some, read_value
+from eqsolve.language.laws import IN_STEPS, Telegraph
+from eqsolve.language.loading import load
+from eqsolve.language.model import Equation, Model, Table
+from eqsolve.language.nodes import GP, E, Int
+from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value
-from eqsolve.language.system import System, members
+from eqsolve.language.system import Cases, Flow, Singularity, System, members
+from eqsolve.numerics.laws import NumericLaw
+from eqsolve.passes.forms.structure import (
+    Chosen,
+    Derivation,
+    SingularityBinding,
+    bind_routed,
+    choosing_parameters,
+    is_found,
+    select_case,
+    sign,
+)
+from eqsolve.verbs import later
 
-# The passes are imported where a model is compiled: a plan that is kept needs none of them.
 if TYPE_CHECKING:
-    from eqsolve.passes.forms.structure import Derivation
     from eqsolve.passes.rewrite.constraints import Reduction
+    from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity
 
 Program = TypeVar("Program")
 
@@ -201,3 +220,452 @@ def make_plan(declared: Model, put: Mapping[Parameter, Any]) -> Plan:
     equations = tuple(Equation(eq.lhs, distribute_parameters(eq.rhs), eq.location, eq.order) for eq in model.equations)
     model = model._mapped(distribute_parameters, "observables")._with(equations=equations)
     return Plan(model, arguments, find_facts(model), declared)
+
+
+# --- Numbers for a plan: what the user sets, read without symbols where numbers are given, and the
+# plan they belong to.
+#
+# ``Binder`` knows once and for all what a model's parameters may be. Plain numbers go through it as
+# they are; text, laws and whatever is wrong go through ``eqsolve.language.binding``, which reads
+# exactly and words the errors.
+
+
+# --- Which branches numbers of the parameters select: compared as floats, and exactly where these
+# are too close to tell.
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a finite number as it is; numpy's floats are."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+class Branches:
+    """On which side of every condition on parameters some numbers lie, and the whole numbers among them."""
+
+    def __init__(self, model: Model, conditions: Sequence[Basic]) -> None:
+        relations = sorted({item for condition in conditions for item in condition.atoms(Relational)}, key=str)
+        self._whole = tuple(item.name for item in model.parameters if item.is_integer)
+        self._relations = relations
+        self._sides = lower([side for item in relations for side in (item.lhs, item.rhs)], [], model.parameters)
+
+    def key(self, numbers: Mapping[str, float], exact: Callable[[], Mapping[Parameter, Expr]]) -> tuple[Any, ...]:
+        """Return what selects a plan; the numbers are asked for exactly where two sides are close."""
+        found = self._sides.at(numbers)() if self._relations else []
+        signs = []
+        for place, (left, right) in enumerate(zip(found[::2], found[1::2], strict=True)):
+            sign = (left > right) - (left < right)
+            # sides of a condition that are nearer than this are compared exactly
+            if sign and abs(left - right) <= 1e-12 * (abs(left) + abs(right)) and not math.isinf(left):
+                relation = self._relations[place]
+                gap = (relation.lhs - relation.rhs).subs(exact())
+                sign = int(gap > 0) - int(gap < 0)
+            signs.append(int(sign))
+        return (tuple(numbers[name] for name in self._whole), tuple(signs))
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Numbers of the parameters and laws of the random constants, by name.
+
+    ``settings`` is what results record; ``exact`` gives the same as exact numbers, for more digits than floats have.
+    ``given`` names the constants whose declared law was replaced, ``behind`` is the fixed point that gives a singularity its
+    laws.
+    """
+
+    numbers: Mapping[str, float]
+    laws: Mapping[str, NumericLaw]
+    settings: Mapping[str, float | str]
+    exact: Callable[[], Binding]
+    given: frozenset[str] = frozenset()
+    behind: tuple[Plan, Values] | None = None
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Binder:
+    """Reads settings of one model and finds the plan for them."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.choosing = choosing_parameters(model) if isinstance(model, System) else frozenset()
+        self._names = {item.name: item for item in model.parameters}
+        self._domains = {item.name: ParameterDomain.of(item) for item in model.parameters}
+        self._free = frozenset(item.name for item in model.parameters if item not in self.choosing)
+        self._conditions = [(item.rel_op, lower([item.lhs, item.rhs], [], model.parameters)) for item in model.conditions]
+        self._base: Values | None = None
+        self._plans: dict[Any, Plan] = {}
+        known = {item.name: model.given(item) for item in model.parameters}
+        self._needed = frozenset(name for name, value in known.items() if value is None)
+        self._defaults = {name: float(read_value(value)) for name, value in known.items() if value is not None}
+        choices = model.law_of if isinstance(model, Singularity) else model.cases if isinstance(model, Cases) else ()
+        self._choices = Branches(model, [condition for condition, _ in choices if isinstance(condition, Basic)])
+        self._chosen: dict[Any, Chosen] = {}
+
+    # --- reading
+    def read(self, settings: Mapping[str, Any]) -> Values:
+        """Return the numbers for given settings; errors name the parameter, its domain and the nearest name."""
+        quickly = self._quickly_routed if getattr(self.model, "law_of", ()) else self._quickly
+        return quickly(settings) or self.take(bind_routed(self.model, settings))
+
+    def take(self, binding: Binding) -> Values:
+        """Return the numbers of a binding."""
+        numbers = {item.name: float(value) for item, value in binding.values.items()}
+        laws = {item.name: law.numeric() for item, law in binding.laws.items() if not law.free_symbols}
+        known = {item: item.law and item.law.xreplace(dict(binding.values)) for item in binding.laws}
+        given = frozenset(item.name for item, law in binding.laws.items() if law not in (item.law, known[item]))
+        behind = None
+        if isinstance(binding, SingularityBinding) and binding.law is not None:
+            binder = binder_of(binding.law.model)
+            there = binder.take(binding.law)
+            behind = (binder.plan(there), there)
+        return Values(numbers, laws, binding.settings(), functools.partial(_itself, binding), given, behind)
+
+    def _quickly(self, settings: Mapping[str, Any]) -> Values | None:
+        """Return the numbers where all settings are plain ones inside their domains, and laws depend on them plainly."""
+        if any(name not in self._free or not is_plain(value) for name, value in settings.items()):
+            return None
+        if self._base is None:
+            self._prepare(settings)
+        if self._base is None or not self._fixed or not self._needed <= settings.keys():
+            return None
+        given = {name: float(value) for name, value in settings.items()}
+        if any(self._domains[name].problem(value) for name, value in given.items()):
+            return None
+        numbers = {name: given.get(name, self._defaults.get(name, math.nan)) for name in self._names}
+        if any(not _HOLDS[kind](*sides.at(numbers)()) for kind, sides in self._conditions):
+            return None
+        chosen = dict(settings)
+        laws, shown = dict(self._base.laws), {**numbers, **self._texts}
+        for name, (kind, law) in self._moving.items():
+            laws[name] = law.at(numbers)
+            shown[name] = f"{kind}({', '.join(f'{float(item):.15g}' for item in law.numbers.at(numbers)())})"
+        return Values(numbers, laws, shown, functools.partial(bind, self.model, chosen), self._base.given)
+
+    def _quickly_routed(self, settings: Mapping[str, Any]) -> Values | None:
+        """Return the numbers of a singularity and of the fixed point behind it, where those of both are plain."""
+        own = self._quickly({name: value for name, value in settings.items() if name in self._names})
+        if own is None:
+            return None
+        key = self._choices.key(own.numbers, lambda: own.exact().values)
+        if key not in self._chosen:
+            behind = bind_routed(self.model, settings).law  # type: ignore[attr-defined]
+            self._chosen[key] = Chosen(behind.model, {}, "")
+        binder = binder_of(self._chosen[key].model)
+        routed = {name: value for name, value in {**own.numbers, **settings}.items() if name in binder._names}
+        if not settings.keys() <= self._names.keys() | routed.keys():
+            return None
+        there = binder._quickly(routed)
+        if there is None:
+            return None
+        chosen = dict(settings)
+        return replace(
+            own,
+            settings={**there.settings, **own.settings},
+            exact=functools.partial(bind_routed, self.model, chosen),
+            behind=(binder.plan(there), there),
+        )
+
+    def _prepare(self, settings: Mapping[str, Any]) -> None:
+        """Keep what does not change with plain numbers: the laws."""
+        try:
+            self._base = self.take(bind(self.model, settings))
+        except EqsolveError:  # whoever reads exactly says why
+            return
+        laws = [(item, law) for item in self.model.randoms if (law := self.model.given(item)) is not None]
+        found = {item.name for item, _ in laws if is_found(self.model, item)}
+        moving = {item.name: law for item, law in laws if item.name not in found and law.free_symbols}
+        self._fixed = not any(law.parts or law.has(E) for law in moving.values())
+        known = self.model.parameters
+        plain = moving if self._fixed else {}
+        self._moving = {name: (type(law).__name__, compile_law(law, known)) for name, law in plain.items()}
+        self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in found}
+
+    def choose(self, settings: Mapping[str, Any]) -> Chosen:
+        """Return which of several cases settings choose; told from plain numbers without symbols."""
+        assert isinstance(self.model, Cases)
+        plain = {name: float(value) for name, value in settings.items() if is_plain(value)}
+        numbers = {**self._defaults, **{name: value for name, value in plain.items() if name in self._names}}
+        if len(plain) == len(settings) and numbers.keys() == self._names.keys():
+            exact = lambda: {self._names[name]: read_value(value) for name, value in numbers.items()}  # noqa: E731
+            key = self._choices.key(numbers, exact)
+            if key not in self._chosen:
+                self._chosen[key] = select_case(self.model, settings)
+            chosen = self._chosen[key]
+            own = binder_of(chosen.model)._names
+            if load(chosen.model.name) is chosen.model and plain.keys() <= own.keys() | self._names.keys():
+                kept = {name: value for name, value in {**numbers, **plain}.items() if name in own}
+                return Chosen(chosen.model, kept, chosen.reason)
+        return select_case(self.model, settings)
+
+    # --- plans
+    def plan(self, values: Values) -> Plan:
+        """Return the plan for the structure that these values select; models without time choose in their programs."""
+        put: dict[str, float] = {}
+        kinds: tuple[tuple[str, str], ...] = ()
+        if isinstance(self.model, System):
+            put = {
+                name: value
+                for name, value in values.numbers.items()
+                if name not in self._free or value == 0 or math.isinf(value)
+            }
+            kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
+        key = (tuple(put.items()), kinds)
+        if key not in self._plans:
+            exact: Mapping[Parameter, Expr] = values.exact().values
+            self._plans[key] = make_plan(self.model, {self._names[name]: exact[self._names[name]] for name in put})
+        return self._plans[key]
+
+
+_HOLDS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
+
+
+def _itself(binding: Binding) -> Binding:
+    return binding
+
+
+binder_of = kept_by_model(Binder)
+"""Return the binder of a model, kept."""
+
+
+def case_of(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapping[str, Any]]:
+    """Return the model that is solved, chosen where there are cases, and those of the settings that concern it."""
+    while isinstance(model, Cases):
+        chosen = binder_of(model).choose(settings)
+        model, settings = chosen.model, chosen.settings
+    return model, settings
+
+
+# --- What is solved when a user names a model, settings and observables: a plan and its numbers.
+#
+# Cases are chosen, a flow gives its mean-field system, constraints become equations, observables
+# that are not wanted are left out. Each of these is done once for a model and kept, so that other
+# numbers of the same model need no symbols.
+
+# --- Which observables of a model are wanted.
+AnyModel = TypeVar("AnyModel", bound=Model)
+
+
+def select_observables(model: AnyModel, names: Iterable[str] | str | None) -> AnyModel:
+    """Return a model with the named observables only, in its own order; all of them without names."""
+    if names is None:
+        return model
+    wanted = [names] if isinstance(names, str) else list(names)
+    declared = model.observables
+    for name in wanted:
+        if name not in declared:
+            has = f"it has: {', '.join(declared)}" if declared else "it declares none"
+            known = "; unknowns are always computed" if name in model.names else ""
+            raise UsageError(f"model `{model.name}` has no observable `{name}`{did_you_mean(name, declared)} ({has}{known})")
+    if not wanted:
+        raise UsageError(f"observables: name at least one of {', '.join(declared) or 'none'}, or leave it out")
+    return model._with(observables=Table((name, value) for name, value in declared.items() if name in wanted))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A plan, its numbers, and how it came from what was asked for.
+
+    ``declared`` is the model, or the case chosen; ``step`` is the model's own step in time, ``reason`` why this case,
+    ``case`` its name. With ``companions``, derivatives along parameters, the plan is that of the system enlarged by them, and
+    ``base`` that of the system alone, with its values; ``switches`` is the system with arguments of non-smooth functions as
+    observables, if there are any.
+    """
+
+    declared: Model
+    plan: Plan
+    values: Values
+    step: float | None
+    observables: tuple[str, ...]
+    signature: str
+    case: str = ""
+    reason: str = ""
+    companions: tuple[NamedDerivative, ...] = ()
+    base: tuple[Plan, Values] | None = None
+    switches: System | None = None
+
+
+class _Known:
+    """What was made of one model so far."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._made: dict[Any, Any] = {}
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def _with_laws(self, laws: Mapping[str, Any]) -> Model:
+        """Return the model with some laws put in: moments are taken of them, and they are differentiated too."""
+        return self.model.subs(bind_some(self.model, laws)) if laws else self.model
+
+    def select(self, names: Iterable[str] | str | None) -> Model:
+        """Return the model with some of its observables."""
+        key = names if names is None or isinstance(names, str) else tuple(names)
+        return self._once(("select", key), lambda: select_observables(self.model, key))
+
+    def mean_field(self, laws: Mapping[str, Any]) -> Model:
+        """Return the mean-field system of a flow."""
+        key = tuple((name, str(law)) for name, law in laws.items())
+        return self._once(("mean field", key), lambda: later("dmft")(self._with_laws(laws), None))
+
+    def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""
+        laws = getattr(self.model, "laws", {}).values()
+        found = {item for law in laws for item in law.free_symbols if isinstance(item, Parameter)}
+        known = {item.name: settings.get(item.name, self.model.given(item)) for item in found}
+        return {name: value for name, value in known.items() if value is not None and read_value(value) in (0, 1)}
+
+    @functools.cached_property
+    def in_steps(self) -> tuple[Model, bool]:
+        """The system in discrete time, and whether the length of a step is a parameter of it."""
+        from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+        from eqsolve.passes.rewrite.white import in_ito_sense
+
+        assert isinstance(self.model, System)
+        made = put_in_steps(in_ito_sense(self.model))
+        return made, made.step == STEP
+
+    @functools.cached_property
+    def additive(self) -> tuple[Model, bool]:
+        """The system with its white noise added to the rest, and whether it is in steps whose length goes to zero."""
+        from eqsolve.passes.rewrite.starts import STEP
+        from eqsolve.passes.rewrite.white import make_additive
+
+        made = make_additive(self.model) if isinstance(self.model, System) and self.model.whites else self.model
+        return made, isinstance(made, System) and made.step is None and STEP in made.parameters
+
+    @functools.cached_property
+    def only_in_steps(self) -> str:
+        """Why a system has no continuous time, in words that follow the name of the noise; nothing if it has."""
+        from eqsolve.passes.rewrite.starts import STEP
+
+        assert isinstance(self.model, System)
+        if not self.model.stepped and self.model.step != STEP:
+            return ""
+        persistent = [item for item in self.model.stepped if isinstance(self.model.laws[item], Telegraph)]
+        return "is followed in discrete time so far" if persistent else "is drawn afresh at every step"
+
+    def sensitive(self, names: tuple[str, ...], laws: Mapping[str, Any], change: bool) -> Sensitivity:
+        """Return the system beside its derivatives along parameters."""
+
+        def make() -> Sensitivity:
+            from eqsolve.passes.rewrite.sensitivity import derive_sensitivity
+
+            return derive_sensitivity(self._with_laws(laws), names, change=change)  # type: ignore[arg-type]
+
+        key = (names, change, tuple((name, str(law)) for name, law in laws.items()))
+        return self._once(key, make)
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """The plan for values of the parameters that leave the structure as it is."""
+        return make_plan(self.model, self.model.infinite)
+
+
+_known = kept_by_model(_Known)
+
+
+def solved_model(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapping[str, Any]]:
+    """Return the equations that are solved for a model, its flow's mean field among them, and the settings left for them."""
+    if not isinstance(model, Flow):
+        return model, settings
+    names = {item.name for item in model.randoms}
+    laws = {name: value for name, value in settings.items() if name in names} | _known(model).settling(settings)
+    return _known(model).mean_field(laws), {name: value for name, value in settings.items() if name not in laws}
+
+
+def refuse_continuous(declared: Model, model: Model, step: Any) -> None:
+    """Raise for noise that has a meaning, or a solver, in discrete time only, where no step is given."""
+    if step is not None or not isinstance(model, System) or not (why := _known(model).only_in_steps):
+        return
+    laws = {item.name: law for item, law in getattr(declared, "laws", {}).items() if isinstance(law, IN_STEPS)}
+    name, law = next(iter((laws or {item.name: model.laws[item] for item in model.stepped}).items()))
+    raise UsageError(
+        f"model `{declared.name}`: the noise `{name}` ~ {law} {why}; say how long a step is: step=0.1, on the command "
+        "line --step 0.1"
+    )
+
+
+def compile(model: Model | str, *, steps: bool = False) -> Plan:
+    """Return the plan of a model, as ``solve`` runs it for values of its parameters that leave its structure as it is.
+
+    Of a flow, this is the plan of its mean-field equations; with ``steps``, in discrete time. What is infinite by default is
+    infinite in it. It is made once for a model.
+
+    Examples
+    --------
+    >>> plan = eqsolve.compile("dln")
+    >>> plan.facts.noises
+    ('z',)
+    """
+    solved = solved_model(load(model) if isinstance(model, str) else model, {})[0]
+    if isinstance(solved, System):
+        solved = (_known(solved).in_steps if steps else _known(solved).additive)[0]
+    return _known(solved).plan
+
+
+def _shown(values: Values, names: Container[str]) -> Values:
+    """Return values that record the settings of these names alone: starts and supports may be constants of our own."""
+    return replace(values, settings={name: value for name, value in values.settings.items() if name in names})
+
+
+def make_task(
+    model: Model, settings: Mapping[str, Any], observables: Iterable[str] | str | None = None,
+    derivatives: Iterable[str] = (), *, step: Any = None,
+) -> Task:  # fmt: skip
+    """Return what is to be solved; settings are read, and errors name what is wrong with them.
+
+    A system is solved beside its ``derivatives`` along parameters; with a ``step``, in discrete time and its own variables.
+    """
+    case = reason = ""
+    refined = False
+    if isinstance(model, Cases):
+        chosen = binder_of(model).choose(settings)
+        model, settings, case, reason = chosen.model, chosen.settings, chosen.model.name, chosen.reason
+    declared = model
+    model, settings = solved_model(model, settings)
+    if isinstance(model, System):
+        refuse_continuous(declared, model, step)
+        model, named = _known(model).additive if step is None else _known(model).in_steps
+        settings = {**settings, "step": 1.0 if step is None else step} if named else settings
+        refined = named and step is None
+    if observables is not None:  # a parameter of those left out may still be set
+        own = _known(model).select(observables)
+        kept = own.settable
+        bind_some(model, {name: value for name, value in settings.items() if name not in kept})
+        model, settings = own, {name: value for name, value in settings.items() if name in kept}
+    wanted = tuple(derivatives)
+    companions: tuple[NamedDerivative, ...] = ()
+    base: tuple[Plan, Values] | None = None
+    switches: System | None = None
+    declares = [name for name in model.settable if not (refined and name == "step")]
+    if wanted and isinstance(model, System):
+        bind(model, settings)  # what is wrong is said of the model as it was given
+        names = {item.name for item in model.randoms}
+        laws = {name: value for name, value in settings.items() if name in names}
+        steps = step is not None or model.step is not None
+        made = _known(model).sensitive(wanted, laws, not steps)
+        model, companions, switches = made.system, made.companions, made.switches
+        settings = {name: value for name, value in settings.items() if name not in names and model.knows(name)}
+        if made.base.noises:
+            binder = binder_of(made.base)
+            alone = _shown(binder.read(settings), declares)
+            base = (binder.plan(alone), alone)
+    binder = binder_of(model)
+    if isinstance(model, System) and model.constraints:
+        from eqsolve.passes.rewrite.constraints import without_constraints
+
+        binding: Binding = without_constraints(bind(model, settings))
+        binder = binder_of(binding.model)
+        values = binder.take(binding)
+    else:
+        values = binder.read(settings)
+    values = _shown(values, declares) if companions or refined else values
+    plan = binder.plan(values)
+    length: float | None = None
+    if isinstance(model, System) and model.step is not None:
+        length = values.exact().number(model.step)
+    return Task(
+        declared, plan, values, length, tuple(model.observables), sign(declared), case, reason, companions, base, switches
+    )

@@ -9,13 +9,13 @@ from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.members import lower_reading
 from eqsolve.errors import ModelError
 from eqsolve.graphs import blocks_in_order, make_graph
-from eqsolve.language.equations import Equation
 from eqsolve.language.indices import MemberSum
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
 from eqsolve.numerics import relations as numeric
 from eqsolve.passes.forms.expressions import outermost, outside_means
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, initial_values, separate_times
+from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, initial_values, separate_times
 from eqsolve.passes.forms.structure import Derivation
 
 _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c"}

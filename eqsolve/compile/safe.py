@@ -12,11 +12,11 @@ those that a complex-valued model meets compare real parts. Last come sympy's sp
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import sympy as sp
 from sympy import Abs, Add, Basic, Expr, Function, Mul, Piecewise, Pow, S, exp, log
@@ -25,7 +25,7 @@ from sympy.utilities.lambdify import implemented_function
 from eqsolve.errors import ModelError
 from eqsolve.language.functions import SPECIAL
 from eqsolve.language.symbols import Time, Value
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, Lazy, special
 from eqsolve.numerics.backend import anywhere
 
 
@@ -582,21 +582,9 @@ def _small_argument(factor: Expr) -> tuple[Expr, Expr] | None:
 
 
 # --- The same functions on arrays and in mpmath.
-class Lazy:
-    """A module that is imported when something of it is used: scipy.special takes a third of a second."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(importlib.import_module(self._name), name, None)
-        return importlib.import_module(f"{self._name}.{name}") if found is None else found
-
-
 @functools.cache
 def on_arrays() -> dict[str, Any]:
     """Return the functions by name for numpy's numbers and arrays."""
-    special = Lazy("scipy.special")
 
     def special_(name: str) -> Any:
         return lambda *values: getattr(special, name)(*values)
@@ -674,7 +662,6 @@ def on_arrays() -> dict[str, Any]:
 @functools.cache
 def on_mpmath() -> dict[str, Any]:
     """Return the functions by name for mpmath's numbers, whose exponents are unlimited."""
-    import mpmath as mp
 
     def guarded(function: Any) -> Any:
         """Return a function computed with digits to spare, so that what its plain form loses is not missed."""
@@ -792,8 +779,6 @@ def real_values(name: str, along: int | None, *arguments: Any) -> Array:
 
     Or its derivative along one of the arguments, by mpmath.
     """
-    from scipy import special
-
     arrays = np.broadcast_arrays(*(np.asarray(argument, dtype=float) for argument in arguments))
     quick = _TABLE[name][0] if along is None else None
     values = np.full(arrays[0].shape, np.nan)
@@ -819,19 +804,15 @@ def _one_value(name: str, along: int | None, given: tuple[float, ...]) -> float:
 @functools.cache
 def _double() -> Any:
     """Return mpmath in double precision, whatever precision others have set."""
-    import mpmath
-
-    context = mpmath.mp.clone()
+    context = mp.mp.clone()
     context.prec = 53
     return context
 
 
 def precise_value(name: str, along: int | None, *arguments: Any) -> Any:
     """Return a function's value in mpmath's present precision, nan if it is not real."""
-    import mpmath
-
-    numbers = [mpmath.mpmathify(item) for item in arguments]
-    return _real(_by_mpmath(mpmath.mp, name, along, numbers), mpmath.mp.eps * 1e3)
+    numbers = [mp.mpmathify(item) for item in arguments]
+    return _real(_by_mpmath(mp.mp, name, along, numbers), mp.mp.eps * 1e3)
 
 
 def _by_mpmath(context: Any, name: str, along: int | None, given: list[Any]) -> Any:

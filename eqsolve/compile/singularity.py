@@ -1,27 +1,24 @@
 """A singularity compiled: its transform, its observables with their slopes, and how they move with parameters and laws."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import mpmath
 from sympy import Basic, Dummy, Expr, Float, Mul, Poly, PolynomialError, Pow, Rational, fraction, log, sympify, together
 from sympy import exp as sym_exp
 
 from eqsolve.compile.bundles import Bundle
 from eqsolve.compile.lowering import Lowered, as_function
+from eqsolve.compile.plan import Values
 from eqsolve.errors import UsageError
-from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random
+from eqsolve.language.system import Singularity
 from eqsolve.numerics.laws import NumericLaw
-
-if TYPE_CHECKING:
-    from eqsolve.compile.values import Values
 
 
 # --- An implicit transform h(R, p) = 0: h and its derivatives, random denominators, h solved for R.
@@ -290,8 +287,6 @@ class SingularityProgram:
 
 def _precise(value: Any) -> Any:
     """Return a number in mpmath's precision: exact for rationals and integers."""
-    import mpmath
-
     expr: Expr = sympify(value)
     if expr.is_Rational:
         return mpmath.mpf(int(expr.p)) / int(expr.q)

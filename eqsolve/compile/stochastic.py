@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from sympy import Basic, Dummy, Expr, MatrixBase, Mul, Poly, S
 from sympy.core.function import Derivative, Subs
 
-from eqsolve.compile.laws import LawPlan, compile_law
-from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.lowering import LawPlan, Lowered, compile_law, lower
 from eqsolve.compile.relations import Relations, in_order
 from eqsolve.language.laws import Resampled
 from eqsolve.language.nodes import GP, E, FollowedGP
@@ -20,8 +19,7 @@ from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Po
 from eqsolve.passes.forms import path_form as form
 from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import KINKS, jumps, switches
-from eqsolve.passes.forms.path_form import Mean, PathEnsemble
-from eqsolve.passes.forms.sectors import ROW
+from eqsolve.passes.forms.path_form import ROW, Mean, PathEnsemble
 from eqsolve.passes.forms.structure import Derivation
 
 

@@ -22,20 +22,18 @@ from typing import Any
 
 from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
 
-from eqsolve.compile.laws import Moment, compile_moment
-from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.lowering import Lowered, Moment, compile_moment, lower
 from eqsolve.compile.members import axes_of, lower_reading
 from eqsolve.errors import ModelError
 from eqsolve.graphs import blocks_in_order, make_graph
-from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
 from eqsolve.language.indices import MemberSum
-from eqsolve.language.model import leaves, mapper
+from eqsolve.language.model import Equation, leaves, mapper
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.forms.expressions import outermost, rebuilt, slope
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, at_row, initial_values, separate_times
+from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, as_written, at_row, initial_values, separate_times
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse, without_future
 
 Slot = tuple[str, str]

@@ -1,5 +1,7 @@
 """Rates of decay: measured from curves with the prefactor that theory gives them, and followed along a parameter."""
 
+import functools
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,11 +9,27 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, names, number, pair, table, text, whole
-from eqsolve.compile.forms import SINGULARITY
+from eqsolve.compile.bundles import Bundle
+from eqsolve.compile.fixed_point import FixedPointProgram
+from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
+from eqsolve.compile.plan import binder_of, case_of
 from eqsolve.errors import SolverError, UsageError, demand_known
 from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
-from eqsolve.numerics.arrays import Array
+from eqsolve.language.model import Model
+from eqsolve.language.printing import latex_names
+from eqsolve.language.symbols import Unknown
+from eqsolve.language.system import FixedPoint, Singularity
+from eqsolve.numerics.arrays import Array, Lazy, extrapolate
+from eqsolve.numerics.quadrature import expectations
+from eqsolve.passes.check.check import check
+from eqsolve.passes.forms.structure import bind_routed, models_behind
+from eqsolve.results.result import Result
+from eqsolve.solvers.fixed_point.newton import make_problem
+from eqsolve.solvers.fixed_point.solve import FixedPointSolution, settings, solve_problem
+from eqsolve.solvers.singularity.solve import find, law_source
+
+xr = Lazy("xarray")
 
 
 @dataclass(frozen=True)
@@ -231,11 +249,8 @@ def rate_curve(
     params, **parameters
         The other parameters and laws, as in ``solve``.
     """
-    from eqsolve.compile.values import binder_of, case_of
-    from eqsolve.language.fixed_point import Cases, Singularity
-    from eqsolve.passes.check.check import check
+    from eqsolve.language.system import Cases, Singularity
     from eqsolve.solvers.options import read_region
-    from eqsolve.solvers.singularity.solve import find
 
     chosen = model
     if not isinstance(chosen, Singularity | Cases):
@@ -281,3 +296,297 @@ def read_path(verb: str, parameter: str, values: Iterable[Any], fixed: Mapping[s
     if law := next((value for value in path if isinstance(value, Law)), None):
         raise UsageError(f"{verb} goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
     return given, [float(value) for value in path]
+
+
+# --- A law of rates: when every path relaxes at its own rate, down to none, observables decay slower than exponentially.
+#
+# A `Singularity` of this kind names in ``variables`` the expression that vanishes at the singularity of one path (`pole`), and
+# the fixed point behind it names the rate of the paths that come to rest at zero (`rest_rate`).
+
+_OFFSETS = np.array([0.16, 0.08, 0.04, 0.02])
+
+
+@dataclass(frozen=True)
+class PathRates:
+    """The law of the rates of single paths."""
+
+    # |variable| of paths that end away from zero, their rates −Re p, and the errors of these
+    sizes: Array
+    rates: Array
+    errors: Array
+    # the laws of the variable, and of the rate of paths that end at zero
+    moving: Any
+    resting: Any
+
+    def slower(self, rate: float) -> float:
+        """Return the fraction of paths whose rate is below a given one."""
+        if rate <= 0:
+            return 0.0
+        rates, mass = self._table
+        low = min(rate / self.rates[0], 1.0) * self.sizes[0]  # below the first size, rates are proportional to it
+        atom = sum(mass for value, mass in self.moving.atoms() if value == 0)
+        near = float(self.moving.cdf(low) - self.moving.cdf(-low)) - atom
+        still = float(self.resting.cdf(rate) - self.resting.cdf(0.0))
+        return float(mass[rates < rate].sum()) + max(near, 0.0) + max(still, 0.0)
+
+    @functools.cached_property
+    def _table(self) -> tuple[Array, Array]:
+        """Rates and probabilities of thin slices of the sizes above the first."""
+        edges = np.geomspace(self.sizes[0], self.sizes[-1], 1500)
+        middle = np.sqrt(edges[1:] * edges[:-1])
+        below = self.moving.cdf(edges) - self.moving.cdf(-edges)
+        return np.interp(middle, self.sizes, self.rates), np.diff(below)
+
+    def decay(self, t: Any, power: float = 2.0) -> Any:
+        """Return E[e^{−power·rate·t}]: how a sum over paths that all start alike decays; like 1/t at late times."""
+        moments = np.atleast_1d(np.asarray(t, dtype=float))
+        levels = np.concatenate([[0.0], np.geomspace(1e-8, 1.0, 400) * self.rates.max()])
+        share = np.array([self.slower(float(level)) for level in levels])
+        middle = (levels[1:] + levels[:-1]) / 2
+        made = np.exp(-power * np.outer(moments, middle)) @ np.diff(share)
+        return float(made[0]) if np.ndim(t) == 0 else made
+
+
+@checked(model=read_model, pole=text, resting=text, points=whole(2), largest=number)
+def path_rates(
+    model: Any, *, pole: str = "pole", resting: str = "rest_rate", points: int = 24,
+    largest: float | None = None, **settings: Any,
+) -> PathRates:  # fmt: skip
+    """Return the law of the rates of single paths of a `Singularity` with an edge.
+
+    Parameters
+    ----------
+    model
+        The singularity, or its name.
+    pole
+        Name of the variable of the model that vanishes at the singularity of one path.
+    resting
+        Name of the variable of the fixed point that is the rate of paths that end at zero.
+    points, largest
+        Number of sizes of the path variable at which the rate is computed, and the largest of them.
+    **settings
+        Parameters and laws, as for ``solve``.
+    """
+    from eqsolve.laplace.implicit import Prepared
+
+    chosen = model
+    if largest is not None and largest <= 0:
+        raise UsageError(f"largest= takes a positive number, got {largest:g}")
+    if not isinstance(chosen, Singularity) or pole not in chosen.variables:
+        raise UsageError(f"path_rates takes a Singularity with a variable `{pole}`, got `{getattr(chosen, 'name', chosen)}`")
+    binder = binder_of(chosen)
+    values = binder.read(settings)
+    program = binder.plan(values).program(SINGULARITY)
+    plan = program.plan(values)
+    (random,) = plan.transform.randoms
+    source, solution = law_source(program, values, (random,))
+    if solution is None:
+        raise UsageError(f"model `{chosen.name}` declares its law; path_rates needs one from a fixed point")
+    prepared = Prepared(plan.transform, source, values.numbers)
+    moving = solution.law(random)
+    top = largest if largest is not None else float(max(abs(moving.quantile(0.999)), abs(moving.quantile(0.001))))
+    bundle = plan.pole(pole, random)
+    sizes = np.geomspace(1e-3 * top, top, points)
+    guess = (-0.5 * sizes[0] + 0j, -0.5 * sizes[0] + 0j)
+    rates, errors = np.empty(points), np.empty(points)
+    with np.errstate(all="ignore"):
+        for place, size in enumerate(sizes):
+            table = []
+            for offset in _OFFSETS:  # the pole lies on the cut: come to it from above
+                guess = _solve(prepared, bundle, guess, complex(size * (1 - 1j * offset)), float(size))
+                table.append(-guess[1].real)
+            rates[place], errors[place] = extrapolate(table)
+            if place + 1 < points:
+                guess = tuple(value * sizes[place + 1] / size for value in guess)
+    return PathRates(sizes, rates, errors, moving, solution.law(resting))
+
+
+def _solve(
+    prepared: Any, bundle: Bundle, guess: tuple[complex, complex], size: complex, real: float
+) -> tuple[complex, complex]:
+    """Solve h = 0 and the path's pole equation for (R, p), with the expectations resolved on the way."""
+    R, p = guess
+    outer = bundle.functions("numpy")[1]
+    for _ in range(4):
+        prepared.resolve(R, p)
+        before = p
+        for _ in range(30):
+            d = prepared(R, p)
+            value, by_R, by_p = outer(R, p, *prepared.floats, size)
+            det = d.h_R * by_p - d.h_p * by_R
+            dR, dp = (d.h * by_p - d.h_p * value) / det, (d.h_R * value - d.h * by_R) / det
+            R, p = R - dR, p - dp
+            if abs(dR) + abs(dp) <= 1e-12 * (abs(R) + abs(p)):
+                break
+        if not (np.isfinite(R) and np.isfinite(p)):
+            raise SolverError(f"the rate of paths of size {real:.6g} was not found")
+        if abs(p - before) <= 1e-6 * abs(p):
+            break
+    return complex(R), complex(p)
+
+
+# --- Follow a solution along a parameter, every point from its neighbours' extrapolation; iterate a
+# fixed point's equations.
+
+
+@checked(model=read_model, parameter=text, values=list_of, params=table)
+def follow(
+    model: Model | str, parameter: str, values: Iterable[Any], *, params: Mapping[str, Any] | None = None, **parameters: Any
+) -> Result:
+    """Solve a fixed point, or the rate of a `Singularity`, along a path of one parameter, in one call.
+
+    Parameters
+    ----------
+    model
+        A ``FixedPoint``, a ``Singularity`` (or ``Cases`` of them), its name, or its file.
+    parameter, values
+        The parameter that varies, and its values in the order in which they are to be followed.
+    params, **parameters
+        The other parameters and laws, as in ``solve``.
+
+    Returns
+    -------
+    Result
+        Every unknown and observable over the parameter, with errors: ``res["C_w"]``, ``res.error["C_w"]``.
+    """
+    began = time.perf_counter()
+    assert isinstance(model, Model)
+    check(model)
+    fixed = {**(params or {}), **parameters}
+    given_values, path = read_path("follow", parameter, values, fixed)
+    if not path:
+        raise UsageError("follow needs at least one value to go through")
+    if isinstance(_target(model, {**fixed, parameter: path[0]})[0], Singularity):
+        curve = rate_curve(model, parameter, given_values, params=fixed)
+        bound = bind_routed(model, {**fixed, parameter: given_values[0]}).settings()
+        return _result(model, parameter, path, curve.values, curve.errors, bound, {"solver": "singularity"}, began)
+    solutions: list[FixedPointSolution] = []
+    searches = 0
+    for value, place in zip(given_values, path, strict=True):
+        target, given = _target(model, {**fixed, parameter: value})
+        if not isinstance(target, FixedPoint):
+            raise UsageError(
+                f"follow takes a FixedPoint or a Singularity all along, and at {parameter} = {place:.6g} "
+                f"model `{model.name}` is the {target.kind} `{target.name}`"
+            )
+        binder = binder_of(target)
+        at = binder.read(given)
+        program = binder.plan(at).program(FIXED_POINT)
+        start = _ahead(solutions, path, program)
+        try:
+            solution = solve_problem(program, at, start, solutions[-1] if start is not None else None)
+        except SolverError as error:
+            raise SolverError(f"at {parameter} = {place:.6g}: {error}") from None
+        searches += start is None
+        solutions.append(solution)
+    names = [name for name in solutions[0].values if all(name in s.values for s in solutions)]
+    found, errors = ({name: [part[name] for part in parts] for name in names}
+                     for parts in ([s.values for s in solutions], [s.errors for s in solutions]))  # fmt: skip
+    bound = settings(solutions[0].at, solutions[0].problem.plan)
+    stats = {"solver": "fixed_point", "searches": searches}
+    return _result(model, parameter, path, found, errors, bound, stats, began)
+
+
+def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singularity, dict[str, Any]]:
+    model, given = case_of(model, given)
+    if not isinstance(model, FixedPoint | Singularity):
+        raise UsageError(f"follow takes a FixedPoint or a Singularity, and model `{model.name}` is a {model.kind}")
+    return model, dict(given)
+
+
+def _ahead(solutions: list[FixedPointSolution], path: list[float], program: FixedPointProgram) -> dict[str, float] | None:
+    """Return the straight continuation of the last two points, in the variables of the search."""
+    done = [s for s in solutions[-2:] if s.program is program]
+    if not done or done[-1] is not solutions[-1]:
+        return None
+    last = done[-1]
+    unknowns = last.problem.plan.unknowns
+    here = last.problem.points(list(last.point.values))
+    if len(done) == 2 and done[0].problem.plan.unknowns == unknowns:
+        before, now, then = path[len(solutions) - 2 : len(solutions) + 1]
+        if now != before and before > 0 and now > 0 and then > 0:
+            ratio = np.log(then / now) / np.log(now / before)
+        else:
+            ratio = (then - now) / (now - before) if now != before else 0.0
+        step = (here - done[0].problem.points(list(done[0].point.values))) * ratio
+        here = here + np.clip(step, -1.0, 1.0)
+    ahead = last.problem.values(here[:, None])[:, 0]
+    return {item.name: float(value) for item, value in zip(unknowns, ahead, strict=True)}
+
+
+def _result(
+    model: Model, parameter: str, path: list[float], values: Mapping[str, Any],
+    errors: Mapping[str, Any], params: Mapping[str, Any], stats: dict[str, Any], began: float,
+) -> Result:  # fmt: skip
+    """Return curves over a parameter as a result."""
+    from eqsolve.results.provenance import describe
+
+    columns = {name: part for key in values for name, part in ((key, values[key]), (f"{key}_error", errors[key]))}
+    dataset = xr.Dataset({name: ((parameter,), column) for name, column in columns.items()}, coords={parameter: path})
+    return Result(
+        dataset, model=model.name, kind="sweep", params={k: v for k, v in params.items() if k != parameter},
+        stats={**stats, "seconds": time.perf_counter() - began, "points": len(path)}, provenance=describe(model, 0),
+        latex=latex_names((model, *models_behind(model))),
+    )  # fmt: skip
+
+
+@checked(model=read_model, steps=whole(0), start=table, params=table)
+def iterate(
+    model: Model | str, steps: int, *, start: Mapping[str, float], params: Mapping[str, Any] | None = None, **parameters: Any
+) -> Result:
+    """Apply the equations of a fixed point again and again, each giving the unknown on its left.
+
+    Parameters
+    ----------
+    model
+        A ``FixedPoint`` whose equations all have an unknown on the left, its name, or its file.
+    steps
+        How often. In a step the equations are applied in order; each reads the values of the step before, except that
+        an equation without an expectation reads those just computed. So a state evolution (b, σ², t) becomes
+        b_k and σ²_{k+1} from (σ_k, t_k), then t_{k+1} = λ + b_k t_k.
+    start
+        The unknowns before the first step.
+    params, **parameters
+        Parameters and laws.
+
+    Returns
+    -------
+    Result
+        Every unknown and observable over ``step``, the start first.
+    """
+    assert isinstance(model, Model)
+    if not isinstance(model, FixedPoint):
+        raise UsageError(f"iterate takes a FixedPoint, and model `{model.name}` is a {model.kind}")
+    check(model)
+    for equation in model.equations:
+        if not isinstance(equation.lhs, Unknown):
+            raise UsageError(f"{equation.label}: its left side is no unknown, so it cannot be iterated")
+    binder = binder_of(model)
+    at = binder.read({**(params or {}), **parameters})
+    problem = make_problem(binder.plan(at).program(FIXED_POINT), at, eliminate=False)
+    plan = problem.plan
+    missing = [item.name for item in plan.unknowns if item.name not in start]
+    if missing:
+        raise UsageError(f"start= gives no value for `{missing[0]}`; expected {', '.join(u.name for u in plan.unknowns)}")
+    names = [item.name for item in plan.unknowns]
+    targets, averaged = [names.index(left) for left in plan.lefts if left is not None], plan.averaged
+    values = np.array([number(start[item.name], f"start of `{item.name}`") for item in plan.unknowns])
+    rows: list[dict[str, float]] = []
+    for count in range(steps + 1):
+        means = expectations(problem.lines(values), problem.adapted(values))[:, 0]
+        with np.errstate(all="ignore"):  # an observable may not exist yet at the start
+            outputs = plan.piece("outputs")(*problem.parameters, *(np.float64(value) for value in values), *means)
+        rows.append({**dict(zip(names, values.tolist(), strict=True)), **dict(zip(plan.outputs, outputs, strict=True))})
+        if count == steps:
+            break
+        new, given = values.copy(), values
+        for with_means in (True, False):  # the others read the new values of those given by expectations
+            right = plan.piece("sides")(*problem.parameters, *given, *means)[len(plan.lefts) :]
+            for target, side, average in zip(targets, right, averaged, strict=True):
+                if average == with_means:
+                    new[target] = float(side)
+            given = new.copy()
+        values = new
+    data = {name: (("step",), [float(row[name]) for row in rows]) for name in rows[0]}
+    dataset = xr.Dataset(data, coords={"step": np.arange(len(rows))})
+    return Result(dataset, model=model.name, kind="iteration", params=settings(at, plan))

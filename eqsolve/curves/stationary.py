@@ -11,26 +11,30 @@ import numpy as np
 from eqsolve.arguments import callback, checked, names, table
 from eqsolve.compile.forms import COVARIANCES, DISCRETE, GAUSSIAN, STOCHASTIC
 from eqsolve.compile.lowering import at
-from eqsolve.compile.tasks import Task, make_task
+from eqsolve.compile.plan import Task, make_task
 from eqsolve.errors import UsageError
-from eqsolve.language.flow import Flow
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
-from eqsolve.language.system import System
+from eqsolve.language.system import Flow, System
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.options import documented
 from eqsolve.passes.check.check import check
+from eqsolve.passes.forms.structure import models_behind
 from eqsolve.passes.rewrite.indices import written_out
-from eqsolve.passes.routing import models_behind
 from eqsolve.progress import watching
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.provenance import describe
-from eqsolve.results.stationary import Stationary, cosines
+from eqsolve.results.result import Stationary, cosines
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stationary.lags import NoStationaryStateError, worst_error
 from eqsolve.solvers.stationary.sampled import FoundBySampling, find_by_sampling
-from eqsolve.solvers.stationary.solve import FoundByLaw, find_stationary, stability_at_rest
+from eqsolve.solvers.stationary.solve import (
+    FoundByLaw,
+    NoStationaryStateError,
+    find_stationary,
+    stability_at_rest,
+    worst_error,
+)
 
 logger = logging.getLogger("eqsolve")
 

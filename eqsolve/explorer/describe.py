@@ -12,16 +12,15 @@ from eqsolve._version import __version__
 from eqsolve.errors import EqsolveError
 from eqsolve.explorer.mathml import equations, labels, to_mathml
 from eqsolve.language.binding import read_value, spoken_name
-from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law, law_names
 from eqsolve.language.loading import list_models, load
 from eqsolve.language.model import Model
 from eqsolve.language.printing import decimal_text
 from eqsolve.language.symbols import Parameter, meanings
+from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity
 from eqsolve.passes.check.check import zero_divisors
 from eqsolve.passes.explain.explain import describe_domain
-from eqsolve.passes.routing import is_found, models_behind, settable
+from eqsolve.passes.forms.structure import is_found, models_behind, settable
 
 # --- What can be set on the page: a slider or box for every parameter, a law for what is random.
 EXAMPLES = {  # what a law's name puts into its box, to be changed there

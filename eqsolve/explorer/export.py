@@ -19,8 +19,7 @@ from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
 from eqsolve.plotting.curves import time_axis
 from eqsolve.results.result import Result
-from eqsolve.sweeping.axes import read_axes
-from eqsolve.sweeping.run import sweep
+from eqsolve.sweeping.run import read_axes, sweep
 
 AXES, VALUES = 2, 9  # of the grid that is taken when none is given
 TIMES = 40, 81  # spaced in the logarithm, over four decades, and evenly

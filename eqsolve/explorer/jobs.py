@@ -21,7 +21,7 @@ from eqsolve.language.binding import read_value
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
-from eqsolve.passes.routing import bind_routed, settable
+from eqsolve.passes.forms.structure import bind_routed, settable
 from eqsolve.plotting.curves import time_axis
 from eqsolve.results.result import Result, values_and_errors
 from eqsolve.results.words import jsonable

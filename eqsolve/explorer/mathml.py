@@ -5,7 +5,7 @@ import functools
 from eqsolve.errors import MissingExtraError
 from eqsolve.language.model import Model
 from eqsolve.language.printing import Shown, expression_latex, latex_names
-from eqsolve.passes.routing import models_behind
+from eqsolve.passes.forms.structure import models_behind
 
 
 def demand_extra() -> None:

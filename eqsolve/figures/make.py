@@ -90,7 +90,7 @@ class Run:
 
     def agree(self, what: str, theory: Any, error: Any, runs: Any, half: Any = None, note: str = "") -> None:
         """Hold simulated draws, shaped (draw, point), against theory; ``half`` are draws at half the size."""
-        from eqsolve.validation.comparison import compare
+        from eqsolve.validation.validate import compare
 
         values = np.atleast_1d(np.asarray(theory, dtype=float))
         errors = np.broadcast_to(np.asarray(error, dtype=float), values.shape)

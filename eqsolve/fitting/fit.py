@@ -16,28 +16,181 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.arguments import callback, checked, list_of, names, number, table
+from eqsolve.arguments import callback, checked, is_uncertain, list_of, names, number, table
 from eqsolve.arguments import path as read_path
-from eqsolve.deviations import is_uncertain
 from eqsolve.errors import UsageError, demand_known, did_you_mean
-from eqsolve.fitting.evaluating import Evaluation, Question, Search, SpentError, find_parameters, searching
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.microscopic.simulation import Simulation
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.language.symbols import Parameter
+from eqsolve.language.system import Cases
+from eqsolve.microscopic.simulate import Simulation
+from eqsolve.numerics.arrays import ROUNDING, Array, special
+from eqsolve.passes.forms.structure import models_behind
+from eqsolve.progress import Report, watching
 from eqsolve.results.archive import write_dataset
+from eqsolve.results.derivatives import derivative_keys
 from eqsolve.results.result import Result
-from eqsolve.solvers.options import read_seconds
+from eqsolve.solvers.options import Options, read_seconds
+from eqsolve.solving import solve_as_asked
 
 if TYPE_CHECKING:
     import xarray as xr
+
+# --- A model as a function of some of its parameters: observables with errors and exact derivatives.
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Values at one point: (observable, time), their errors, and derivatives (parameter, observable, time) with theirs."""
+
+    result: Result
+    values: Array
+    errors: Array
+    slopes: Array
+    slope_errors: Array
+
+
+@dataclass(eq=False)
+class Question:
+    """What is asked of a model again and again: observables, at times if it has any, with some settings that stay.
+
+    ``names`` are the parameters that change; ``times`` is None for a fixed point or a rate. Every solve begins with the one
+    before, ``last``.
+    """
+
+    model: Model
+    names: tuple[str, ...]
+    observables: tuple[str, ...]
+    times: Array | None
+    settings: Mapping[str, Any]
+    rtol: float
+    seed: int = 0
+    budget: float | None = None  # CPU seconds: half of them are more than one solve should take
+    solves: int = 0
+    last: Result | None = None
+
+    def solve(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Result:
+        """Solve at a point of the parameters."""
+        settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
+        declared = getattr(self.model, "observables", {})
+        options = Options.make(
+            rtol=rtol or self.rtol,
+            seed=self.seed,
+            budget=self.budget,
+            derivatives=self.names if slopes else (),
+            at=None if self.times is None else tuple(self.times),
+            observables=self.observables if self.observables and all(name in declared for name in self.observables) else None,
+        )
+        begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
+        self.solves += 1
+        self.last = solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
+        return self.last
+
+    def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, **how: Any) -> Evaluation:
+        """Return values, errors and derivatives at a point; ``how`` as in ``solve``."""
+        result = self.solve(point, slopes=slopes, **how)
+        data = result.at(self.times) if self.times is not None else result.dataset
+        demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
+        keys = derivative_keys(result.dataset)
+        values, errors = ([np.atleast_1d(data[name + end].values) for name in self.observables] for end in ("", "_error"))
+        moved, unsure = [], []
+        for parameter in self.names if slopes else ():
+            columns = [keys[name, parameter] for name in self.observables]
+            moved.append([np.atleast_1d(data[key].values) for key in columns])
+            unsure.append([np.atleast_1d(data[f"{key}_error"].values) for key in columns])
+        return Evaluation(result, *(np.array(item, dtype=float) for item in (values, errors, moved, unsure)))
+
+
+class SpentError(Exception):
+    """The CPU time of a search is over."""
+
+
+@dataclass(eq=False)
+class Search:
+    """Tells of the solves of a search, and ends it when the CPU time is ``until``."""
+
+    report: Report | None
+    until: float
+
+    def tell(self, solves: int, point: Iterable[tuple[str, float]], text: str, result: Result) -> None:
+        """Say where the last solve was, and what was found there."""
+        if self.report is not None:
+            where = ", ".join(f"{name}={value:.4g}" for name, value in point)
+            self.report(solves, math.inf, f"{where}, {text}, {result.stats['seconds']:.2g} s")
+        self.demand(solves)
+
+    def demand(self, solves: int) -> None:
+        if time.process_time() > self.until:
+            raise SpentError(f"the budget was spent after {solves} solves; the best so far is given")
+
+
+@contextlib.contextmanager
+def searching(progress: Any, budget: float | None) -> Iterator[Search]:
+    """Yield what watches a search, its time running."""
+    with watching(progress, count="solve") as report:
+        yield Search(report, time.process_time() + (math.inf if budget is None else budget))
+
+
+_MOVED = 1e-4  # of the values: how far they are moved for a derivative through a function of them
+
+
+def through(function: Callable[[Result], Any], result: Result, names: Sequence[str]) -> tuple[float, float, Array, Array]:
+    """Return a function of a result, its error, its derivatives along parameters, and their errors.
+
+    The function is asked again of the result with its values moved along their derivatives, or by their errors: this takes
+    no further solve.
+    """
+    data = result.dataset
+
+    def read(shifts: Mapping[str, Any]) -> float:
+        changed = data.assign({name: data[name] + shift for name, shift in shifts.items()})
+        value = function(replace(result, table=changed))
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise UsageError(f"the function of the result is to give one number, got {type(value).__name__}") from None
+
+    def slope(shifts: Mapping[str, Any]) -> float:
+        sizes = [
+            float(np.abs(data[name].values).max(initial=0.0)) / largest
+            for name, shift in shifts.items()
+            if (largest := float(np.abs(shift).max(initial=0.0)))
+        ]
+        step = _MOVED * min((size for size in sizes if size), default=1.0)
+        ends = (
+            [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)] if sizes else [0, 0]
+        )
+        return (ends[0] - ends[1]) / (2 * step)
+
+    keys = derivative_keys(data)
+    known = [name for name in result.names if name + "_error" in data]
+    error = sum(abs(slope({name: data[f"{name}_error"].values})) for name in known)
+    slopes, unsure = [], []
+    for parameter in names:
+        own = {name: key for (name, along), key in keys.items() if along == parameter and data[key].dims == data[name].dims}
+        slopes.append(slope({name: data[key].values for name, key in own.items()}))
+        unsure.append(sum(abs(slope({name: data[f"{key}_error"].values})) for name, key in own.items()))
+    return read({}), float(error), np.array(slopes), np.array(unsure)
+
+
+def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
+    """Return parameters of a model, or of its cases, by name; raise for what is none."""
+    parts = (model, *(models_behind(model) if isinstance(model, Cases) else ()))
+    every: dict[str, Parameter] = {item.name: item for part in parts for item in part.parameters}
+    demand_known(names, every, f"model `{model.name}` has no parameter `{{}}`")
+    for name in names:
+        if every[name].is_integer:
+            raise UsageError(f"`{name}` of model `{model.name}` is a whole number: there is no derivative along it")
+    return {name: every[name] for name in names}
+
 
 _ROUNDS = 50
 _ENOUGH = (
@@ -133,8 +286,6 @@ class Fit:
 
     def report(self) -> str:
         """Return values ± errors, correlations, χ² where the data have error bars, as text."""
-        from scipy.special import chdtrc
-
         lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"]
         if len(self.sets) > 1:
             parts = [_counted(item.data.draws, "draw") + (f" ({item.label})" if item.label else "") for item in self.sets]
@@ -142,7 +293,7 @@ class Fit:
         if self.chi2 is not None:
             share = "" if self.reduced_chi2 is None else f", {self.reduced_chi2:.3g} of each"
             lines.append(f"  chi-square {self.chi2:.4g} of {_counted(self.freedom, 'degree')} of freedom{share}")
-            if self.freedom and (chance := float(chdtrc(self.freedom, self.chi2))) < 1e-3:
+            if self.freedom and (chance := float(special.chdtrc(self.freedom, self.chi2))) < 1e-3:
                 odds = f"by chance once in {1 / max(chance, 1e-99):.0e}"
                 lines[-1] += f": this does not fit ({odds}), and the errors below mean little"
         else:
@@ -187,7 +338,7 @@ class Fit:
 
         ``names`` are observables, all by default; ``ax`` a pair of axes, one below the other.
         """
-        from eqsolve.plotting.fits import plot_fit
+        from eqsolve.plotting.validation import plot_fit
 
         demand_known(names, self.data.names, "`{}` was not fitted", "to draw there are")
         return plot_fit(self, names or self.data.names, ax=ax, logx=logx, logy=logy)
@@ -263,11 +414,11 @@ def fit(
     keys: list[str] = []
     begin: list[float] = []
     sets = []
-    for number_of, (source, special) in enumerate(zip(sources, settings, strict=True), 1):
-        known, places = {**common, **special}, []
+    for number_of, (source, alone) in enumerate(zip(sources, settings, strict=True), 1):
+        known, places = {**common, **alone}, []
         for name, item in found.items():
             value = known.pop(name, model.defaults.get(item, item.default))
-            if name in special and name not in own:
+            if name in alone and name not in own:
                 raise UsageError(f"`{name}` is free and the same for all data: set {number_of} cannot have a value of its own")
             key = f"{name}[{number_of}]" if name in own and len(sources) > 1 else name
             if key not in keys:
@@ -280,7 +431,7 @@ def fit(
                 begin.append(number(value, f"the start of `{name}`"))
             places.append(keys.index(key))
         chosen = source.cut(at, _shared(model, source) if observables is None else observables)
-        shown = {name: value for name, value in special.items() if name not in wanted}
+        shown = {name: value for name, value in alone.items() if name not in wanted}
         if chosen.times is None and model.kind in ("System", "Flow"):
             raise UsageError(f"data: there is no column of times; a {model.kind} needs one, named `t`")
         question = Question(model, wanted, chosen.names, chosen.times, known, rtol, budget=budget)
@@ -499,8 +650,6 @@ class _Problem:
         return back(np.asarray(found.x)), edges
 
     def solve(self, begin: Array) -> Fit:
-        from scipy.special import stdtrit
-
         low, high = self.bounds
         inside = np.where((begin <= low) & (low > -np.inf), np.maximum(low, 0.0) + _INSIDE, begin)
         begin = np.where(inside < high, inside, np.where(low > -np.inf, (low + high) / 2, high - _INSIDE))
@@ -531,9 +680,9 @@ class _Problem:
         quantile = 1.96
         if self.scaled:
             self.scale = math.sqrt(chi2 / max(freedom, 1))
-            covariance, quantile = covariance * self.scale**2, float(stdtrit(max(freedom, 1), 0.975))
+            covariance, quantile = covariance * self.scale**2, float(special.stdtrit(max(freedom, 1), 0.975))
         elif draws := [item.data.draws for item in self.sets if item.data.draws > 1]:
-            quantile = float(stdtrit(min(draws) - 1, 0.975))
+            quantile = float(special.stdtrit(min(draws) - 1, 0.975))
         errors = np.sqrt(np.diagonal(covariance))
         unit = covariance / np.maximum(np.multiply.outer(errors, errors), 1e-300)
         keys, width = self.keys, quantile * errors

@@ -19,7 +19,7 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, got, list_of, number, numbers, table
 from eqsolve.errors import EqsolveError, SolverError, UsageError
-from eqsolve.fitting.evaluating import Question, Search, SpentError, find_parameters, searching, through
+from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, searching, through
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
@@ -102,7 +102,7 @@ class Optimum:
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the scan along one parameter, or as a map over two, and the optimum in it."""
-        from eqsolve.plotting.fits import plot_landscape
+        from eqsolve.plotting.validation import plot_landscape
 
         return plot_landscape(self, ax)
 

@@ -7,8 +7,10 @@ import hashlib
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import mpmath
+import numpy as np
 from sympy import Abs, Add, Basic, Dict, Eq, Expr, Piecewise, Rational, S, Symbol, SympifyError, Tuple, digamma, log, sympify
 from sympy.logic.boolalg import BooleanAtom
 
@@ -16,10 +18,8 @@ from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.nodes import E, NoiseLaw
 from eqsolve.language.source import here
 from eqsolve.language.symbols import Process, as_expression, part
-
-if TYPE_CHECKING:
-    from eqsolve.numerics import laws as numeric
-    from eqsolve.numerics.arrays import Array
+from eqsolve.numerics import laws as numeric
+from eqsolve.numerics.arrays import Array
 
 __all__ = [
     "Bernoulli", "Discrete", "Empirical", "GaussBernoulli", "Laplace", "MarchenkoPastur", "Mixture", "Normal", "Point",
@@ -148,8 +148,6 @@ class Law(Basic):
             if digits is None:
                 made[digits] = make(*map(float, self.numbers), *parts)
             else:
-                import mpmath
-
                 with mpmath.workdps(digits):
                     made[digits] = make(*(mpmath.mpf(str(item.evalf(digits))) for item in self.numbers), *parts)
         return made[digits]
@@ -165,8 +163,6 @@ class Empirical(Law):
     label: str
 
     def __new__(cls, source: Any) -> Any:
-        import numpy as np
-
         label = str(source) if isinstance(source, str | Path) else ""
         if label:
             values = _read_sample(Path(label))
@@ -261,8 +257,6 @@ class Marginal(Law):
 
 
 def _read_sample(path: Path) -> Array:
-    import numpy as np
-
     if not path.is_file():
         problem = f"there is no file {str(path)!r}"
         raise ParameterError(f"{here()}law Empirical: {problem}; usage: {Empirical.usage}")

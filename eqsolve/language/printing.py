@@ -10,14 +10,11 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
-from eqsolve.language.equations import Equation
-from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
-from eqsolve.language.model import Model
+from eqsolve.language.model import Equation, Model
 from eqsolve.language.source import Order
 from eqsolve.language.symbols import Head, Named, Plain, Time, default_latex, meanings
-from eqsolve.language.system import System
+from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 
 # --- What is made once for a model and kept, by identity: comparing models is symbolic work.
 M = TypeVar("M")

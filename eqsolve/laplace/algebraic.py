@@ -16,6 +16,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import mpmath
 import numpy as np
 from sympy import ZZ, Poly, symbols
 
@@ -64,8 +65,6 @@ def _critical_polynomial(table: list[list[int]]) -> Any:
 
 def _roots(a: Sequence[int], digits: int) -> list[Any]:
     """Return the roots of a square-free polynomial in mpmath's numbers; those that are real are real numbers."""
-    import mpmath
-
     if len(a) < 2:
         return []
     largest, n = max(map(abs, a)), len(a) - 1
@@ -338,8 +337,6 @@ def _nearest(guess: complex, found: Array) -> int | None:
 
 
 def _vanishes(a: list[int], point: Any) -> bool:
-    import mpmath
-
     with mpmath.workdps(CONTROLS.digits):
         terms = [value * point**power for power, value in enumerate(a)]
         return bool(abs(sum(terms)) <= mpmath.mpf(10) ** (-CONTROLS.digits // 2) * max(map(abs, terms)))
@@ -378,8 +375,6 @@ def search_algebraic(
 
 
 def _candidate(prepared: Prepared, rows: list[list[float]], item: Critical, box: Region) -> Candidate:
-    import mpmath
-
     real = isinstance(item.p, mpmath.mpf)
     p: Any = float(item.p) if real else complex(item.p)
     R: Any = np.inf if np.isinf(item.value) else item.value.real if real else item.value

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
+import mpmath
 import numpy as np
 
 from eqsolve.errors import UsageError
@@ -66,8 +67,6 @@ def density_parts(law: NumericLaw, digits: int | None = None) -> list[DensityPar
                 DensityPart(0.5, lambda y, lib: y, lambda y, lib: lib.exp(-abs(y) / scale) / scale, *side) for side in sides
             ]
         case StudentTLaw():
-            import mpmath
-
             freedom, top = law.freedom, (40 if digits is None else 3 * digits) / law.freedom + 2
             norm = type(freedom)(1 / mpmath.beta(freedom / 2, 0.5))
             made = DensityPart(
@@ -96,8 +95,6 @@ def _marchenko_pastur(delta: Any) -> DensityPart:
         if delta == 1:  # the lower edge is the hard wall at 0
             return (1 + lib.cos(y)) / lib.pi
         return 2 * lib.sin(y) ** 2 / (lib.pi * point(y, lib))
-
-    import mpmath
 
     ends = ((1 - delta**-0.5) ** 2, (1 + delta**-0.5) ** 2)
     return DensityPart(1, point, density, 0, np.pi if isinstance(delta, float) else +mpmath.pi, ends)
@@ -212,8 +209,6 @@ class PointSource:
 
 
 def _exact(values: Any) -> Array:
-    import mpmath
-
     return np.array([mpmath.mpf(v) for v in values], dtype=object)
 
 
@@ -319,8 +314,6 @@ def _atoms(law: HasLaw, digits: int | None) -> tuple[Array, Array]:
     if digits is None:
         table = np.array(law.numeric().atoms_of(), dtype=float).reshape(-1, 2)
         return table[:, 0], table[:, 1]
-    import mpmath
-
     with mpmath.workdps(digits + 15):
         pairs = law.numeric(digits + 15).atoms_of()
         return _exact([value for value, _ in pairs]), _exact([share for _, share in pairs])
@@ -342,8 +335,6 @@ def _resolved(
     parts = density_parts(law.numeric(), digits)
     precise: list[Any] = [None] * len(parts)
     if digits is not None:
-        import mpmath
-
         with mpmath.workdps(digits + 15):
             precise = density_parts(law.numeric(digits + 15), digits)
     for part, twin in zip(parts, precise, strict=True):

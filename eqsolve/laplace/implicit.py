@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import mpmath
 import numpy as np
 
 from eqsolve.compile.singularity import Denominator, ImplicitTransform
@@ -230,8 +231,6 @@ class Prepared:
 
     def precise(self, digits: int) -> Callable[[Any, Any], Derivatives]:
         """Return the same in mpmath numbers."""
-        import mpmath
-
         bundle = self.transform.bundle
         numbers = self.exact()
         rule = self.precise_rule(digits)

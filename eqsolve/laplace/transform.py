@@ -23,11 +23,10 @@ from sympy.core.function import Derivative
 from sympy.integrals.laplace import LaplaceTransform
 
 from eqsolve.errors import ModelError, did_you_mean
-from eqsolve.language.equations import Equation
-from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Head, Random, Response, Time, Unknown, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import Singularity, System
 from eqsolve.passes.forms.expressions import free_times, shielded
 from eqsolve.passes.forms.tangents import Tangent, derive_tangents
 

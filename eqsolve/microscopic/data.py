@@ -14,7 +14,7 @@ import numpy as np
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.laws import Law, Normal, Rademacher, StudentT
 from eqsolve.microscopic.lowered import FlowSample
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.backend import CPU, Backend
 
 # Draws of a flow with little scatter. Most of the scatter between finite-size runs comes from the
@@ -52,9 +52,7 @@ class Placement:
 
         Its law is the normal one to the letter, and it has no correlation with what was placed before.
         """
-        from scipy.special import ndtri
-
-        values = ndtri((np.arange(self.size) + 0.5) / self.size)[self.order()]
+        values = special.ndtri((np.arange(self.size) + 0.5) / self.size)[self.order()]
         before = np.linalg.qr(np.column_stack([known, *self.placed]))[0]
         for _ in range(2):
             values -= before @ (values @ before)

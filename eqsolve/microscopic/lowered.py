@@ -11,11 +11,11 @@ from sympy import Basic, Expr, S
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import ModelError, SolverError, UsageError
 from eqsolve.language.binding import Binding
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law, Resampled, Telegraph
 from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
+from eqsolve.language.system import Flow
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.gaussian import Factor

@@ -21,18 +21,18 @@ from eqsolve.compile.fixed_point import FixedPointPlan
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import Binding, bind
-from eqsolve.language.fixed_point import FixedPoint, Minimiser
 from eqsolve.language.laws import Point
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import proximal
 from eqsolve.language.symbols import Parameter, Random
+from eqsolve.language.system import FixedPoint, Minimiser
 from eqsolve.microscopic.data import Placement, balance_regression
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import draw_law
 from eqsolve.numerics.increasing import increasing_roots
-from eqsolve.passes.forms.reduction import reduce_fixed_point
-from eqsolve.results.distribution import Distribution
+from eqsolve.passes.forms.structure import reduce_fixed_point
+from eqsolve.results.result import Distribution
 
 # Approximate message passing for penalised regression, and the state evolution that tracks it.
 # r_k = y − X w_k + b_k r_{k−1} (the Onsager term), w_{k+1} = η(w_k + Xᵀr_k/δ; t_{k+1}),

@@ -1,6 +1,7 @@
 """Arrays, their rounding, products of quadrature rules, Richardson extrapolation, many small linear systems."""
 
 import functools
+import importlib
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -12,6 +13,20 @@ Array = np.ndarray[Any, np.dtype[Any]]
 EPSILON = float(np.finfo(float).eps)
 ROUNDING = 500 * EPSILON  # relative, of sums of hundreds of terms and of linear solves: 1e-13
 SAFETY = 1.5  # of error estimates: the next order of the step is not small where a tolerance is just met
+
+
+class Lazy:
+    """A module that is imported when something of it is used: scipy.special takes a third of a second."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(importlib.import_module(self._name), name, None)
+        return importlib.import_module(f"{self._name}.{name}") if found is None else found
+
+
+special = Lazy("scipy.special")
 
 
 def filled(value: Any, shape: tuple[int, ...]) -> Array:

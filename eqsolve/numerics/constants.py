@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.numerics.arrays import Array, tensor_rule
+from eqsolve.numerics.arrays import Array, special, tensor_rule
 from eqsolve.numerics.laws import Component, NormalLaw, NumericLaw, joint_groups
 from eqsolve.numerics.sobol import sobol_normals
 
@@ -155,8 +155,6 @@ def sample_paths(
     laws: Mapping[str, NumericLaw], count: int, sets: int, seed: int, *, apart: bool,
 ) -> ConstantPaths:  # fmt: skip
     """Return several scramblings of Sobol points together, or ``apart``, one in each column."""
-    from scipy.special import ndtr
-
     groups = joint_groups(laws)
     points = np.stack([sobol_normals(count, len(groups), seed + place) for place in range(sets)], axis=-1)
     values: dict[str, Array] = {}
@@ -168,12 +166,12 @@ def sample_paths(
                     values[item] = float(law.mean) + float(law.variance) ** 0.5 * column
                 case Component():
                     most = len(law.column)
-                    values[item] = law.column[np.minimum(ndtr(column) * most, most - 1).astype(int)]
+                    values[item] = law.column[np.minimum(special.ndtr(column) * most, most - 1).astype(int)]
                 case _:  # the quantiles of a fine rule
                     nodes, mass = law.rule(180)
                     order = np.argsort(nodes, kind="stable")
                     edges = np.cumsum(mass[order])[:-1]
-                    values[item] = nodes[order][np.searchsorted(edges, ndtr(column), side="right")]
+                    values[item] = nodes[order][np.searchsorted(edges, special.ndtr(column), side="right")]
     total = count if apart else sets * count
     made = {item: values[item] for item in laws}
     shown = slice(0, min(total, 1024))  # what a result keeps

@@ -13,9 +13,10 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 
-from eqsolve.numerics.arrays import Array, tensor_rule
+from eqsolve.numerics.arrays import Array, special, tensor_rule
 
 STRATA = 16  # combinations of values of random constants that are followed one by one, at most
 Gaussian = tuple[Any, Any, Any, bool]
@@ -157,9 +158,7 @@ class UniformLaw(NumericLaw):
         return None if self.low < self.high else f"the ends must be increasing, got [{_word(self.low)}, {_word(self.high)}]"
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        from scipy.special import roots_legendre
-
-        nodes, weights = roots_legendre(order)
+        nodes, weights = special.roots_legendre(order)
         return float(self.low) + float(self.high - self.low) * (nodes + 1) / 2, weights / 2
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
@@ -176,9 +175,7 @@ class LaplaceLaw(NumericLaw):
         return None if self.scale > 0 else f"the scale must be > 0, got {_word(self.scale)}"
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        from scipy.special import roots_laguerre
-
-        nodes, weights = roots_laguerre(min(order, 180))
+        nodes, weights = special.roots_laguerre(min(order, 180))
         nodes = float(self.scale) * nodes
         return np.concatenate([-nodes[::-1], nodes]), np.concatenate([weights[::-1], weights]) / 2
 
@@ -198,10 +195,8 @@ class StudentTLaw(NumericLaw):
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
         # x = a √ν u / √(1 − u²) has the density (1 − u²)^(ν/2 − 1), a Gauss–Jacobi weight, times a smooth
         # function: errors fall like e^{−2n/a}. Of heavy tails nodes are spread to large x, where functions oscillate
-        from scipy.special import roots_jacobi
-
         freedom, a = float(self.freedom), 1.0 if self.has_second_moment else order ** (2 / 3)
-        nodes, weights = roots_jacobi(order, freedom / 2 - 1, freedom / 2 - 1)
+        nodes, weights = special.roots_jacobi(order, freedom / 2 - 1, freedom / 2 - 1)
         weights = weights / (1 + (a**2 - 1) * nodes**2) ** ((freedom + 1) / 2)
         return a * freedom**0.5 * nodes / (1 - nodes**2) ** 0.5, weights / weights.sum()
 
@@ -348,8 +343,6 @@ def _precise(value: Any, digits: int) -> Any:
         return tuple(_precise(item, digits) for item in value)
     if isinstance(value, NumericLaw):
         return value.numeric(digits)
-    import mpmath
-
     near = Fraction(repr(float(value))).limit_denominator(10**9)
     spelled = near if abs(float(near) - value) <= 4e-16 * abs(value) else Fraction(value)
     with mpmath.workdps(digits):
@@ -359,9 +352,7 @@ def _precise(value: Any, digits: int) -> Any:
 @functools.lru_cache(maxsize=64)
 def hermite(order: int) -> tuple[Array, Array]:
     """Return Gauss–Hermite nodes and weights of a standard normal variable."""
-    from scipy.special import roots_hermitenorm
-
-    nodes, weights = roots_hermitenorm(order)
+    nodes, weights = special.roots_hermitenorm(order)
     keep = weights > 0
     return nodes[keep], weights[keep] / weights.sum()
 
@@ -457,16 +448,12 @@ def _affine(mean: float, deviation: float) -> Callable[[Array], tuple[Array, Arr
 
 
 def _uniform(low: float, high: float) -> Callable[[Array], tuple[Array, Array]]:
-    from scipy.special import ndtr
-
-    return lambda x: (low + (high - low) * ndtr(x), (high - low) * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
+    return lambda x: (low + (high - low) * special.ndtr(x), (high - low) * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
 
 
 def _laplace(scale: float) -> Callable[[Array], tuple[Array, Array]]:
-    from scipy.special import log_ndtr
-
     def at(x: Array) -> tuple[Array, Array]:
-        tail = log_ndtr(-np.abs(x))
+        tail = special.log_ndtr(-np.abs(x))
         slope = scale * np.exp(-(x**2) / 2 - tail) / math.sqrt(2 * math.pi)
         return -np.sign(x) * scale * (math.log(2.0) + tail), slope
 

@@ -16,6 +16,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from mpmath import mp, mpf
 
 from eqsolve.errors import ParameterError
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, tensor_rule
@@ -220,27 +221,14 @@ def product_rule(dimensions: int, nodes: int) -> tuple[Array, Array]:
 
 @functools.lru_cache(maxsize=8)
 def precise_legendre(order: int, digits: int) -> tuple[tuple[Any, Any], ...]:
-    """Return pairs of nodes and weights on [−1, 1] in mpmath's numbers, by Newton's method from the double ones.
+    """Return pairs of nodes and weights on [−1, 1] in mpmath's numbers, by its secant method from the double nodes.
 
-    With P the Legendre polynomial of the order, the nodes are its zeros and the weights 2 / ((1 − x²) P'(x)²).
+    With P the Legendre polynomial of order n, the nodes are its zeros and the weights 2 (1 − x²) / (n Pₙ₋₁(x))².
     """
-    from mpmath import mp, mpf
-
-    made = []
-    with mp.workdps(digits):
-        for start in np.polynomial.legendre.leggauss(order)[0]:
-            x, slope = mpf(float(start)), mpf(1)
-            for _ in range(3 + digits.bit_length()):
-                before, now = mpf(1), x
-                for degree in range(2, order + 1):
-                    before, now = now, ((2 * degree - 1) * x * now - (degree - 1) * before) / degree
-                slope = order * (before - x * now) / (1 - x * x)
-                step = now / slope
-                x -= step
-                if abs(step) < mpf(10) ** (5 - digits):
-                    break
-            made.append((x, 2 / ((1 - x * x) * slope * slope)))
-    return tuple(made)
+    with mp.workdps(digits + 5):  # the last digits of a zero are rounding
+        starts = map(mpf, np.polynomial.legendre.leggauss(order)[0].tolist())
+        nodes = [mp.findroot(lambda x: mp.legendre(order, x), start) for start in starts]
+        return tuple((x, 2 * (1 - x**2) / (order * mp.legendre(order - 1, x)) ** 2) for x in nodes)
 
 
 # --- The joint law of random constants as a mixture of Gaussians and points; other densities by

@@ -1,23 +1,18 @@
 """Functions of time: their axis, lines with error bands, and the quantiles of a process."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.plotting.labels import TITLE_SIZE, shared_title, tell_apart, written
 from eqsolve.plotting.style import BAND, COLOURS, LINE, Ways, new_axes, plain
-
-if TYPE_CHECKING:
-    from eqsolve.numerics.grids import PanelGrid
-    from eqsolve.results.result import Result
-
+from eqsolve.results.result import Result
 
 # --- The axis of time: one rule for its scale, and times that look right on either scale.
 _QUARTER, _HALF = 0.25, 0.5

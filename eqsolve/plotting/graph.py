@@ -4,9 +4,14 @@ The unknowns stand in one row, in the order in which a slice computes them. What
 runs above the row, what comes from the past or enters a derivative below it: no arrow crosses a name.
 """
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch
+from matplotlib.path import Path
 
 from eqsolve.errors import UsageError
 from eqsolve.language.model import Model
@@ -14,10 +19,6 @@ from eqsolve.language.symbols import Head
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.plotting.labels import written
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # The palette of Okabe and Ito, told apart by colour-blind readers too.
 COLOURS = {
@@ -40,8 +41,6 @@ def draw_dependencies(model: Model) -> Figure:
     """Return a figure of who reads whom; only a ``System`` has a time slice to draw."""
     if not isinstance(model, System):
         raise UsageError(f"model `{model.name}` is a {model.kind}; only a System has a dependency graph in time")
-    from matplotlib.figure import Figure
-
     causality = analyse_causality(model)
     arrows = [(kind, _course(source, reader, kind)) for source, reader, kind in _arrows(causality)]
     heads = {head.name: head for head in model.unknowns}
@@ -109,9 +108,6 @@ def _course(source: int, reader: int, kind: str) -> list[tuple[float, float]]:
 
 
 def _draw_node(axes: Axes, middle: float, head: Head, kind: str) -> None:
-    from matplotlib.colors import to_rgb
-    from matplotlib.patches import FancyBboxPatch
-
     colour = to_rgb(COLOURS.get(kind, "#BBBBBB"))
     pale = tuple(1 - 0.45 * (1 - part) for part in colour)
     axes.add_patch(
@@ -125,8 +121,6 @@ def _draw_node(axes: Axes, middle: float, head: Head, kind: str) -> None:
 
 def _draw_blocks(axes: Axes, causality: Causality) -> None:
     """Frame the unknowns of a slice that have to be solved together."""
-    from matplotlib.patches import FancyBboxPatch
-
     first = 0
     for block in causality.blocks:
         if len(block) > 1:
@@ -138,9 +132,6 @@ def _draw_blocks(axes: Axes, causality: Causality) -> None:
 
 
 def _draw_arrow(axes: Axes, kind: str, points: list[tuple[float, float]]) -> None:
-    from matplotlib.patches import FancyArrowPatch
-    from matplotlib.path import Path
-
     middle = [Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3
     path = Path(points, [Path.MOVETO, *middle])
     line, colour = STYLES[kind][0], "#222222" if kind == "slice" else "#666666"
@@ -149,9 +140,6 @@ def _draw_arrow(axes: Axes, kind: str, points: list[tuple[float, float]]) -> Non
 
 
 def _draw_legend(figure: Figure, kinds: list[str], styles: list[str]) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     boxes = [Patch(facecolor=COLOURS.get(kind, "#BBBBBB"), label=kind) for kind in kinds]
     lines: list[Any] = []
     for kind in styles:

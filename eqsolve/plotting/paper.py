@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from eqsolve.plotting.curves import draw_line
 from eqsolve.plotting.style import shades
@@ -20,8 +21,6 @@ _BARS = {"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "ca
 
 def panels(rows: int = 1, columns: int = 1, *, height: float = 2.5, width: float | None = None, **more: Any) -> Any:
     """Return a figure, not shown anywhere, and its axes as a flat list."""
-    from matplotlib.figure import Figure
-
     across = width or (COLUMN if columns == 1 else 6.9)
     figure = Figure(figsize=(across, height * rows), layout="constrained")
     return figure, list(np.ravel(figure.subplots(rows, columns, **more)))

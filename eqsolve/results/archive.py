@@ -19,13 +19,11 @@ from eqsolve._version import __version__
 from eqsolve.arguments import checked
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError
-from eqsolve.files.atomic import atomic_path
+from eqsolve.files.atomic import atomic_path, is_damaged, seal
 from eqsolve.files.checkpoint import Codec, PackingError
-from eqsolve.files.record import is_damaged, seal
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, Layout, Record, RowStore, Solved
-from eqsolve.results.result import PhaseDiagram, Result
-from eqsolve.results.stationary import Stationary
+from eqsolve.results.result import PhaseDiagram, Result, Stationary
 from eqsolve.results.words import jsonable
 from eqsolve.verbs import later
 
@@ -215,8 +213,8 @@ def _check_version(name: str, record: dict[str, Any]) -> None:
 
 
 def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:
-    from eqsolve.language.fixed_point import Cases
     from eqsolve.language.loading import load
+    from eqsolve.language.system import Cases
     from eqsolve.passes.forms.structure import sign
 
     wanted = load(model) if isinstance(model, str) else model

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from eqsolve.fitting.fit import Fit
-    from eqsolve.microscopic.simulation import Simulation
+    from eqsolve.microscopic.simulate import Simulation
     from eqsolve.results.result import Result
-    from eqsolve.validation.comparison import Validation
+    from eqsolve.validation.validate import Validation
 
 _BAD = "#D55E00"
 

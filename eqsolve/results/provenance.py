@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from eqsolve._version import __version__
-from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import meanings
+from eqsolve.language.system import Flow
 from eqsolve.passes.forms.structure import sign
 
 

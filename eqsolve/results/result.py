@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +22,18 @@ from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
-from eqsolve.numerics.arrays import Array, member_names
+from eqsolve.numerics.arrays import Array, Lazy, member_names, special
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
-from eqsolve.results.arrays import LabelledArray, LabelledArrays
+from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
 from eqsolve.verbs import later
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from eqsolve.results.distribution import Distribution
-
+else:
+    xr = Lazy("xarray")
 
 # --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
 # it inherits.
@@ -57,8 +57,6 @@ def observe(result: Result, expr: Any) -> xr.DataArray:
     The error is what the errors of the values in the expression make of it. A mean over paths whose own error is not
     known has the error nan: declare such a mean in ``observables=`` to have it controlled by the solver.
     """
-    import xarray as xr
-
     if isinstance(expr, str):
         raise UsageError(f"observe takes an expression such as C(t, t) + 1, not text; by name there is result[{expr!r}]")
     try:
@@ -438,7 +436,6 @@ class Result:
 
     def _law_of_paths(self, name: str, moment: float) -> Distribution:
         """Return the law of a process at a time, from its paths, jointly with the constants."""
-        from eqsolve.results.distribution import Distribution
 
         path = self.dataset[name].dims[0]
         values = [self._grid().interpolate(self.dataset[name].values, self._inside(np.array([float(moment)])))[:, 0]]
@@ -495,8 +492,6 @@ class Result:
     @checked(times=numbers)
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
         """Return every function of one time at other times, by the method's own interpolant."""
-        import xarray as xr
-
         over = [item.dims for item in self.variables.values() if item.dims[-1:] == ("t",)]
         sampled = self._at(times, *over)
         data = {name: (item.dims, item.values, item.attrs) for name, item in sampled.items() if name != "t"}
@@ -534,8 +529,6 @@ class Result:
     @checked(pairs=read_pairs)
     def at2(self, pairs: Iterable[tuple[float, float]]) -> xr.Dataset:
         """Return every function of two times at given pairs (t, t'), by the method's own interpolant."""
-        import xarray as xr
-
         points = np.asarray(list(pairs), dtype=float).reshape(-1, 2)
         self._inside(points.ravel())
         data: dict[str, Any] = {}
@@ -740,8 +733,6 @@ class PhaseDiagram(Result):
 
 def stack_family(data: xr.Dataset, name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
     """Return the members of a family as one array, an axis for each index in front."""
-    import xarray as xr
-
     members = [data[item + end] for item in member_names(name, tuple(axes.values()))]
     values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
     own = {key: (item.dims, item.values) for key, item in members[0].coords.items()}
@@ -762,3 +753,353 @@ def values_and_errors(data: Mapping[Any, Any], names: Iterable[str]) -> dict[str
 
 def _plain(values: Array) -> Any:
     return np.asarray(values, dtype=float).tolist()
+
+
+# --- Curves, kernels and paths with their errors as the result of a solve in time, for all solvers.
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A function of two times on pairs of times; zero above the diagonal unless symmetric."""
+
+    values: Array
+    errors: Array
+    symmetric: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PathSet:
+    """An ensemble of paths: weights, constants, and processes on (paths, times)."""
+
+    weights: Array
+    constants: Mapping[str, Array]
+    values: Mapping[str, Array | LazyArray]
+    errors: Mapping[str, Array] = field(default_factory=dict)
+
+
+def dynamics_result(
+    *, model: str, params: Mapping[str, Any], grid: PanelGrid, curves: Mapping[str, Array],
+    errors: Mapping[str, Array], stats: Mapping[str, Any],
+    kernels: Mapping[str, Kernel] | None = None, times: Array | None = None,
+    rows: RowStore | AgingRows | None = None, paths: Sequence[PathSet] = (),
+    failure: tuple[str, str] | None = None, source: Any = None,
+) -> Result:  # fmt: skip
+    """Return the result of a solve in time.
+
+    ``times`` are those of the kernels, the grid's by default; ``failure`` is a status and its reason; ``source`` is what the
+    solver hands on to a solve at neighbouring parameters.
+    """
+    data: dict[str, LabelledArray] = {}
+    coordinates = {"t": LabelledArray(("t",), grid.nodes)}
+    for name, values in curves.items():
+        data[name] = LabelledArray(("t",), values)
+        data[name + "_error"] = LabelledArray(("t",), errors[name])
+    if kernels:
+        nodes, pair = grid.nodes if times is None else times, ("row", "column")
+        coordinates |= {axis: LabelledArray((axis,), nodes) for axis in pair}
+        for name, kernel in kernels.items():
+            data[name] = LabelledArray(pair, kernel.values, {"symmetric": int(kernel.symmetric)})
+            data[name + "_error"] = LabelledArray(pair, kernel.errors)
+    for place, item in enumerate(paths):
+        suffix = "" if place == 0 else f"_{place + 1}"
+        path = "path" + suffix
+        coordinates["weight" + suffix] = LabelledArray((path,), item.weights)
+        coordinates |= {name: LabelledArray((path,), values) for name, values in item.constants.items()}
+        data |= {name: LabelledArray((path, "t"), values) for name, values in item.values.items()}
+        data |= {name + "_error": LabelledArray((path, "t"), values) for name, values in item.errors.items()}
+    status, message = failure or ("ok", "")
+    return Result(
+        LabelledArrays(data, coordinates), model=model, kind="dynamics", status=status, message=message,
+        params=dict(params), stats=dict(stats), grid=grid, rows=rows, source=source,
+    )  # fmt: skip
+
+
+# --- A stationary state: correlations and responses over the lag τ, numbers, spectra, the growth of
+# distances.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stationary(Result):
+    """A stationary state: functions of the lag ``tau``, and numbers, each with its error.
+
+    ``status`` is ``"still"`` where nothing moves, ``"fluctuating"``, ``"not found"``, with the reason in ``message``, or
+    ``"tolerance not met"``.
+    """
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        array = super().__getitem__("t" if name == "tau" else name)
+        return array.rename(t="tau") if "t" in array.dims else array
+
+    @checked(lags=numbers)
+    def at(self, lags: float | Iterable[float]) -> xr.Dataset:
+        """Return every function of the lag at other lags, by the method's own interpolant."""
+        return super().at(lags).rename(t="tau")
+
+    @property
+    def settled(self) -> float:
+        """The lag at which all that is left of every correlation is a thousandth of its height."""
+        nodes, last = self._grid().nodes, 0
+        for name in self._of_dims("t"):
+            values = self.variables[name].values
+            moving = np.abs(values - values[-1]) > 1e-3 * np.abs(values).max()
+            last = max(last, *np.flatnonzero(moving), 0)
+        return float(nodes[min(last + 1, len(nodes) - 1)]) if last else float(nodes[-1])
+
+    def lyapunov(self) -> tuple[float, float]:
+        """Return the largest Lyapunov exponent and its error: the rate at which two copies near each other come apart.
+
+        The copies have the same couplings and the same external noise. It is negative where they come together.
+        """
+        if self.source is None:
+            why = "it was not found" if self.grid is None else "a result read from a file keeps numbers only; find it again"
+            raise UsageError(f"the stationary state of `{self.model}` cannot answer lyapunov(): {why}")
+        found: tuple[float, float] = self.source.lyapunov()
+        return found
+
+    @checked(name=text, omega=numbers)
+    def spectrum(self, name: str, omega: float | Iterable[float] | None = None) -> xr.DataArray:
+        """Return the power spectrum S(ω) = ∫ (C(τ) − C(∞)) cos ωτ dτ over all τ; its error is the coordinate ``error``.
+
+        Parameters
+        ----------
+        name
+            A correlation.
+        omega
+            Angular frequencies; by default 200 from 0 to where the spectrum has fallen.
+        """
+        demand_known([name], self._of_dims("t"), "`{}` is no function of the lag", "there are")
+        values, grid = self.variables[name].values, self._grid()
+        around = values - values[-1]
+        if omega is None:
+            half = grid.nodes[np.argmax(np.abs(around) < 0.5 * abs(around[0]))] if around[0] else 1.0
+            omega = np.linspace(0.0, 12 / max(float(half), 1e-300), 200)
+        at = np.asarray(omega, float)
+        step = self.stats.get("step")
+        made = cosines(grid, around, at, step)
+        error = np.full(len(at), cosines(grid, self.variables[f"{name}_error"].values, np.zeros(1), step)[0])
+        return xr.DataArray(
+            made, dims=("omega",), coords={"omega": at, "error": ("omega", error)}, name=name, attrs={"static": values[-1]}
+        )
+
+    def json_object(self, at: Any = None, at2: Any = None, *, nested: bool = True, lyapunov: Any = None) -> dict[str, Any]:
+        """Return the result as plain numbers and texts, over given lags or the panel ends, with what ``lyapunov()`` gave."""
+        made = super().json_object(at=at, nested=nested)
+        if lyapunov is not None:
+            made["lyapunov"], made["lyapunov_error"] = lyapunov
+        if "t" in made:
+            every = self.variables
+            single = {name: float(every[name].values) for name in self._of_dims()}
+            made = {("tau" if key == "t" else key): value for key, value in made.items()}
+            made["numbers"] = single
+            made["number_errors"] = {name: float(every[f"{name}_error"].values) for name in single}
+        return made
+
+
+def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) -> Array:
+    """Return ∫ f(|τ|) cos ωτ dτ of a function on the panels, exactly for what their polynomials are; or the sum over steps."""
+    if step is not None:
+        weights = np.where(np.arange(len(values)) > 0, 2.0, 1.0) * step
+        return np.asarray(np.cos(np.multiply.outer(omega, grid.nodes)) @ (weights * values))
+    points, _ = np.polynomial.legendre.leggauss(grid.order + 1)
+    halves, middles = np.diff(grid.edges) / 2, (grid.edges[1:] + grid.edges[:-1]) / 2
+    inner = (middles[:, None] + halves[:, None] * points).ravel()
+    inside = grid.interpolate(values, inner).reshape(grid.panels, -1)
+    legendre = np.linalg.inv(np.polynomial.legendre.legvander(points, grid.order))
+    coefficients = inside @ legendre.T  # of Legendre polynomials, by panel
+    degrees = np.arange(grid.order + 1)
+    phase = np.multiply.outer(omega, middles)
+    made = np.zeros(len(omega))
+    for degree in degrees:  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
+        bessel = 2 * special.spherical_jn(degree, np.multiply.outer(omega, halves)) * halves
+        turned = np.cos(phase + degree * np.pi / 2)
+        made += (bessel * turned) @ coefficients[:, degree]
+    return 2 * made
+
+
+# --- `Distribution`: the joint law of a few named variables, as a weighted sample.
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Probabilities of bins; ``density`` is probability divided by width."""
+
+    edges: Array
+    probabilities: Array
+
+    @property
+    def density(self) -> Array:
+        return np.asarray(self.probabilities / np.diff(self.edges))
+
+    @property
+    def centres(self) -> Array:
+        return np.asarray((self.edges[1:] + self.edges[:-1]) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """A joint law given by weighted points.
+
+    Attributes
+    ----------
+    names
+        The variables. Where a method speaks of one variable and none is named, it is the first.
+    values
+        One row per variable, one column per point.
+    weights
+        Probabilities of the points; they sum to one.
+
+    A solver that knows more than a sample overrides what it can say exactly: ``atoms``, ``cdf``, ``quantile``,
+    ``density``, ``expect``, ``sample``.
+    """
+
+    names: tuple[str, ...]
+    values: Array
+    weights: Array
+
+    def __post_init__(self) -> None:
+        values = np.atleast_2d(np.asarray(self.values, dtype=float))
+        weights = np.asarray(self.weights, dtype=float)
+        if values.shape != (len(self.names), weights.size):
+            raise UsageError(
+                f"a distribution of {len(self.names)} variables at {weights.size} points takes values of shape "
+                f"({len(self.names)}, {weights.size}), got {values.shape}"
+            )
+        if weights.size == 0 or not (weights >= 0).all() or not weights.sum() > 0:
+            raise UsageError("a distribution takes weights that are not negative and not all zero")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "weights", weights / weights.sum())
+
+    @classmethod
+    def of_sample(cls, names: Sequence[str], values: Any) -> Distribution:
+        """Return the law of equally likely points."""
+        table = np.atleast_2d(np.asarray(values, dtype=float))
+        return Distribution(tuple(names), table, np.ones(table.shape[1]))
+
+    # --- one variable
+    def __getitem__(self, name: str) -> Array:
+        """Return the values of one variable at all points."""
+        return np.asarray(self.values[self._place(name)])
+
+    def _place(self, name: str | None) -> int:
+        if name is None:
+            return 0
+        demand_known([name], self.names, "the law has no variable `{}`")
+        return self.names.index(name)
+
+    def marginal(self, name: str) -> Distribution:
+        """Return the law of one variable."""
+        return Distribution((name,), self[name][None], self.weights)
+
+    def mean(self, name: str | None = None) -> float:
+        """Return the mean."""
+        return float(self.weights @ self.values[self._place(name)])
+
+    def var(self, name: str | None = None) -> float:
+        """Return the variance."""
+        values = self.values[self._place(name)]
+        return float(self.weights @ (values - self.weights @ values) ** 2)
+
+    def cdf(self, x: Any, name: str | None = None) -> Any:
+        """Return the probability of values up to and including x."""
+        points, mass = self._sorted(name)
+        total = np.concatenate([[0.0], np.cumsum(mass)])
+        return _shaped(total[np.searchsorted(points, np.atleast_1d(x), side="right")], x)
+
+    def quantile(self, q: Any, name: str | None = None) -> Any:
+        """Return the smallest value whose cumulative probability reaches q."""
+        wanted = probabilities(q)
+        points, mass = self._sorted(name)
+        places = np.searchsorted(np.cumsum(mass) * (1 + 1e-14), wanted, side="left")
+        return _shaped(points[np.minimum(places, len(points) - 1)], q)
+
+    def histogram(self, bins: Any = 50, name: str | None = None) -> Histogram:
+        """Return probabilities of bins, given by their number or by their edges."""
+        edges = self._edges(bins, name)
+        counts, _ = np.histogram(self.values[self._place(name)], bins=edges, weights=self.weights)
+        return Histogram(edges, counts)
+
+    def _edges(self, bins: Any, name: str | None) -> Array:
+        if np.ndim(bins) == 1:
+            edges = np.asarray(bins, dtype=float)
+            if len(edges) < 2 or not (np.diff(edges) > 0).all():
+                raise UsageError("the edges of a histogram must increase, and be at least two")
+            return edges
+        low, high = (float(self.quantile(level, name)) for level in (1e-4, 1 - 1e-4))
+        return np.linspace(low, high, int(bins) + 1) if high > low else np.array([low - 0.5, low + 0.5])
+
+    def atoms(self, name: str | None = None) -> list[tuple[float, float]]:
+        """Return (value, probability) of points that carry mass; for a sample, of values met more than once."""
+        points, inverse, counts = np.unique(self.values[self._place(name)], return_inverse=True, return_counts=True)
+        mass = np.bincount(inverse.ravel(), weights=self.weights)
+        heavy = counts > 1 if len(points) > 64 else np.ones(len(points), dtype=bool)
+        return [(float(x), float(m)) for x, m in zip(points[heavy], mass[heavy], strict=True)]
+
+    def density(self, x: Any, name: str | None = None) -> Any:
+        """Return the density of the continuous part; a sample has none."""
+        raise UsageError("this law is a weighted sample and has no density; use histogram()")
+
+    def _sorted(self, name: str | None) -> tuple[Array, Array]:
+        values = self.values[self._place(name)]
+        order = np.argsort(values, kind="stable")
+        return values[order], self.weights[order]
+
+    # --- all variables
+    def expect(self, function: Callable[..., Any]) -> Any:
+        """Return the mean of a function of variables named as its arguments: ``expect(lambda w: w**2)``."""
+        return np.asarray(self.call(function, self.values), dtype=float) @ self.weights
+
+    def call(self, function: Callable[..., Any], values: Any) -> Any:
+        """Return a function of some of the variables at points, matched by name, else by place."""
+        words = self.words(function)
+        if words and set(words) <= set(self.names):
+            return function(*(values[self.names.index(word)] for word in words))
+        return function(*values[: len(words) or len(self.names)])
+
+    @staticmethod
+    def words(function: Callable[..., Any]) -> list[str]:
+        """Return the names of a function's arguments; none if they cannot be told."""
+        try:
+            parameters = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):
+            return []
+        if any(word.kind is word.VAR_POSITIONAL for word in parameters):
+            return []
+        return [word.name for word in parameters if word.default is word.empty]
+
+    def sample(self, n: int, seed: int = 0) -> Array:
+        """Draw n points; one row per variable."""
+        places = np.random.default_rng(seed).choice(len(self.weights), size=n, p=self.weights)
+        return np.asarray(self.values[:, places])
+
+    def wasserstein(self, other: Distribution | Array, name: str | None = None, order: int = 2, nodes: int = 20_000) -> float:
+        """Return the Wasserstein distance to the law of one variable, or to a sample of it, from the quantile functions."""
+        if not isinstance(other, Distribution):
+            other = Distribution.of_sample((name or self.names[0],), other)
+        levels = (np.arange(nodes) + 0.5) / nodes
+        gap = np.abs(self.quantile(levels, name) - other.quantile(levels, name))
+        return float(np.mean(gap**order) ** (1 / order))
+
+    def plot(
+        self, name: str | None = None, *, ax: Any = None, bins: Any = 80, label: str | None = None, logy: bool = False,
+        **style: Any,
+    ) -> Any:  # fmt: skip
+        """Draw the density (or a histogram) and the atoms as stems; return the matplotlib axes.
+
+        ``style`` is what matplotlib's ``plot`` takes: ``color``, ``linestyle``, ...
+        """
+        return later("plot_law")(self, name, ax=ax, bins=bins, label=label, logy=logy, **style)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of ({', '.join(self.names)}): {self.weights.size} points>"
+
+
+def probabilities(q: Any) -> Array:
+    """Return levels as an array, each between 0 and 1."""
+    wanted = np.atleast_1d(np.asarray(q, dtype=float))
+    if not ((wanted >= 0) & (wanted <= 1)).all():
+        raise UsageError(f"a quantile is asked for at a level between 0 and 1, got {q}")
+    return wanted
+
+
+def _shaped(values: Array, like: Any) -> Any:
+    return float(values[0]) if np.ndim(like) == 0 else values

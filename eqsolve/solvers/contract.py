@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from eqsolve.compile.forms import Form
-    from eqsolve.compile.plan import Facts, Plan
-    from eqsolve.compile.values import Values
+    from eqsolve.compile.plan import Facts, Plan, Values
     from eqsolve.results.result import Result
     from eqsolve.solvers.options import Options
 

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.lowering import at
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Values
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import EPSILON, SAFETY, Array
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.rows import differences, mirrored, spread_to_times
-from eqsolve.results.dynamics import Kernel, dynamics_result
-from eqsolve.results.result import Result
+from eqsolve.results.result import Kernel, Result, dynamics_result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 

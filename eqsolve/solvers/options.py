@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eqsolve.arguments import number, pair, whole
 from eqsolve.errors import UsageError
@@ -15,9 +15,7 @@ from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.backend import read_device
 from eqsolve.progress import roughly
 from eqsolve.solvers.cluster import Cluster
-
-if TYPE_CHECKING:
-    from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.contract import Solver
 
 Progress = Callable[[float, float, str], None]
 # the numbers do not depend on these

@@ -14,15 +14,14 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, number, path, table, text
 from eqsolve.compile.forms import FIXED_POINT
-from eqsolve.compile.tasks import make_task
-from eqsolve.compile.values import binder_of
+from eqsolve.compile.plan import binder_of, make_task
 from eqsolve.curves.stationary import rest_of, stationary, why_not_stationary
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, demand_known
-from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.symbols import Correlation
+from eqsolve.language.system import FixedPoint
 from eqsolve.options import documented
 from eqsolve.progress import watching
 from eqsolve.results.result import BOUNDARY, PhaseDiagram
@@ -30,8 +29,7 @@ from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
 from eqsolve.solving import solve_as_asked
 from eqsolve.sweeping import run as grids
-from eqsolve.sweeping.points import Record, SweepPoint, lay_out_points
-from eqsolve.sweeping.run import Answer, GridRun, Journal
+from eqsolve.sweeping.run import Answer, GridRun, Journal, Record, SweepPoint, lay_out_points
 
 Unknowns = dict[str, float]
 _LATE = 1e3  # the time up to which correlations are followed to see whether they age

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import itertools
 import json
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,23 +19,284 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
-from eqsolve.compile.tasks import select_observables
-from eqsolve.errors import ParameterError, SolverError, UsageError, demand_known
+from eqsolve.compile.plan import make_task, select_observables
+from eqsolve.errors import EqsolveError, ParameterError, SolverError, UsageError, demand_known, quote
 from eqsolve.files.atomic import cannot_write
 from eqsolve.files.checkpoint import Checkpoint
-from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.binding import read_value
+from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
+from eqsolve.language.system import Singularity
 from eqsolve.options import documented, refuse_idle
-from eqsolve.passes.routing import bind_routed, models_behind, settable
+from eqsolve.passes.check.check import check, refuse_words
+from eqsolve.passes.forms.structure import bind_routed, check_routed, models_behind, settable
 from eqsolve.progress import NOTE, watching
+from eqsolve.results.archive import check_name
+from eqsolve.results.archive import open as open_result
 from eqsolve.results.derivatives import derivative_entries, derivative_keys, derivative_table
+from eqsolve.results.provenance import derived_names, describe
 from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Wanted
 from eqsolve.solvers.options import Options
-from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
-from eqsolve.sweeping.points import Record, SweepPoint, chaining, lay_out_points, solve_point
+from eqsolve.solvers.registry import choose_solver
+from eqsolve.solving import solve_as_asked
 from eqsolve.sweeping.workers import WorkerLostError, Workers
+
+# --- The axes of a sweep: lists of numbers or laws, or ranges such as ``0.01:10:40:log``; read,
+# never evaluated.
+
+_MOST_POINTS = 100_000
+_CHECKED = 1000  # values of an axis checked one by one; of more, the ends
+_EXAMPLE = "values such as 0.3,0.5,2 or a range FIRST:LAST:COUNT, with :log for a logarithmic one"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One parameter and its values: as they are set, and as they label the result."""
+
+    name: str
+    settings: tuple[float | str, ...]
+    labels: tuple[float | str, ...]
+
+    def __len__(self) -> int:
+        return len(self.settings)
+
+
+def is_axis(value: Any) -> bool:
+    """Return whether a value is several: a list, an array, or a range such as ``0.1:1:5``."""
+    if isinstance(value, str):
+        return len(_split(value, ":")) > 1
+    return isinstance(value, Iterable) and not isinstance(value, Law)
+
+
+def read_axes(model: Model, axes: Mapping[str, Any]) -> tuple[Axis, ...]:
+    """Return the axes of a sweep of a model; values are checked against the parameter's domain."""
+    if not axes:
+        raise UsageError(f"a sweep needs at least one axis: {_EXAMPLE}")
+    given = {str(name): _read(str(name), values) for name, values in axes.items()}
+    if (points := math.prod(map(len, given.values()))) > _MOST_POINTS:
+        raise UsageError(f"the grid has {points} points, more than {_MOST_POINTS}")
+    return tuple(_axis(model, name, values) for name, values in given.items())
+
+
+def _read(name: str, values: Any) -> list[float | str]:
+    given = read_text(f"axis `{name}`", values) if isinstance(values, str) else _read_values(name, values)
+    if not given:
+        raise UsageError(f"axis `{name}` has no values; expected {_EXAMPLE}")
+    return given
+
+
+def _axis(model: Model, name: str, given: list[float | str]) -> Axis:
+    labels: list[float | str] = []
+    for value in given:
+        read = read_value(value, what=f"axis `{name}`")
+        labels.append(str(value) if isinstance(read, Law) else float(read))
+    for value in given if len(given) <= _CHECKED else (given[0], given[-1]):
+        check_routed(model, {name: value})
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise UsageError(f"axis `{name}` has the value {quote(str(twice))} twice")
+    if len({type(label) for label in labels}) > 1:
+        labels = [str(label) for label in labels]
+    return Axis(name, tuple(given), tuple(labels))
+
+
+def _read_values(name: str, values: Any) -> list[float | str]:
+    made: list[float | str] = []
+    for entry in values if is_axis(values) else [values]:
+        read = entry if isinstance(entry, str) else read_value(entry, what=f"axis `{name}`")
+        made.append(str(read) if isinstance(read, str | Law) else float(read))
+    return made
+
+
+def read_text(what: str, text: str) -> list[float | str]:
+    """Return the values of a list or a range; ``what`` it is for is named in messages."""
+    parts = _split(text, ":")
+    if len(parts) == 1:
+        entries = [entry.strip() for entry in _split(text, ",")]
+        if not all(entries):
+            raise UsageError(f"{what}: cannot read {quote(text)}; expected {_EXAMPLE}")
+        return list(entries)
+    if len(parts) not in (3, 4):
+        raise UsageError(f"{what}: cannot read {quote(text)}; expected {_EXAMPLE}")
+    try:
+        first, last = (float(read_value(part, what=what)) for part in parts[:2])
+    except TypeError:  # a law
+        raise UsageError(f"{what}: a range goes from a number to a number, got {quote(text)}") from None
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise UsageError(f"{what}: a range needs finite ends, got {quote(text)}")
+    return [float(value) for value in _range(what, text, first, last, parts[2:])]
+
+
+def _range(what: str, text: str, first: float, last: float, rest: list[str]) -> Any:
+    try:
+        count = int(rest[0])
+    except ValueError:
+        count = 0
+    if not 1 <= count <= _MOST_POINTS:
+        raise UsageError(f"{what}: the COUNT in {quote(text)} must be a whole number from 1 to {_MOST_POINTS}")
+    scale = rest[1].strip() if len(rest) == 2 else "lin"
+    if scale not in ("log", "lin"):
+        raise UsageError(f"{what}: a range ends in :log or :lin, got {quote(text)}")
+    if count == 1 and first != last:
+        raise UsageError(f"{what}: one value cannot reach from {first:g} to {last:g}; raise the COUNT")
+    if scale == "lin":
+        return np.linspace(first, last, count)
+    if first * last <= 0:
+        raise UsageError(f"{what}: a logarithmic range needs ends of one sign and not 0, got {quote(text)}")
+    return np.geomspace(first, last, count)
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """Split at a mark outside brackets, so that laws keep their commas."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == mark and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
+
+
+def check_settings(model: Model, axes: tuple[Axis, ...], fixed: Mapping[str, Any]) -> None:
+    """Check what is the same at all points."""
+    both = [axis.name for axis in axes if axis.name in fixed]
+    if both:
+        raise UsageError(f"`{both[0]}` is both an axis and set to {fixed[both[0]]}; leave one of them out")
+    check_routed(model, fixed)
+
+
+# --- One point of a sweep: solved anywhere, returned as plain numbers, whatever happens.
+
+Record = dict[str, Any]
+_CHAIN = 16  # neighbours solved one from another, however many workers there are
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """Where a point lies, what is set there, and from which earlier point it may start."""
+
+    index: int
+    settings: Mapping[str, float | str]
+    before: int | None = None
+
+    @property
+    def text(self) -> str:
+        values = (f"{value:.6g}" if isinstance(value, float) else value for value in self.settings.values())
+        return ", ".join(f"{name}={value}" for name, value in zip(self.settings, values, strict=True))
+
+
+def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[SweepPoint]:
+    """Return the points, row by row along the last axis; with ``chained``, each knows the neighbour it may start from.
+
+    In "rows" that is the one before in its row, but for every 16th, which starts from nothing: what is followed along a row
+    is one solution of several. In a "tree" the first of a row starts from the first of the row before, and every 16th from
+    the 16th before it, so that only one point of all starts from nothing.
+    """
+    names = [axis.name for axis in axes]
+    cells = itertools.product(*(axis.settings for axis in axes))
+    lengths = [len(axis) for axis in axes]
+    return [
+        SweepPoint(index, dict(zip(names, cell, strict=True)), _neighbour(index, lengths, chained))
+        for index, cell in enumerate(cells)
+    ]
+
+
+def _neighbour(index: int, lengths: list[int], chained: str) -> int | None:
+    """Return the earlier point from which a point starts, whoever solves them."""
+    offset = index % lengths[-1]
+    if chained and offset % _CHAIN:
+        return index - 1
+    if chained != "tree" or index == 0:
+        return None
+    if offset:
+        return index - _CHAIN
+    stride = lengths[-1]
+    for length in reversed(lengths[:-1]):
+        if index // stride % length:
+            break
+        stride *= length
+    return index - stride
+
+
+def chaining(model: Model, settings: Mapping[str, Any], options: Options) -> str:
+    """Return how points of a model start from neighbours: in "rows", in a "tree", or not at all."""
+    if model.kind == "FixedPoint":
+        return "rows"
+    if model.kind not in ("System", "Flow") or model.is_indexed:
+        return ""
+    task = make_task(model, settings, options.observables, step=options.step)
+    discrete = options.step is not None or task.step is not None
+    return "tree" if choose_solver(task.plan, Wanted(discrete=discrete), options.solver).solver.starts(task.plan) else ""
+
+
+def solve_point(model: Model, settings: Mapping[str, Any], options: Options, start: Any = None) -> tuple[Record, Any]:
+    """Solve one point, and return it with what a neighbour may start from; a failure is a record too, with its reason.
+
+    ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
+    """
+    began = time.perf_counter()
+    values: dict[str, Any] = {}
+    errors: dict[str, Any] = {}
+    slopes: dict[str, Any] = {}
+    handed = None
+    try:
+        by_name = isinstance(start, Mapping)
+        first, neighbour = (start, None) if by_name else (None, start)
+        try:
+            result: Result | None = solve_as_asked(model, settings, options, start=first, neighbour=neighbour, paths=False)
+            assert result is not None
+            status, message = result.status, result.message
+            if status == "interrupted":  # which ends the sweep; the point is solved when it goes on
+                raise KeyboardInterrupt
+            handed = result.source if model.kind != "FixedPoint" else None
+        except EqsolveError as error:
+            result, status, message = getattr(error, "partial", None), "failed", str(error)
+        if result is not None:
+            values, errors = _numbers(result, options.at)
+            slopes = _slopes(result, options.at) if options.derivatives else {}
+    except Exception as error:  # a defect at one point must not cost the others
+        status, message = "failed", f"unexpected {type(error).__name__}: {error}"
+    seconds = time.perf_counter() - began
+    return {"status": status, "message": message, "seconds": seconds, "values": values, "errors": errors, **slopes}, handed
+
+
+def _reached(result: Result, at: Any) -> tuple[Any, int]:
+    """Return a result at the times that were reached, and how many were not."""
+    assert result.grid is not None
+    times = np.asarray(at, dtype=float)
+    inside = times <= result.grid.edges[-1] * (1 + 1e-12)
+    return result.at(times[inside]), int((~inside).sum())
+
+
+def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return values and errors by name: numbers, or lists over the times, nan where not reached."""
+    data = result.dataset
+    if result.grid is None:
+        names = [name for name in result.names if not data[name].dims]
+        values = {name: float(data[name]) for name in names}
+        return values, {name: float(data[name + "_error"]) for name in names if name + "_error" in data}
+    sampled, missing = _reached(result, at)
+    names = [name for name in result.names if data[name].dims == ("t",)]
+    curves, errors = (
+        {name: [*sampled[name + end].values.tolist(), *[math.nan] * missing] for name in names if name + end in sampled}
+        for end in ("", "_error")
+    )
+    return curves, errors
+
+
+def _slopes(result: Result, at: Any) -> dict[str, Any]:
+    """Return the derivatives of what ``_numbers`` returns, and their errors, by parameter and name."""
+    dims, sampled, missing = ((), result.dataset, 0) if result.grid is None else (("t",), *_reached(result, at))
+    keys = derivative_keys(result.dataset)
+    table = derivative_table(sampled, {pair: key for pair, key in keys.items() if result.dataset[key].dims == dims})
+    for part in table.values() if missing else ():
+        for entries in part.values():
+            entries |= {name: [*values, *[math.nan] * missing] for name, values in entries.items()}
+    return {"slopes": table["derivatives"], "slope_errors": table["derivative_errors"]}
+
 
 logger = logging.getLogger("eqsolve")
 
@@ -129,9 +392,6 @@ def grid_of(
     verb: str, model: Model, axes: Any, params: Any, parameters: Any, workers: Any, out: Any
 ) -> tuple[tuple[Axis, ...], dict[str, Any]]:
     """Return the axes asked for and what is the same everywhere, all arguments checked."""
-    from eqsolve.passes.check.check import check, refuse_words
-    from eqsolve.results.archive import check_name
-
     check(model)
     refuse_words(verb, model, parameters, settable(model), ("axes", "workers"))
     if out is not None:
@@ -193,8 +453,6 @@ def same_settings(
 
 def identify(run: GridRun, **more: Any) -> dict[str, Any]:
     """Return what decides the numbers on a grid, ``more`` among it, as it is read back."""
-    from eqsolve.results.provenance import describe
-
     known = describe(run.model, run.options.seed)
     described = {
         "signature": known["signature"],
@@ -230,8 +488,6 @@ def _short(value: Any) -> str:
 
 def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | None:
     """Return the result that a file holds, if it is the one asked for; tell of another."""
-    from eqsolve.results.archive import open as open_result
-
     if not Path(out).is_file() or Path(out).with_name(Path(out).name + ".journal").exists():
         return None
     try:
@@ -420,7 +676,6 @@ def package(
     import xarray as xr
 
     from eqsolve.passes.rewrite.indices import families_in
-    from eqsolve.results.provenance import derived_names, describe
 
     dims = tuple(axis.name for axis in run.axes)
     shape = tuple(map(len, run.axes))

@@ -1,17 +1,12 @@
 """What to cite: the BibTeX entry behind a model's ``cite`` key, and eqsolve's own."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from eqsolve._version import YEAR, __version__
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.loading import folders
-
-if TYPE_CHECKING:
-    from eqsolve.language.model import Model
+from eqsolve.language.model import Model
 
 FILE = "references.bib"
 _START = re.compile(r"@\s*(?P<kind>\w+)\s*\{\s*(?P<key>[^\s,{}]+)\s*,")

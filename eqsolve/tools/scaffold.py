@@ -6,11 +6,10 @@ import tempfile
 from pathlib import Path
 
 from eqsolve.errors import EqsolveError, UsageError
-from eqsolve.language.fixed_point import Cases
 from eqsolve.language.loading import find, list_models, load
 from eqsolve.language.model import Model
 from eqsolve.language.printing import decimal_text
-from eqsolve.language.system import System
+from eqsolve.language.system import Cases, System
 
 _DROPPED = {
     "exact": "the closed forms belong to the original equations",

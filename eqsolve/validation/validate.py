@@ -1,34 +1,490 @@
 """`validate`: hold a theory against finite-size runs of the model it describes, and say whether they agree."""
 
+from __future__ import annotations
+
 import logging
+import os
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, whole
+from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, text, whole
+from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError, demand_known
 from eqsolve.language.binding import bind
-from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Normal
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.language.system import System
-from eqsolve.numerics.arrays import Array
+from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
+from eqsolve.microscopic.data import read_data
+from eqsolve.microscopic.lowered import sides
+from eqsolve.microscopic.minimisers import finite_size
+from eqsolve.microscopic.simulate import decay_rates, simulate
+from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.backend import read_device
 from eqsolve.numerics.constants import HOW
+from eqsolve.numerics.laws import STRATA
 from eqsolve.options import refuse_idle
+from eqsolve.passes.forms.structure import bind_routed, bind_singularity, check_routed, select_case, settable
 from eqsolve.passes.rewrite.indices import written_out
-from eqsolve.passes.routing import bind_routed, check_routed, settable
 from eqsolve.progress import part_of, watching
-from eqsolve.results.distribution import Distribution
-from eqsolve.results.result import Result
+from eqsolve.results.archive import save
+from eqsolve.results.result import Distribution, Result
+from eqsolve.results.words import jsonable, percent
+from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
-from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
-from eqsolve.validation.wasserstein import distances, distances_at_rest, picture_laws
+from eqsolve.verbs import later
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# --- `Comparison` and `Validation`: theory beside finite-size draws, z-scores, power and verdicts.
+#
+# Of every observable there are theory ± its error, and a mean over independent draws ± its standard
+# error s. Draws at half the size estimate the bias of finite size, b = (value(d/2) − value(d))/(2^a
+# − 1) for a bias of order d^{−a}. It counts as a systematic error B, together with half of what
+# exceeds its noise at other times. Both sets give s. The difference in units of √(s² + error² + B²)
+# follows Student's law for so many draws; z is the standard normal value of the same probability.
+# "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond what so many
+# comparisons reach once in a hundred validations; "not enough data" in between, or when the errors
+# are too large. The power stands beside the verdict: the smallest deviation that would have been
+# called "disagrees" nine times in ten, as a fraction of the observable.
+
+_ARRAYS = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
+AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
+_WITHIN = 3.0
+_ALARM = 0.01
+_TELLING = 0.1
+_MISSED = 0.1
+_NEXT = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """One observable on both sides; arrays over the times, or of length one.
+
+    ``detectable`` is the smallest deviation that would have been seen (nine times in ten), as a fraction of the theory.
+    """
+
+    theory: Array
+    theory_error: Array
+    simulation: Array
+    standard_error: Array
+    bias: Array
+    bias_error: Array
+    z: Array
+    detectable: Array
+    verdict: str
+
+    @property
+    def relative_bias(self) -> float:
+        """The largest bias beyond its noise, as a fraction of the theory."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.sqrt(np.maximum(self.bias**2 - self.bias_error**2, 0.0)) / np.abs(self.theory)
+        return float(np.max(found, where=np.isfinite(found), initial=0.0))
+
+    @property
+    def keenest(self) -> int:
+        """The place in time at which the smallest deviation could have been seen."""
+        return int(np.argmin(np.nan_to_num(self.detectable, nan=np.inf)))
+
+    @property
+    def dullest(self) -> int:
+        """The place in time at which a deviation had to be the largest to be seen."""
+        return int(np.argmax(np.nan_to_num(self.detectable, nan=-np.inf)))
+
+    @property
+    def blind(self) -> Array:
+        """Where the comparison would have missed a deviation by a tenth of the observable.
+
+        Values below a hundredth of the largest are left out: a fraction of almost nothing is no measure.
+        """
+        size = np.abs(self.theory)
+        return np.asarray(~(self.detectable <= _TELLING) & (size >= 0.01 * size.max(initial=0.0)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Validation:
+    """What ``validate`` found.
+
+    Attributes
+    ----------
+    verdict
+        ``"agrees"``, ``"disagrees"`` or ``"not enough data"``, the weakest of the observables' verdicts.
+    observables
+        A ``Comparison`` per observable.
+    wasserstein
+        Where both sides have a law: the variables compared, the sizes, and the 2-Wasserstein distance per size and time;
+        for a fixed point also that of as many independent draws of the theory's law.
+    laws
+        For a fixed point: the theory's law, and the empirical one of the largest size, all draws together; a file keeps only
+        ``law_picture``, what a drawing shows of them.
+    result
+        The theory's result.
+
+    ``power`` holds the smallest deviation that each observable's comparison could have seen, ``warnings`` what it
+    was blind to.
+    """
+
+    model: str
+    kind: str
+    verdict: str
+    observables: dict[str, Comparison]
+    params: dict[str, Any]
+    d: int
+    n: int
+    seeds: int
+    data: str
+    t: Array | None = None
+    wasserstein: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+    stats: dict[str, Any] = field(default_factory=dict)
+    result: Result | None = None
+    spread: dict[str, Array] = field(default_factory=dict)
+    laws: tuple[Distribution, Distribution] | None = None
+    law_picture: dict[str, Any] | None = None
+
+    @property
+    def power(self) -> dict[str, float]:
+        """The smallest deviation that could have been seen at any time, as a fraction of each observable."""
+        return {name: float(item.detectable[item.keenest]) for name, item in self.observables.items()}
+
+    @property
+    def low_power(self) -> bool:
+        """Whether a deviation of some observable by a tenth would have been missed at all times."""
+        return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in self.power.values())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What agreement does not mean: the observables, and times, at which a deviation by a tenth would have been missed."""
+        blind = {name: item.blind for name, item in self.observables.items() if item.blind.any()}
+        if self.verdict == DISAGREES or not blind:
+            return ()
+        parts = []
+        for name, missed in blind.items():
+            needed = self.observables[name].detectable[missed]
+            least = f" (it takes {percent(float(needed.max()))})" if np.isfinite(needed).all() else ""
+            times = "" if self.t is None else " at t = " + ", ".join(f"{t:g}" for t in self.t[missed])
+            parts.append(f"`{name}`{times}{least}")
+        word = "low power" if self.low_power else "power"
+        return (
+            f"{word}: a deviation by a tenth would have been missed in {', '.join(parts)}; take more draws (seeds), a "
+            "larger d, or a smaller rtol where the theory's own error is the larger",
+        )
+
+    def json_object(self) -> dict[str, Any]:
+        """Return everything as plain numbers and texts."""
+        made: dict[str, Any] = {"model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params}
+        made |= {"d": self.d, "n": self.n, "seeds": self.seeds, "data": self.data}
+        every: Any = 0 if self.t is None else slice(None)
+        if self.t is not None:
+            made["t"] = self.t.tolist()
+        made["observables"] = {
+            key: {"verdict": item.verdict, **{name: jsonable(getattr(item, name)[every]) for name in _ARRAYS}}
+            for key, item in self.observables.items()
+        }
+        made["power"] = jsonable(self.power)
+        if self.wasserstein is not None:
+            made["wasserstein"] = self.wasserstein
+        made |= {"warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats}
+        if self.result is not None:
+            made["provenance"] = self.result.provenance
+        return made
+
+    def to_dataframe(self) -> Any:
+        """Return both sides as a pandas table, one row per observable and time."""
+        import pandas as pd
+
+        rows = []
+        for name, item in self.observables.items():
+            for place in range(len(item.z)):
+                when = {} if self.t is None else {"t": float(self.t[place])}
+                rows.append({"observable": name, **when, **{part: float(getattr(item, part)[place]) for part in _ARRAYS}})
+        return pd.DataFrame(rows).set_index(["observable"] if self.t is None else ["observable", "t"])
+
+    @checked(path=read_path)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file, theory and finite sizes, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.json``."""
+        if not later("write_table")(self, path):
+            save_validation(self, path)
+
+    def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
+        """Draw theory as lines with error bands, finite sizes as points, z-scores below; return the matplotlib figure.
+
+        With ``ax`` the names share these axes, without z-scores, and the axes are returned. ``style`` is that of the lines.
+        """
+        for name in names:
+            text(name, "plot")
+        return later("plot_validation")(self, names, ax=ax, logx=logx, logy=logy, **style)
+
+    def __repr__(self) -> str:
+        worst = max((float(np.abs(item.z).max()) for item in self.observables.values()), default=0.0)
+        words = f"{self.verdict}{' (low power)' if self.low_power else ''}, d={self.d}, {self.seeds} seeds"
+        return f"<Validation of {self.model!r}: {words}, largest |z| = {worst:.2g}>"
+
+    def _repr_html_(self) -> str:
+        from eqsolve.results.html import validation_html
+
+        return validation_html(self)
+
+
+def compare(
+    theory: Array, error: Array, runs: Array, half: Array | None, *, count: int, order: float = 1.0, usual: float = 0.0
+) -> Comparison:
+    """Return both sides of one observable, z-scores and verdict; ``runs`` is (draw, time), ``half`` that at half the size.
+
+    ``count`` is the number of comparisons of the validation, ``order`` the power of 1/d that a bias goes with, ``usual`` the
+    relative bias of other observables.
+    """
+    draws, freedom = len(runs), len(runs) - 1
+    mean, square = runs.mean(axis=0), runs.var(axis=0, ddof=1)
+    if half is not None:
+        more = len(half) - 1
+        square = (freedom * square + more * half.var(axis=0, ddof=1) / 2) / (freedom + more)
+        freedom += more
+    spread = np.sqrt(square / draws)
+    if half is None:
+        bias = noise = np.zeros_like(mean)
+    else:
+        scale = 2.0**order - 1
+        bias = (half.mean(axis=0) - mean) / scale
+        noise = np.hypot(spread, half.std(axis=0, ddof=1) / len(half) ** 0.5) / scale
+    sure = np.sqrt(np.maximum(bias**2 - noise**2, 0.0))
+    extra = np.hypot(bias, _NEXT * np.maximum(_usual(sure, np.abs(theory)), usual * np.abs(theory)))
+    whole = np.sqrt(spread**2 + error**2 + extra**2)
+    certain = np.sqrt(spread**2 + error**2 + sure**2)
+    difference = mean - theory
+    floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
+    ratio = np.abs(difference) / np.maximum(whole, floor)
+    z = -np.sign(difference) * special.ndtri(np.maximum(special.stdtr(freedom, -ratio), 1e-300))
+    z = np.where(np.abs(difference) <= floor, 0.0, z)
+    limit = max(_WITHIN, float(-special.ndtri(_ALARM / (2 * max(count, 1)))))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        detectable = np.maximum(whole, floor) * _seen(freedom, float(special.ndtr(-limit))) / np.abs(theory)
+    size = float(np.abs(theory).max())
+    largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
+    if largest > limit:
+        verdict = DISAGREES
+    elif largest <= _WITHIN and float(certain.max()) <= _TELLING * max(size, 1e-300):
+        verdict = AGREES
+    else:
+        verdict = UNDECIDED
+    return Comparison(theory, error, mean, spread, bias, noise, z, detectable, verdict)
+
+
+def _usual(bias: Array, size: Array) -> Array:
+    """Return the bias that is usual for a curve: the smaller of the largest one and the largest relative one.
+
+    A bias is known to its leading order only, and nothing says that the next one passes through zero with it.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.nan_to_num(bias / size, nan=0.0, posinf=np.inf).max() * size
+    return np.asarray(np.fmin(bias.max(), relative))
+
+
+def _seen(freedom: int, tail: float) -> float:
+    """Return the deviation, in standard errors, that a two-sided test by Student's law finds with probability 1 − _MISSED."""
+    return float(special.nctdtrinc(freedom, _MISSED, -special.stdtrit(freedom, tail)))
+
+
+# --- Validations as files: the theory's result, and beside it what finite sizes gave.
+_FIELDS = ("kind", "verdict", "d", "n", "seeds", "data", "wasserstein", "notes", "stats", "law_picture")
+_MARK = "finite_size_"
+
+
+def save_validation(found: Validation, path: str | os.PathLike[str]) -> None:
+    """Write a netCDF file; what was compared lies over ``compared``, the times of the comparison, and ``draw``."""
+    import xarray as xr
+
+    assert found.result is not None
+    data: dict[str, Any] = {}
+    for name, item in found.observables.items():
+        data |= {f"{_MARK}{name}_{part}": ("compared", getattr(item, part)) for part in _ARRAYS}
+        if name in found.spread:
+            data[f"{_MARK}{name}_draws"] = (("draw", "compared"), found.spread[name])
+    coordinates = {} if found.t is None else {"compared": found.t}
+    record = {
+        "observables": {name: item.verdict for name, item in found.observables.items()},
+        "timed": found.t is not None,
+        **{name: getattr(found, name) for name in _FIELDS},
+    }
+    save(found.result, path, beside=xr.Dataset(data, coords=coordinates), more={"validation": record})
+
+
+def read_validation(
+    dataset: xr.Dataset, record: Mapping[str, Any], read_result: Callable[[xr.Dataset, Any], Result]
+) -> Validation:
+    """Return the validation of a file's values and record; the laws themselves are not kept, their picture is."""
+    about = record["validation"]
+    beside = [str(key) for key in dataset.variables if str(key).startswith(_MARK)]
+    values = {key: dataset[key].values for key in beside}
+    times = dataset["compared"].values if about["timed"] else None
+    alone = dataset.drop_vars([*beside, *(["compared"] if about["timed"] else [])])
+    result = read_result(alone, record)
+    observables = {
+        name: Comparison(verdict=verdict, **{part: values[f"{_MARK}{name}_{part}"] for part in _ARRAYS})
+        for name, verdict in about["observables"].items()
+    }
+    spread = {name: values[f"{_MARK}{name}_draws"] for name in observables if f"{_MARK}{name}_draws" in values}
+    fields = {name: about[name] for name in _FIELDS}
+    fields["notes"] = tuple(fields["notes"])
+    return Validation(
+        model=result.model, params=result.params, observables=observables, t=times, result=result, spread=spread, **fields
+    )
+
+
+# --- 2-Wasserstein distances between a theory's law of (w, constants) and that of finite-size runs, at times or at rest.
+
+_LEVELS = 4000
+
+
+def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the distance per size and time, averaged over the draws; ``names`` are the variable and the constants.
+
+    With constants of few values the joint law is compared: quantiles of the variable given the constants. Otherwise it is
+    the law of the variable alone.
+    """
+    laws = [theory.law(names[0], float(moment)) for moment in large.t]
+    given = np.array([laws[0][name] for name in names[1:]]).reshape(len(names) - 1, -1)
+    joint = (
+        len(given) > 0
+        and np.unique(given, axis=1).shape[1] <= STRATA
+        and all(
+            _few_values(row, large.coordinates(name, float(large.t[0]))) for name, row in zip(names[1:], given, strict=True)
+        )
+    )
+    constants = given if joint else given[:0]
+    sizes = [run for run in (half, large) if run is not None]
+    table = []
+    for run in sizes:
+        row = []
+        for law, moment in zip(laws, run.t, strict=True):
+            samples = run.coordinates(names[0], float(moment))
+            labels = np.empty((0, run.seeds, 0))
+            if joint:
+                labels = np.array([run.coordinates(name, float(moment)) for name in names[1:]])
+            row.append(float(np.mean([
+                distance(law[names[0]], law.weights, constants, samples[draw], labels[:, draw])
+                for draw in range(run.seeds)
+            ])))  # fmt: skip
+        table.append(row)
+    return {
+        "variables": list(names) if joint else [names[0]],
+        "d": [run.d for run in sizes],
+        "values": table,
+        "falls_by": [float(a / b) if b > 0 else None for a, b in zip(table[0], table[-1], strict=True)],
+    }
+
+
+def _few_values(known: Array, seen: Array) -> bool:
+    """Whether a constant takes few values, the same on both sides; nodes of a density are few, too."""
+    keys, values = np.unique(known), np.unique(seen)
+    return len(values) <= len(keys) and bool(np.isclose(values[:, None], keys).any(axis=1).all())
+
+
+def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) -> dict[str, Any]:
+    """Return the distance per size, averaged over the draws, and what as many independent draws of the law would have.
+
+    ``runs`` hold the variable and the constants of all draws of a size, one draw after the other. As for times, the joint
+    law is compared where the constants have few values, else that of the variable alone.
+    """
+    parts = law.given_constants(_LEVELS, STRATA)
+    table: list[list[float]] = []
+    random: list[list[float]] = []
+    sizes = [run.weights.size // seeds for run in runs]
+    for run, d in zip(runs, sizes, strict=True):
+        independent = law.sample(run.weights.size, seed=d)
+        for values, row in ((run.values, table), (independent, random)):
+            draws = np.reshape(values, (len(values), seeds, d)).swapaxes(0, 1)
+            row.append([float(np.mean([_at_rest(law, parts, draw[0], draw[1:]) for draw in draws]))])
+    return {
+        "variables": list(law.names) if parts is not None else [law.names[0]],
+        "d": sizes,
+        "values": table,
+        "falls_by": [table[0][0] / table[-1][0] if table[-1][0] > 0 else None],
+        "independent_draws": random,
+    }
+
+
+def _at_rest(law: FixedPointLaw, parts: list[tuple[Array, float, Array]] | None, samples: Array, labels: Array) -> float:
+    if parts is None:
+        return float(np.sqrt(_gap(law.quantile(_levels()), samples)))
+    return _matched(((constants, quantiles) for constants, _, quantiles in parts), samples, labels, _gap)
+
+
+def _matched(
+    parts: Iterable[tuple[Array, Any]], samples: Array, labels: Array, square: Callable[[Any, Array], float]
+) -> float:
+    """Return W₂ of a law and a sample within each value of the constants; ``parts`` are (value, law)."""
+    total, mass = 0.0, 0.0
+    for constants, part in parts:
+        there = np.isclose(labels, constants[:, None]).all(axis=0)
+        if there.any():
+            share = float(there.mean())
+            total += share * square(part, samples[there])
+            mass += share
+    return float(np.sqrt(total / mass)) if mass else float("nan")
+
+
+def _levels() -> Array:
+    return (np.arange(_LEVELS) + 0.5) / _LEVELS
+
+
+def _gap(quantiles: Array, samples: Array) -> float:
+    """Return the mean square difference of quantiles at equally spaced levels."""
+    ordered = np.sort(samples)
+    return float(np.mean((quantiles - ordered[np.minimum((_levels() * len(ordered)).astype(int), len(ordered) - 1)]) ** 2))
+
+
+def distance(values: Array, weights: Array, constants: Array, samples: Array, labels: Array) -> float:
+    """Return W₂ between a weighted law and a sample, matched within each value of the constants."""
+    if not len(constants):
+        return float(np.sqrt(_square((values, weights), samples)))
+    keys = np.unique(constants, axis=1).T
+    here = [(constants == key[:, None]).all(axis=0) for key in keys]
+    parts = [(key, (values[mine], weights[mine])) for key, mine in zip(keys, here, strict=True)]
+    return _matched(parts, samples, labels, _square)
+
+
+def _square(law: tuple[Array, Array], samples: Array) -> float:
+    """Return W₂² of one variable; the theory's quantiles are drawn through its quadrature points, in normal scores."""
+    values, weights = law
+    order = np.argsort(values, kind="stable")
+    mass = weights[order] / weights.sum()
+    theory = np.interp(
+        special.ndtri(_levels()), special.ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16)), values[order]
+    )
+    return _gap(theory, samples)
+
+
+# --- What a picture of two laws shows: the theory's density, a histogram, and the atoms.
+_BINS, _POINTS, _SHOWN = 60, 1201, 3
+
+
+def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
+    """Return density and histogram of the law's first variable, and (place, mass, share at finite size) of its atoms."""
+    variable = law.names[0]
+    atoms = [(value, mass) for value, mass in law.atoms(variable) if mass > 1e-3]
+    values = seen[variable]
+    on_atom = np.isclose(values[:, None], [value for value, _ in atoms], rtol=0, atol=1e-12).any(axis=1)
+    low, high = (float(law.quantile(level, variable)) for level in (1e-3, 1 - 1e-3))
+    low, high = min(low, *np.quantile(values, [1e-3])), max(high, *np.quantile(values, [1 - 1e-3]))
+    edges = np.linspace(low, high, _BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
+    counts = np.histogram(values[~on_atom], bins=edges)[0]
+    where = np.linspace(low, high, _POINTS)
+    return {
+        "variable": variable,
+        "edges": edges.tolist(),
+        "heights": (counts / (len(values) * np.diff(edges))).tolist(),
+        "least": 0.3 / (len(values) * float(np.diff(edges)[0])),
+        "where": where.tolist(),
+        "density": np.asarray(law.density(where, variable), dtype=float).tolist(),
+        "atoms": [(at, mass, float(np.isclose(values, at, rtol=0, atol=1e-12).mean())) for at, mass in atoms[:_SHOWN]],
+    }
+
 
 __all__ = ["Comparison", "Validation", "validate"]
 
@@ -82,8 +538,6 @@ def validate(
     if isinstance(model, Flow) or getattr(model, "flow", None) is not None:
         model, settings = written_out(model, settings)
     if isinstance(model, Cases):
-        from eqsolve.passes.forms.structure import select_case
-
         chosen = select_case(model, settings)
         model, settings = chosen.model, dict(chosen.settings)
     if seeds < 2:
@@ -94,8 +548,6 @@ def validate(
     declared = isinstance(model, FixedPoint) and model.minimises is not None and set(settings) <= settable(model)
     estimator = declared and flow is None and t_max is None and isinstance(data, str) and data == "gaussian"
     if constants is None:
-        from eqsolve.microscopic.data import read_data
-
         constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
     task = _Task(
@@ -116,8 +568,6 @@ def validate(
 
 
 def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
-    from eqsolve.passes.routing import bind_singularity
-
     if given is None and isinstance(model, Flow):
         return model
     name: Any = given if given is not None else getattr(model, "flow", None)
@@ -187,8 +637,6 @@ class _Task:
         return both
 
     def _simulate(self, d: int | None, seeds: int, at: list[float], share: tuple[float, float], keep: bool) -> Any:
-        from eqsolve.microscopic.simulate import simulate
-
         inner = part_of(self.progress, *share)
         report = False if inner is None else lambda done, total, _: inner(done, total, f"finite size, d = {d}")
         return simulate(
@@ -198,8 +646,6 @@ class _Task:
 
     def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
         """Return runs at size d, and ``more`` times as many at half of it."""
-        from eqsolve.microscopic.data import read_data
-
         fixed = read_data(self.data).shape
         size = self.d or (None if fixed else 2000)
         large = self._simulate(size, self.seeds, at, (0.2, 0.7), keep)
@@ -256,8 +702,6 @@ class _Task:
 
     def estimator(self) -> Validation:
         """Hold a fixed point against the estimator it describes, which it declares by ``minimises=``."""
-        from eqsolve.microscopic.minimisers import finite_size
-
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
         d, exact = self.d or 2000, self.constants != "sampled"
@@ -272,8 +716,6 @@ class _Task:
         return self._with_law(made, theory, [half.law, large.law]) if named else made
 
     def rate(self) -> Validation:
-        from eqsolve.microscopic.simulate import decay_rates
-
         theory = solve(self.model, region=self.region, params=self._own())
         name = (self.wanted or ("gamma",))[0]
         if name not in theory.names:
@@ -337,8 +779,6 @@ def _lawful(theory: Result, flow: Flow) -> tuple[str, ...]:
 
     Samples have paths, weights and constants of their own, which are those of no coordinate.
     """
-    from eqsolve.microscopic.lowered import sides
-
     data = theory.dataset
     moving = [name for name in (*flow.variables, *(item.name for item in flow.state)) if name in theory.names]
     for name in moving:

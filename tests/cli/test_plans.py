@@ -29,11 +29,11 @@ SOLVE = ["solve", "decay.py", "--t-max", "1", "--at", "1", "--json"]
 WITHOUT_SYMBOLS = """
 import sys
 from eqsolve.cli import main
-from eqsolve.compile import lowering, tasks, values
+from eqsolve.compile import lowering, plan
 from eqsolve.language import loading
 def never(*given, **named):
     raise AssertionError("symbolic work")
-loading._run = lowering.lower = values.lower = values.make_plan = never
+loading._run = lowering.lower = plan.lower = plan.make_plan = never
 code = main(sys.argv[1:])
 passes = [name for name in sys.modules if name.startswith(("eqsolve.passes.rewrite.", "eqsolve.passes.flow."))]
 assert not passes, passes  # nor are the modules that do it imported

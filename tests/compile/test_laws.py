@@ -10,7 +10,7 @@ import pytest
 from sympy import exp, sqrt
 
 from eqsolve import E, param, random
-from eqsolve.compile.laws import compile_law
+from eqsolve.compile.lowering import compile_law
 from eqsolve.errors import ParameterError
 from eqsolve.laws import (
     Bernoulli,

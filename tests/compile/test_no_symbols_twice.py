@@ -14,7 +14,7 @@ import pytest
 import sympy
 
 import eqsolve
-from eqsolve.compile.values import binder_of, case_of
+from eqsolve.compile.plan import binder_of, case_of
 from eqsolve.language.model import Model
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver

@@ -17,7 +17,7 @@ from sympy import Abs, exp
 from eqsolve import E, Eq, Int, System, function, param, process, random, times
 from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import compile_ode, term_sizes
-from eqsolve.compile.values import binder_of
+from eqsolve.compile.plan import binder_of
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.laws import Bernoulli, Normal, Uniform

@@ -5,9 +5,9 @@ import pytest
 from eqsolve import Eq, Int, function, param, times
 from eqsolve.compile.relations import Relations, in_order
 from eqsolve.errors import ModelError
-from eqsolve.language.equations import Equation
+from eqsolve.language.model import Equation
 from eqsolve.numerics.relations import DiagonalPart, ScaledPart
-from eqsolve.passes.forms.sectors import ROW
+from eqsolve.passes.forms.path_form import ROW
 
 s = times("s")
 x, y, z = function("x y z")

@@ -7,8 +7,7 @@ import eqsolve
 from eqsolve import SolverError, UsageError, fit_rate
 from eqsolve.language.binding import bind
 from eqsolve.microscopic.minimisers import draw, minimise
-from eqsolve.microscopic.simulate import decay_rates
-from eqsolve.microscopic.simulation import Simulation
+from eqsolve.microscopic.simulate import Simulation, decay_rates
 
 T = np.linspace(100, 400, 200)
 

@@ -13,10 +13,10 @@ from sympy import Max, tanh
 import eqsolve
 from eqsolve import GP, E, Eq, ModelError, System, UsageError, correlation, function, param, process, random, times
 from eqsolve.cli import main
-from eqsolve.cli.stationary import _text
+from eqsolve.cli.longtime import _text
 from eqsolve.compile.forms import STOCHASTIC
 from eqsolve.compile.lowering import at
-from eqsolve.compile.tasks import make_task
+from eqsolve.compile.plan import make_task
 from eqsolve.laws import Normal
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stationary.sampled import find_by_sampling

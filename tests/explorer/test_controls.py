@@ -8,7 +8,7 @@ from eqsolve.explorer.mathml import equations
 from eqsolve.language.binding import read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.loading import list_models, load
-from eqsolve.passes.routing import check_routed
+from eqsolve.passes.forms.structure import check_routed
 
 NAMES = [file.name for file in list_models()]
 

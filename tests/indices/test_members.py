@@ -29,7 +29,7 @@ from eqsolve import (
 )
 from eqsolve.compile import lowering
 from eqsolve.compile.forms import COVARIANCES, GAUSSIAN, TWO_TIME
-from eqsolve.compile.tasks import make_task
+from eqsolve.compile.plan import make_task
 from eqsolve.laws import Normal
 from eqsolve.passes.rewrite.indices import expand, generic, sized, table_arrays
 

@@ -49,7 +49,7 @@ def test_a_longer_clock_makes_it_stronger() -> None:
     """With τ = c t, ξ = dW/dt has ⟨ξ(τ) ξ(τ')⟩ = 2T c δ(τ − τ'), and x' loses c."""
     made = brownian(White(2 * T)).rescale_time(3)
     assert made.laws[xi].strength == 6 * T
-    assert made[x].rhs.coeff(xi(t)) == eqsolve.language.equations.Equation(x(t), xi(t) / 3).rhs.coeff(xi(t))
+    assert made[x].rhs.coeff(xi(t)) == eqsolve.language.model.Equation(x(t), xi(t) / 3).rhs.coeff(xi(t))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import eqsolve
 from eqsolve import E, ParameterError, UsageError, random, unknown
 from eqsolve.laplace import rightmost_singularity
 from eqsolve.laws import Normal
-from eqsolve.passes.routing import settable
+from eqsolve.passes.forms.structure import settable
 
 SETTINGS = {"delta": 2, "sigma2": 0.2, "w_star": "Normal(0,1)"}
 

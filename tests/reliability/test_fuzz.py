@@ -16,7 +16,7 @@ from eqsolve.cli.options import read_options, read_settings
 from eqsolve.cli.sweep import read_grid
 from eqsolve.errors import EqsolveError
 from eqsolve.files.checkpoint import Checkpoint
-from eqsolve.sweeping.axes import check_settings, read_axes
+from eqsolve.sweeping.run import check_settings, read_axes
 
 from . import inputs
 from .conftest import DECAY, listing, time_limit

@@ -7,7 +7,7 @@ import pytest
 
 import eqsolve
 from eqsolve.solvers.options import Options
-from eqsolve.sweeping.points import chaining
+from eqsolve.sweeping.run import chaining
 from eqsolve.sweeping.workers import Workers
 
 AXES = {"alpha": [0.3, 0.4], "delta": [0.5, 0.7]}

@@ -18,8 +18,7 @@ import eqsolve
 from eqsolve import Eq, FixedPoint, System, function, param, times, unknown
 from eqsolve.solvers.options import Options
 from eqsolve.sweeping import run as sweeping
-from eqsolve.sweeping.axes import read_axes
-from eqsolve.sweeping.points import chaining, lay_out_points, solve_point
+from eqsolve.sweeping.run import chaining, lay_out_points, read_axes, solve_point
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
 ROOT = Path(eqsolve.__file__).resolve().parents[1]

@@ -9,10 +9,9 @@ from sympy import exp, sqrt
 
 import eqsolve
 from eqsolve import Eq, Int, UsageError
-from eqsolve.results.distribution import Distribution
+from eqsolve.results.result import Distribution
 from eqsolve.results.words import percent
-from eqsolve.validation.comparison import compare
-from eqsolve.validation.wasserstein import distance, distances_at_rest
+from eqsolve.validation.validate import compare, distance, distances_at_rest
 
 ROOT = Path(__file__).resolve().parents[2]
 AT = [0.3, 1.0, 3.0]

@@ -9,16 +9,14 @@ from sympy import Basic, Pow, Symbol
 
 from eqsolve.errors import ModelError, UsageError, did_you_mean, quoted
 from eqsolve.language.binding import ParameterDomain, read_value
-from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model, leaves, symbols_in
 from eqsolve.language.nodes import E
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 from eqsolve.options import OPTIONS
-from eqsolve.passes.routing import models_behind
+from eqsolve.passes.forms.structure import models_behind
 
 logger = logging.getLogger("eqsolve")
 

@@ -11,13 +11,11 @@ from sympy.core.function import AppliedUndef
 
 from eqsolve.errors import did_you_mean, quoted
 from eqsolve.graphs import make_graph, reached
-from eqsolve.language.fixed_point import Singularity
-from eqsolve.language.flow import Flow
 from eqsolve.language.functions import why_not_computed
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import DRAWN, Function, Head, Named, Plain, Process, Response, Time, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import Flow, Singularity, System
 from eqsolve.passes.forms.convolution_form import delay_of, is_lag
 from eqsolve.passes.rewrite.starts import start_of
 

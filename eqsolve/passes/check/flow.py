@@ -7,10 +7,10 @@ from typing import Any
 from sympy import Basic, Expr
 
 from eqsolve.errors import ModelError, did_you_mean, quoted
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Process, Random, State, Time, Value
+from eqsolve.language.system import Flow
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.rewrite.substitution import change_states, new_states

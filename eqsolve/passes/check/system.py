@@ -11,8 +11,8 @@ from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, I
 
 from eqsolve.errors import ModelError, did_you_mean, quoted
 from eqsolve.graphs import make_graph, reached
-from eqsolve.language.equations import Equation
 from eqsolve.language.laws import IN_STEPS, Law
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White, entries
 from eqsolve.language.symbols import Correlation, Function, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System, members
@@ -22,7 +22,7 @@ from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why_not_convolution
 from eqsolve.passes.forms.expressions import free_times, outside_means, partial, reads
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
-from eqsolve.passes.forms.sectors import expanded, mixes, unseparated
+from eqsolve.passes.forms.path_form import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, keeps_means, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 from eqsolve.passes.rewrite.white import driven, make_additive

@@ -10,25 +10,19 @@ from sympy import Add, Basic, Dummy, Expr, Mul, S, Symbol, expand, sign
 from sympy.core.function import Derivative
 
 from eqsolve.errors import EqsolveError
-from eqsolve.language.equations import Equation
-from eqsolve.language.fixed_point import FixedPoint, Singularity
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Normal
-from eqsolve.language.model import Model
+from eqsolve.language.model import Equation, Model
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.printing import equation_text, expression_text
 from eqsolve.language.symbols import Head, Parameter, Process, Response, Time, Value, meanings
-from eqsolve.language.system import System
+from eqsolve.language.system import FixedPoint, Flow, Singularity, System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
 from eqsolve.passes.forms.kinks import Switch, take_apart
-from eqsolve.passes.forms.path_form import PathEnsemble, PathForm
-from eqsolve.passes.forms.reduction import reduce_fixed_point
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_factors
-from eqsolve.passes.forms.structure import Derivation
+from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, PathEnsemble, PathForm, as_written, sort_factors
+from eqsolve.passes.forms.structure import Derivation, models_behind, reduce_fixed_point
 from eqsolve.passes.forms.structure import sign as signature_of
 from eqsolve.passes.forms.tangents import TangentEquation, linearise
-from eqsolve.passes.routing import models_behind
 from eqsolve.verbs import later
 
 

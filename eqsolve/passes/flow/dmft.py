@@ -24,10 +24,8 @@ from sympy import Basic, Dummy, Expr, KroneckerDelta, Max, Poly, S, sqrt
 from sympy.core.function import Derivative, Subs
 
 from eqsolve.errors import ModelError, quoted
-from eqsolve.language.equations import Equation
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Bernoulli, Law, Normal, Point, Resampled, exact_value
-from eqsolve.language.model import Model, Table, mapper
+from eqsolve.language.model import Equation, Model, Table, mapper
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.symbols import (
     Correlation,
@@ -42,7 +40,7 @@ from eqsolve.language.symbols import (
     as_scalar,
     fresh_name,
 )
-from eqsolve.language.system import System
+from eqsolve.language.system import Flow, System
 from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps

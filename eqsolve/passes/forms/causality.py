@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eqsolve.graphs import Graph, blocks_in_order, make_graph, shortest_path, strong_parts
-from eqsolve.language.equations import Equation
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import GP
 from eqsolve.language.symbols import Random
 from eqsolve.language.system import System, members

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from sympy import Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand, log
 
 from eqsolve.errors import ModelError, quoted
-from eqsolve.language.equations import Equation
 from eqsolve.language.indices import Slot, at_indices, free_indices
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Function, Head, Parameter, Time, Value
 from eqsolve.language.system import System

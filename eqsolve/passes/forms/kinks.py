@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sympy import Abs, Basic, Dummy, Eq, Expr, Heaviside, Max, Min, Ne, Piecewise, S, Symbol, default_sort_key, lambdify, sign
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFunction
@@ -192,8 +193,6 @@ def _plain(expr: Any, placeholders: dict[Basic, Symbol], variables: frozenset[Ba
 
 def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset[Symbol]) -> bool:
     """Whether a function stays apart on both sides of where another vanishes, in one of the variables."""
-    import numpy as np
-
     from eqsolve.numerics.arrays import ROUNDING
 
     # of a difference at the first step a jump leaves all at the second, a square root the root of their ratio: half way
@@ -223,8 +222,6 @@ def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset
 
 def _at(function: Any, values: list[Any], place: int, x: Any) -> Any:
     """Return a function with one argument given."""
-    import numpy as np
-
     arguments = [x if number == place else item for number, item in enumerate(values)]
     return np.broadcast_to(np.real(function(*arguments)), np.broadcast_shapes(*(np.shape(item) for item in arguments)))
 

@@ -5,26 +5,168 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sympy import Add, And, Basic, Max, Min, Mul, Or, Piecewise, Pow
+from sympy import Add, And, Basic, Expr, Max, Min, Mul, Or, Piecewise, Pow, S, factorial
 from sympy.core.relational import Relational
 
-from eqsolve.errors import ParameterError
-from eqsolve.language.binding import read_value, refuse_several, refuse_unknown
-from eqsolve.language.equations import Equation
-from eqsolve.language.fixed_point import Cases
-from eqsolve.language.laws import Empirical
-from eqsolve.language.model import Model, Table, leaves
+from eqsolve.errors import ModelError, ParameterError, UsageError
+from eqsolve.language.binding import Binding, bind, bind_some, read_value, refuse_several, refuse_unknown
+from eqsolve.language.laws import Empirical, Normal
+from eqsolve.language.loading import load
+from eqsolve.language.model import Equation, Model, Table, leaves
+from eqsolve.language.nodes import E
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Head, Named, Parameter
-from eqsolve.language.system import System
+from eqsolve.language.symbols import Head, Named, Parameter, Random, Unknown
+from eqsolve.language.system import Cases, FixedPoint, Singularity, System
+from eqsolve.passes.forms.path_form import PathForm
 
 if TYPE_CHECKING:
-    from eqsolve.passes.forms.path_form import PathForm
     from eqsolve.passes.rewrite.constraints import Reduction
     from eqsolve.passes.rewrite.substitution import Substitution
+
+# --- Bring a fixed point to its smallest form: branches on parameters resolved, unknowns given by
+# others eliminated.
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What is left to solve."""
+
+    # as many equations as unknowns
+    unknowns: tuple[Unknown, ...]
+    equations: tuple[Equation, ...]
+    # unknowns given explicitly, in terms of the remaining ones, in order of evaluation
+    eliminated: tuple[tuple[Unknown, Expr], ...]
+    # in terms of the remaining unknowns, the Gaussian variables standardised
+    observables: dict[str, Expr]
+    variables: dict[str, Expr]
+    # standard normal variables that replaced Gaussian ones whose law contains unknowns or
+    # parameters, by name
+    gaussians: dict[str, tuple[Random, Expr]]
+    mapping: dict[Basic, Basic]
+
+
+@functools.lru_cache(maxsize=128)
+def conditions_of(model: FixedPoint) -> list[Basic]:
+    """Return the conditions of branches that involve parameters only, in a fixed order."""
+    found: set[Basic] = set()
+    laws = [item.law for item in model.randoms if item.law is not None]
+    sides = [side for equation in model.equations for side in (equation.lhs, equation.rhs)]
+    for expr in (*sides, *model.observables.values(), *model.variables.values(), *laws):
+        for node in expr.atoms(Piecewise):
+            symbols = {c: c.free_symbols for _, c in node.args}
+            found |= {c for c, free in symbols.items() if free and all(isinstance(item, Parameter) for item in free)}
+    return sorted(found, key=str)
+
+
+def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:
+    whole = {item: value for item, value in values.items() if item.is_integer}
+    truths = {c: S.true if c.subs(values) == True else S.false for c in conditions_of(model)}  # noqa: E712
+
+    def resolve(expr: Any) -> Any:
+        """Replace branches on parameters by the one taken, bottom up, then whole numbers by their values."""
+        if not expr.args:
+            return whole.get(expr, expr)
+        if isinstance(expr, Piecewise):
+            for value, condition in expr.args:
+                truth = truths.get(condition, condition)
+                if truth == True:  # noqa: E712
+                    return resolve(value)
+                if truth != False:  # noqa: E712
+                    break
+            pairs = [(v, truths.get(c, c)) for v, c in expr.args]
+            return Piecewise(*((resolve(v), c) for v, c in pairs if c != False))  # noqa: E712
+        new = [resolve(arg) for arg in expr.args]
+        return expr if all(a is b for a, b in zip(new, expr.args, strict=True)) else expr.func(*new)
+
+    return resolve
+
+
+def reduce_fixed_point(
+    model: FixedPoint, values: Mapping[Parameter, Expr], declared: frozenset[str], *, eliminate: bool = True
+) -> Reduced:
+    """Return the reduced system; ``declared`` names the Gaussian variables that keep the law of the model file."""
+    resolve = _resolver(model, values)
+    gaussians: dict[str, tuple[Random, Expr]] = {}
+    mapping: dict[Basic, Basic] = {}
+    for item in model.randoms:
+        if isinstance(item.law, Normal) and item.name in declared:
+            mean, variance = (resolve(arg) for arg in item.law.args)
+            standard = Random(f"{item.name}_standard")
+            gaussians[item.name] = (standard, variance)
+            mapping[item] = mean + variance**S.Half * standard
+
+    standards = {standard for standard, _ in gaussians.values()}
+    swaps: list[dict[Basic, Basic]] = []  # of eliminated unknowns, in the order in which they are
+
+    def prepare(expr: Any) -> Any:
+        made = resolve(expr).xreplace(mapping)
+        made = made.xreplace({node: _moment(node, standards) for node in made.atoms(E)})
+        for swap in swaps:
+            made = made.subs(swap)
+        return made
+
+    equations = [Equation(prepare(eq.lhs), prepare(eq.rhs), eq.location, {}) for eq in model.equations]
+    eliminated: list[tuple[Unknown, Expr]] = []
+    while eliminate and (found := _explicit(equations)):
+        index, item, expr = found
+        equations.pop(index)
+        swaps.append({item: expr})
+        equations = [Equation(eq.lhs.subs(swaps[-1]), eq.rhs.subs(swaps[-1]), eq.location, {}) for eq in equations]
+        eliminated = [(other, value.subs(swaps[-1])) for other, value in eliminated] + [(item, expr)]
+    gone = {item for item, _ in eliminated}
+    return Reduced(
+        tuple(item for item in model.unknowns if item not in gone), tuple(equations), tuple(eliminated),
+        {name: prepare(expr) for name, expr in model.observables.items()},
+        {name: prepare(expr) for name, expr in model.variables.items()},
+        {name: (standard, prepare(variance)) for name, (standard, variance) in gaussians.items()},
+        {item: prepare(item) for item in mapping},
+    )  # fmt: skip
+
+
+def hold(reduced: Reduced, held: tuple[Unknown, ...], dropped: tuple[int, ...]) -> Reduced:
+    """Return a system in which some unknowns are given numbers, without as many of its equations."""
+    return replace(
+        reduced,
+        unknowns=tuple(item for item in reduced.unknowns if item not in held),
+        equations=tuple(eq for place, eq in enumerate(reduced.equations) if place not in dropped),
+        eliminated=(*reduced.eliminated, *((item, item) for item in held)),
+    )
+
+
+def _moment(node: E, standards: set[Random]) -> Expr:
+    """Return the mean of a polynomial in standard normal variables, Σ f⁽²ᵏ⁾(0)/(2ᵏ k!)."""
+    made, used = node.argument, node.argument.atoms(Random)
+    if not used <= standards or not made.is_polynomial(*used):
+        return node
+    for item in sorted(used, key=str):
+        terms: list[Expr] = []
+        while made != 0:
+            terms.append(made.xreplace({item: S.Zero}) / (2 ** len(terms) * factorial(len(terms))))
+            made = made.diff(item, 2)
+        made = Add(*terms)
+    return made
+
+
+def _explicit(equations: list[Equation]) -> tuple[int, Unknown, Expr] | None:
+    """Return an equation that gives one unknown by the others without an expectation, solved for it."""
+    for index, equation in enumerate(equations):
+        if equation.lhs.has(E) or equation.rhs.has(E):
+            continue
+        for left, right in ((equation.lhs, equation.rhs), (equation.rhs, equation.lhs)):
+            if isinstance(left, Unknown) and left not in right.free_symbols:
+                return index, left, right
+        if isinstance(equation.lhs, Unknown):  # u = a + b u
+            item = equation.lhs
+            gap = equation.lhs - equation.rhs
+            slope, rest = gap.diff(item), gap.subs(item, 0)
+            lost = rest == 0 and slope.atoms(Unknown)  # where the slope vanishes
+            if item not in slope.free_symbols and slope != 0 and not lost:
+                return index, item, -rest / slope
+    return None
 
 
 # --- What a plan is compiled from: the system as its solver takes it, step by step, for reading.
@@ -168,3 +310,107 @@ def distribute_parameters(expr: Any) -> Any:
         if len(sums) == 1 and all(_plain(factor) or factor.is_number for factor in rest):
             return Add(*(Mul(*rest, term) for term in sums[0].args))
     return made
+
+
+# --- What may be set on a model: its own parameters and laws, and those of the models behind it.
+#
+# A `Singularity` draws on the fixed point that gives its law, `Cases` on the models it chooses
+# among. Every verb that takes settings (`solve`, `sweep`, `validate`, `follow`, `rate_curve`) reads
+# them here, so that all of them take the same.
+
+
+def models_behind(model: Model) -> tuple[Model, ...]:
+    """Return the models that settings of this one may reach."""
+    if isinstance(model, Singularity):
+        found = [source for _, source in law_models(model)]
+    elif isinstance(model, Cases):
+        found = [load(name) for _, name in model.cases]
+    else:
+        return ()
+    return tuple(item for source in found for item in (source, *models_behind(source)))
+
+
+def settable(model: Model) -> set[str]:
+    """Return the names of everything that may be set."""
+    return {name for part in (model, *models_behind(model)) for name in part.settable}
+
+
+def check_routed(model: Model, settings: Mapping[str, Any]) -> None:
+    """Raise when a setting is known to nobody, or lies outside its domain; other parameters need no values yet."""
+    own = model.settable
+    others = {name: value for name, value in settings.items() if name not in own}
+    behind = models_behind(model) if others else ()
+    if behind:
+        refuse_unknown(model, others, sorted({*own}.union(*(source.settable for source in behind))))
+    bind_some(model, {name: value for name, value in settings.items() if name in own or not behind})
+    for name, value in others.items():  # which of the models behind it goes to is not decided yet: one must take it
+        problems = []
+        for source in (item for item in behind if name in item.settable):
+            try:
+                bind_some(source, {name: value})
+                break
+            except ParameterError as error:
+                problems.append(error)
+        else:
+            raise problems[0]
+
+
+def bind_routed(model: Model, settings: Mapping[str, Any]) -> Binding:
+    """Return a model with all its settings bound, those of the models behind it where they belong."""
+    if isinstance(model, Cases):
+        chosen = select_case(model, settings)
+        return bind_routed(chosen.model, chosen.settings)
+    if isinstance(model, Singularity):
+        return bind_singularity(model, settings)
+    return bind(model, settings)
+
+
+@dataclass(frozen=True)
+class SingularityBinding(Binding):
+    """A bound singularity, with the bound model its laws come from, if there is one."""
+
+    law: Binding | None = None
+
+    def settings(self) -> dict[str, float | str]:
+        own = super().settings()
+        if self.law is None:
+            return own
+        gaussian = {item.name for item in self.law.model.randoms if is_found(self.law.model, item)}
+        return {**{k: v for k, v in self.law.settings().items() if k not in gaussian}, **own}
+
+
+def is_found(model: Model, item: Random) -> bool:
+    """Whether the law of a random variable contains an unknown: it is then found, not set."""
+    found = item.law.free_symbols if item.law is not None else ()
+    return any(symbol in getattr(model, "unknowns", ()) for symbol in found)
+
+
+def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> SingularityBinding:
+    """Return a singularity with its own settings bound and the others routed to the model that gives its laws."""
+    own, sources = model.settable, law_models(model)
+    refuse_unknown(model, settings, sorted({*own}.union(*(source.settable for _, source in sources))))
+    binding = bind(model, {key: value for key, value in settings.items() if key in own})
+    if not sources:
+        return SingularityBinding(model, binding.values, binding.laws)
+    chosen = next((m for condition, m in sources if condition.subs(binding.values) == True), None)  # noqa: E712
+    if chosen is None:
+        where = " or ".join(str(condition) for condition, _ in model.law_of)
+        names = sorted({str(s) for condition, _ in model.law_of for s in condition.free_symbols})
+        got = ", ".join(f"{item.name}={float(v):g}" for item, v in binding.values.items() if item.name in names)
+        raise ParameterError(f"model `{model.name}` has a law for {where} only ({model.location}), got {got}")
+    shared = {item.name: binding.values[item] for item in model.parameters}
+    routed = {key: value for key, value in {**shared, **settings}.items() if key in chosen.settable}
+    return SingularityBinding(model, binding.values, binding.laws, bind(chosen, routed))
+
+
+def law_models(model: Singularity) -> list[tuple[Any, Model]]:
+    """Return the models that may give the laws, each with its condition."""
+    return [(condition, _load(model, name)) for condition, name in model.law_of]
+
+
+def _load(model: Singularity, name: str) -> Model:
+    beside = Path(model.file).parent / f"{name}.py" if model.file else None
+    try:
+        return load(str(beside) if beside is not None and beside.is_file() else name)
+    except UsageError as error:
+        raise ModelError(f"{model.label} takes its law from `{name}`: {error}") from None

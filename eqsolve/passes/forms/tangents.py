@@ -19,7 +19,7 @@ from sympy import Basic, Expr, S
 from sympy.core.function import Derivative
 
 from eqsolve.graphs import make_graph, reached
-from eqsolve.language.equations import Equation
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Head, Process, Time, Value
 from eqsolve.language.system import System

@@ -17,8 +17,7 @@ from sympy import Add, Dummy, Expr, Float, ImmutableMatrix, S, expand, powsimp
 
 from eqsolve.errors import ModelError, ParameterError, UsageError, quoted
 from eqsolve.language.binding import Binding
-from eqsolve.language.equations import Equation
-from eqsolve.language.model import Table
+from eqsolve.language.model import Equation, Table
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Response, Time, Value, fresh_name
 from eqsolve.language.system import System, start_constant

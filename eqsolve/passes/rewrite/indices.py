@@ -17,9 +17,6 @@ from sympy import Add, Basic, Derivative, Integer, KroneckerDelta, Tuple
 
 from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.binding import bind_some, read_value, refuse_unknown
-from eqsolve.language.equations import Equation
-from eqsolve.language.fixed_point import FixedPoint
-from eqsolve.language.flow import Flow
 from eqsolve.language.indices import (
     Contraction,
     Index,
@@ -33,14 +30,14 @@ from eqsolve.language.indices import (
     places,
 )
 from eqsolve.language.laws import Normal
-from eqsolve.language.model import Model, Table, leaves
+from eqsolve.language.model import Equation, Model, Table, leaves
 from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
-from eqsolve.language.system import System
+from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.passes.forms.kinks import KINKS
-from eqsolve.passes.forms.sectors import is_random
+from eqsolve.passes.forms.path_form import is_random
 from eqsolve.passes.forms.structure import choosing_parameters
 
 AnyModel = TypeVar("AnyModel", bound=Model)

@@ -17,13 +17,11 @@ import sympy
 from sympy import Abs, Add, Basic, Dummy, Expr, Max, Min, Mul, Piecewise, Pow, S, cancel, exp, expand
 
 from eqsolve.errors import ModelError
-from eqsolve.language.equations import Equation
-from eqsolve.language.fixed_point import FixedPoint
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Bernoulli, Normal, Point, Uniform
+from eqsolve.language.model import Equation
 from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, entries
 from eqsolve.language.symbols import Correlation, Function, Plain, Process, Random, Response, Time, Unknown, Value, fresh_name
-from eqsolve.language.system import System, members
+from eqsolve.language.system import FixedPoint, Flow, System, members
 from eqsolve.passes.check.check import check
 from eqsolve.passes.forms.expressions import free_times, rebuilt
 from eqsolve.verbs import later

@@ -14,8 +14,7 @@ from sympy.core.function import Derivative
 from sympy.series.limits import Limit
 
 from eqsolve.errors import ModelError
-from eqsolve.language.equations import Equation
-from eqsolve.language.model import Table
+from eqsolve.language.model import Equation, Table
 from eqsolve.language.nodes import E, Int, Resp, White
 from eqsolve.language.symbols import Head, Parameter, Random, Time, Value, as_scalar
 from eqsolve.language.system import System

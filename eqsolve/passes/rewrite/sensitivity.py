@@ -26,9 +26,8 @@ from sympy.core.relational import Relational
 from eqsolve.errors import UsageError, demand_known, quoted
 from eqsolve.graphs import make_graph, reached
 from eqsolve.language.binding import bind_some
-from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, Point, Uniform
-from eqsolve.language.model import Model, Table, mapper
+from eqsolve.language.model import Equation, Model, Table, mapper
 from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White, entries
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
 from eqsolve.language.system import System, members, start_constant

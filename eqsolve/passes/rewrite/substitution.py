@@ -19,13 +19,11 @@ from sympy import Basic, Derivative, Dummy, Expr, Integer, PolynomialError, Pow,
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
 from eqsolve.errors import ModelError, quoted
-from eqsolve.language.equations import Equation
-from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
-from eqsolve.language.model import Table, mapper
+from eqsolve.language.model import Equation, Table, mapper
 from eqsolve.language.nodes import E, Int, InverseValue, Node, Resp
 from eqsolve.language.symbols import Parameter, Process, Random, State, Time, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import Flow, System
 from eqsolve.passes.forms.expressions import outermost, reads, rebuilt
 from eqsolve.passes.forms.kinks import KINKS
 

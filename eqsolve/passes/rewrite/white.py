@@ -15,13 +15,12 @@ import sympy as sp
 from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mul, Rational, S, exp, expand, log, sqrt
 
 from eqsolve.errors import ModelError
-from eqsolve.language.equations import Equation
-from eqsolve.language.model import Table
+from eqsolve.language.model import Equation, Table
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value, fresh_name
 from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.expressions import outside_means, partial, shielded
-from eqsolve.passes.forms.sectors import sort_factors
+from eqsolve.passes.forms.path_form import sort_factors
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 

@@ -15,20 +15,530 @@ agree, and the status says so; where Newton's method fails, ``two_time`` goes on
 ``two_time`` where that would need very many panels.
 """
 
+import functools
 import logging
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.sparse import block_diag, csr_matrix, diags, hstack, identity, kron
 
-from eqsolve.compile.two_time import CompiledPlan
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import over_panels
+from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, PointwiseTerm, Slot
+from eqsolve.files.checkpoint import recorded
+from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.grids import PanelGrid, over_panels, radau
+from eqsolve.numerics.rows import AgingRows, Layout, Solved
 from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values
-from eqsolve.solvers.aging.march import LEVELS, Long, go_on
-from eqsolve.solvers.marching import Compared, best_of, with_numbers
+from eqsolve.solvers.marching import Compared, NoConvergenceError, Stop, best_of, newton, with_numbers
 from eqsolve.solvers.tolerance import find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
+
+# --- A solution over many decades: a beginning that follows the fastest scale, then row panels that
+# grow with t.
+
+# Pairs of times at which factors are evaluated: a value there is a number where its first time lies
+# in the past, and linear in the unknowns of the newest panel where it lies on that: a sparse matrix
+# for each kind of time. Right-hand sides and their derivatives follow from these.
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """The solved past: kernels, and the curves of the beginning with their grid. Times are counted from the start."""
+
+    rows: AgingRows
+    grid: PanelGrid
+    functions: Mapping[str, Array]
+
+    @property
+    def end(self) -> float:
+        return float(self.rows.ends[-1])
+
+    def function(self, name: str, times: Array) -> Array:
+        """Return a function of one time."""
+        out = np.empty(len(times))
+        for panel, chosen in self.rows.by_panel(times):
+            if panel is not None:
+                out[chosen] = panel.function(name, times[chosen])
+            else:
+                out[chosen] = self.grid.interpolate(self.functions[name], self.rows.start + times[chosen])
+        return out
+
+
+class AgingPoints:
+    """Pairs of ``times`` t and ``columns`` t' ≤ t, counted from the start, with their ``lags`` t − t'.
+
+    Where the times are nodes of the newest panel, whose ``unknowns`` are sought, ``rows`` are their
+    numbers; else the times may lie anywhere.
+    """
+
+    def __init__(
+        self, past: Past, unknowns: Solved, times: Array, columns: Array, lags: Array, rows: Array | None = None
+    ) -> None:
+        self.past, self.unknowns, self.layout = past, unknowns, unknowns.layout
+        self.times, self.columns, self.lags, self.rows = times, columns, lags, rows
+        self.count = len(times)
+        self._operators: dict[tuple[str, bool], csr_matrix] = {}
+        self._known: dict[Slot, Array | None] = {}
+
+    def read(self, slot: Slot) -> Any:
+        """Return the values of a slot; patterns of times are explained at ``Pointwise``."""
+        name, pattern = slot
+        if not name:
+            return self.past.rows.start + (self.times if pattern == "r" else self.columns)
+        if pattern in ("0", "00"):
+            start = np.zeros(1)
+            if pattern == "0":
+                return np.full(self.count, self.past.function(name, start)[0])
+            return np.full(self.count, self.past.rows.pairs(name, start, start, start)[0])
+        values = self.operator(slot) @ self.unknowns.flat(name)
+        if slot not in self._known:
+            self._known[slot] = self._of_the_past(slot)
+        known = self._known[slot]
+        return values if known is None else values + known
+
+    def operator(self, slot: Slot) -> csr_matrix:
+        """Return the matrix from the unknowns of the newest panel to the values of a slot."""
+        name, pattern = slot
+        key = (pattern, name in self.unknowns.kernels)
+        if key not in self._operators:
+            self._operators[key] = self._pairs() if pattern == "rc" else self._at_times(*key)
+        return self._operators[key]
+
+    def block(self, slot: Slot, coefficients: Array, starts: Array) -> Array:
+        """Return the sums over groups of points of coefficients times the values' derivatives by the unknowns."""
+        matrix = self.operator(slot)
+        data = matrix.data * np.repeat(coefficients, np.diff(matrix.indptr))
+        places = np.append(matrix.indptr[starts], matrix.indptr[-1])
+        return np.asarray(csr_matrix((data, matrix.indices, places), shape=(len(starts), matrix.shape[1])).toarray())
+
+    def value(self, function: PointwiseTerm, integrals: Mapping[str, Any]) -> Array:
+        return self._spread(function(self.read, integrals))
+
+    def slopes(self, function: PointwiseTerm, integrals: Mapping[str, Any]) -> tuple[dict[Slot, Array], dict[str, Array]]:
+        """Return the derivatives of a function by the slots it reads and by its integrals."""
+        by_slot, by_integral = function.slopes(self.read, integrals)
+        by_slot = {slot: values for slot, values in by_slot.items() if slot[1] not in ("0", "00")}
+        return {slot: self._spread(v) for slot, v in by_slot.items()}, {k: self._spread(v) for k, v in by_integral.items()}
+
+    def _spread(self, values: Any) -> Array:
+        return np.broadcast_to(np.asarray(values, float), (self.count,))
+
+    def _pairs(self) -> csr_matrix:
+        layout, width = self.layout, self.layout.width
+        whole = (layout.rows + 1) * width
+        if self.rows is not None:
+            places, weights = layout.stencil(self.times, self.columns, self.lags)
+            return self._sparse(np.arange(self.count), places + (self.rows * width)[:, None], weights, whole)
+        here = np.flatnonzero(self.times > layout.begin)
+        places, weights = layout.stencil(self.times[here], self.columns[here], self.lags[here])
+        in_time = layout.in_time(self.times[here])
+        every = (np.arange(layout.rows + 1) * width)[None, :, None] + places[:, None, :]
+        table = in_time[:, :, None] * weights[:, None, :]
+        return self._sparse(here, every.reshape(len(here), -1), table.reshape(len(here), -1), whole)
+
+    def _at_times(self, pattern: str, kernel: bool) -> csr_matrix:
+        """Return the operator of a function of one time, K(s, s) and K(s, start) among them."""
+        layout = self.layout
+        times = self.times if pattern[0] == "r" else self.columns
+        if pattern[0] == "r" and self.rows is not None:
+            here, places, weights = np.arange(self.count), self.rows[:, None], np.ones((self.count, 1))
+        else:
+            here = np.flatnonzero(times > layout.begin)
+            places = np.broadcast_to(np.arange(layout.rows + 1), (len(here), layout.rows + 1))
+            weights = layout.in_time(times[here])
+        if not kernel:
+            return self._sparse(here, places, weights, layout.rows + 1)
+        places = places * layout.width + (0 if pattern[1] == pattern[0] else layout.width - 1)
+        return self._sparse(here, places, weights, (layout.rows + 1) * layout.width)
+
+    def _sparse(self, here: Array, places: Array, weights: Array, width: int) -> csr_matrix:
+        lengths = np.zeros(self.count, int)
+        lengths[here] = places.shape[1]
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        return csr_matrix((weights.ravel(), places.ravel().astype(np.int32), ends), shape=(self.count, width))
+
+    def _of_the_past(self, slot: Slot) -> Array | None:
+        """Return the values at times of the past, and zeros elsewhere; None where there are none."""
+        name, pattern = slot
+        times = self.times if pattern[0] == "r" else self.columns
+        if pattern[0] == "r" and self.rows is not None:
+            return None
+        before = np.flatnonzero(times <= self.layout.begin)
+        out = np.zeros(self.count)
+        moments = times[before]
+        if name in self.unknowns.functions:
+            out[before] = self.past.function(name, moments)
+        else:
+            nothing = np.zeros(len(before))
+            if pattern == "rc":
+                columns, lags = self.columns[before], self.lags[before]
+            else:
+                columns, lags = (moments, nothing) if pattern[1] == pattern[0] else (nothing, moments)
+            out[before] = self.past.rows.pairs(name, moments, columns, lags)
+        return out
+
+
+class Span:
+    """The points of one kind of integral: graded from both ends of its range, where one of the factors is fast.
+
+    ``span`` is ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row),
+    for the pairs that the integral is wanted for. Panels of ``count`` Gauss points have the length
+    ``finest`` at both ends, and each is ``ratio`` times as long as the one before.
+    """
+
+    def __init__(
+        self, past: Past, unknowns: Solved, span: str, times: Array, columns: Array, lags: Array, rows: Array,
+        finest: float, ratio: float, count: int,
+    ) -> None:  # fmt: skip
+        whole = {"all": times, "low": columns, "high": lags}[span]
+        self.wanted = np.flatnonzero(whole > 0)
+        times, columns, lags, rows, whole = (item[self.wanted] for item in (times, columns, lags, rows, whole))
+        owner, distance, weights = graded(whole, finest, ratio, count)
+        owner, weights = np.concatenate([owner, owner]), np.concatenate([weights, weights])
+        from_end, distance = np.repeat([False, True], len(distance)), np.concatenate([distance, distance])
+        order = np.argsort(owner, kind="stable")
+        owner, self.weights, from_end, distance = owner[order], weights[order], from_end[order], distance[order]
+        self.starts = np.searchsorted(owner, np.arange(len(whole)))
+        t, column, lag = times[owner], columns[owner], lags[owner]
+        rest = whole[owner] - distance
+        if span == "high":
+            middle = np.where(from_end, t - distance, column + distance)
+            to_row, to_column = np.where(from_end, distance, rest), np.where(from_end, rest, distance)
+        else:
+            middle = np.where(from_end, rest, distance)
+            behind = distance + (lag if span == "low" else 0.0)
+            to_row, to_column = np.where(from_end, behind, t - distance), np.where(from_end, distance, rest)
+        self.left = AgingPoints(past, unknowns, t, middle, to_row, rows[owner])
+        if span == "low":
+            self.right = AgingPoints(past, unknowns, column, middle, to_column)
+        else:
+            self.right = AgingPoints(past, unknowns, middle, column, to_column)
+
+    def sums(self, values: Array) -> Array:
+        return np.asarray(np.add.reduceat(self.weights * values, self.starts))
+
+
+def graded(lengths: Array, finest: float, ratio: float, count: int) -> tuple[Array, Array, Array]:
+    """Return Gauss points of the first half of each length: which length, distance from its end, and weight.
+
+    Panels grow from the end: ``finest``, then ``ratio`` times as long.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    nodes, weights = (nodes + 1) / 2, weights / 2
+    full = np.maximum(np.floor(np.log(lengths / 2 / finest) / np.log(ratio)).astype(int) + 1, 0)
+    owner = np.repeat(np.arange(len(lengths)), full + 1)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(full + 1) - full - 1, full + 1)
+    low = np.where(place == 0, 0.0, finest * ratio ** (place - 1.0))
+    high = np.where(place == full[owner], lengths[owner] / 2, finest * ratio ** place.astype(float))
+    steps = (high - low)[:, None]
+    return np.repeat(owner, count), (low[:, None] + steps * nodes).ravel(), (steps * weights).ravel()
+
+
+# One row panel: all its unknowns found together by Newton's method. With x the place on a row, ∂_t
+# at fixed t' is ∂_t|_x + v ∂_x; both are collocated, at Radau nodes in t and on each column panel.
+# Memory terms cancel them there at leading order, so that all are one linear system.
+
+
+Blocks = dict[Slot, Array]
+
+
+class Panel:
+    """The equations of one row panel, with their gradients, behind a solved ``past``; ``unknowns`` are guessed to begin with.
+
+    ``finest`` is the shortest panel of the integrals, the next ones are longer by a ``ratio``.
+    """
+
+    def __init__(self, plan: CompiledPlan, past: Past, unknowns: Solved, finest: float, ratio: float) -> None:
+        self.plan, self.unknowns, layout = plan, unknowns, unknowns.layout
+        self.layout, m, width = layout, layout.rows, layout.width
+        times = layout.times[1:]
+        lag, column, rate, by_place = (np.array(item) for item in zip(*map(layout.places, times), strict=True))
+        rows = np.arange(1, m + 1)
+        each, moments = np.repeat(rows, width), np.repeat(times, width)
+        pairs = moments, column.ravel(), lag.ravel(), each
+        alone = times, np.zeros(m), times, rows
+        self.nodes, self.moments = AgingPoints(past, unknowns, *pairs), AgingPoints(past, unknowns, *alone)
+        make = functools.partial(Span, past, unknowns, finest=finest, ratio=ratio, count=layout.nodes)
+        kinds = {entry.span for equation in plan.kernels for entry in equation.contractions}
+        self.spans = {kind: make(kind, *pairs) for kind in sorted(kinds)}
+        self.spans["all"] = make("all", *alone)
+        self._in_time = radau(m).slopes[1:] / (layout.end - layout.begin)
+        self._speed = (1 - rate) / by_place
+        self._slopes = {kernel: self._derivative(kernel) for kernel in (False, True)}
+        names = [(equation.name, m * width) for equation in plan.kernels] + [(eq.name, m) for eq in plan.functions]
+        ends = np.cumsum([length for _, length in names]).tolist()
+        self.places = {name: slice(end - length, end) for (name, length), end in zip(names, ends, strict=True)}
+        self.size = ends[-1]
+
+    def solve(self, tolerance: float) -> int:
+        """Find the unknowns; return the number of Newton steps."""
+        return newton(self.equations, self._apply, tolerance, 12, kept=0.1)
+
+    def _apply(self, move: Array) -> float:
+        """Add to the unknowns; return the largest change, relative to the unknown's size on each column panel."""
+        worst, n = 0.0, self.layout.nodes
+        for name, values in self.unknowns.kernels.items():
+            step = move[self.places[name]].reshape(self.layout.rows, -1)
+            values[1:] += step
+            sizes, largest = np.abs(values).max(axis=0), float(np.abs(values).max())
+            local = np.maximum(np.maximum(sizes[1:].reshape(-1, n).max(axis=1), 10 * ROUNDING * largest), 1e-300)
+            worst = max(worst, float((np.abs(step[:, 1:]).max(axis=0).reshape(-1, n).max(axis=1) / local).max()))
+        for name, values in self.unknowns.functions.items():
+            step = move[self.places[name]]
+            values[1:] += step
+            worst = max(worst, float(np.abs(step).max() / max(np.abs(values).max(), 1e-300)))
+        return worst
+
+    # --- the equations
+    def equations(self, slopes: bool) -> tuple[Array, Array | None]:
+        """Return what is left of every equation at the nodes, and its derivatives by all unknowns."""
+        residual = np.empty(self.size)
+        matrix = np.zeros((self.size, self.size)) if slopes else None
+        made: dict[Any, tuple[Array, Blocks]] = {}
+        for equation in (*self.plan.kernels, *self.plan.functions):
+            self._equation(equation, residual, matrix, made)
+        return residual, matrix
+
+    def _equation(
+        self, equation: CompiledEquation, residual: Array, matrix: Array | None, made: dict[Any, tuple[Array, Blocks]]
+    ) -> None:
+        name = equation.name
+        place, points = self.places[name], self.nodes if name in self.unknowns.kernels else self.moments
+        integrals: dict[str, Array] = {}
+        for entry in equation.contractions:
+            key = (entry.span, entry.left, entry.right)
+            if key not in made:
+                made[key] = self._integral(entry, slopes=matrix is not None)
+            integrals[entry.symbol] = np.zeros(points.count)
+            integrals[entry.symbol][self.spans[entry.span].wanted] = made[key][0]
+        right = points.value(equation.body, integrals)
+        values = self.unknowns.kernels[name] if points is self.nodes else self.unknowns.functions[name][:, None]
+        left = self._slopes[points is self.nodes] @ values.ravel() if equation.differential else values[1:].ravel()
+        residual[place] = left - right
+        rows = np.arange(points.count)
+        if matrix is not None:
+            own = matrix[place, place]
+            if equation.differential:
+                own += self._slopes[points is self.nodes][:, values.shape[1] :].toarray()
+            else:
+                own[rows, rows] += 1.0
+            by_slot, by_integral = points.slopes(equation.body, integrals)
+            for slot, slope in by_slot.items():
+                self._add(matrix[place], slot, points.block(slot, slope, rows), -1.0)
+            for entry in equation.contractions:
+                if entry.symbol in by_integral:
+                    wanted = self.spans[entry.span].wanted
+                    factor = -by_integral[entry.symbol][wanted, None]
+                    for slot, block in made[entry.span, entry.left, entry.right][1].items():
+                        self._add(matrix[place], slot, block, factor, wanted)
+        if equation.diagonal is not None and points is self.nodes:
+            self._on_diagonal(equation, residual[place], None if matrix is None else matrix[place])
+
+    def _on_diagonal(self, equation: CompiledEquation, residual: Array, matrix: Array | None) -> None:
+        """Replace the equations at the nodes on the diagonal by the values given there."""
+        assert equation.diagonal is not None
+        width = self.layout.width
+        rows = np.arange(self.layout.rows) * width
+        residual[rows] = self.unknowns.kernels[equation.name][1:, 0] - self.moments.value(equation.diagonal, {})
+        if matrix is not None:
+            matrix[rows] = 0.0
+            matrix[rows, self.places[equation.name].start + rows] = 1.0
+            for slot, slope in self.moments.slopes(equation.diagonal, {})[0].items():
+                block = self.moments.block(slot, slope, np.arange(self.layout.rows))
+                self._add(matrix, slot, block, -1.0, rows)
+
+    def _integral(self, entry: CompiledContraction, *, slopes: bool) -> tuple[Array, Blocks]:
+        """Return an integral wherever it is wanted, and its derivatives by the unknowns."""
+        span = self.spans[entry.span]
+        first = self.plan.factors[entry.left]
+        left, right = span.left.value(first, {}), np.ones(1)
+        second = None if entry.right is None else self.plan.factors[entry.right]
+        if second is not None:
+            right = span.right.value(second, {})
+        blocks: Blocks = {}
+        if slopes:
+            for slot, slope in span.left.slopes(first, {})[0].items():
+                blocks[slot] = span.left.block(slot, span.weights * slope * right, span.starts)
+            if second is not None:
+                for slot, slope in span.right.slopes(second, {})[0].items():
+                    block = span.right.block(slot, span.weights * slope * left, span.starts)
+                    blocks[slot] = blocks[slot] + block if slot in blocks else block
+        return span.sums(left * right), blocks
+
+    def _derivative(self, kernel: bool) -> csr_matrix:
+        """Return ∂_t at fixed t' on the panel's nodes, as a matrix on the values at the left end and the nodes."""
+        m, n, width = self.layout.rows, self.layout.nodes, self.layout.width
+        if not kernel:
+            return csr_matrix(self._in_time)
+        # along a row the place moves too: every column panel reads the last node of the one before
+        # it
+        along = np.zeros((width, width))
+        for first in range(0, width - 1, n):
+            along[first + 1 : first + n + 1, first : first + n + 1] = radau(n).slopes[1:]
+        moving = diags(self._speed.ravel()) @ block_diag([along] * m)
+        return csr_matrix(kron(self._in_time, identity(width)) + hstack([csr_matrix((m * width, width)), moving]))
+
+    def _add(self, matrix: Array, slot: Slot, block: Array, factor: Any, rows: Array | None = None) -> None:
+        """Add derivatives by one unknown; those by its values at the left end, which are known, are left out."""
+        name = slot[0]
+        known = self.layout.width if name in self.unknowns.kernels else 1
+        part = factor * block[:, known:]
+        if rows is None:
+            matrix[:, self.places[name]] += part
+        else:
+            matrix[rows, self.places[name]] += part
+
+    def observe(self, equation: CompiledEquation) -> Array:
+        """Return an observable on the panel's nodes."""
+        integrals = {entry.symbol: self._integral(entry, slopes=False)[0] for entry in equation.contractions}
+        return self.moments.value(equation.body, integrals).copy()
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """One resolution."""
+
+    # radau nodes in t and on each column panel
+    rows: int
+    nodes: int
+    growth: float  # the ratio of a row panel's two ends
+    # of interpolation, relative: with ρ that of the ellipse up to the nearest singular point, at t
+    # = t' or at the start, ρ^(−nodes − 1) on column panels (ρ = 5.8) plus ρ^(−rows − 1) in t
+    error: float
+
+
+LEVELS = (
+    Resolution(3, 5, 1.5, 4e-4),
+    Resolution(4, 6, 1.4, 3e-5),
+    Resolution(5, 8, 1.4, 3e-6),
+    Resolution(6, 9, 1.25, 4e-8),
+    Resolution(6, 10, 1.18, 7e-9),
+    Resolution(7, 12, 1.15, 3e-10),
+)
+
+
+# --- How panels are laid out.
+_RATIO = 2.0  # of the lengths of neighbouring panels that are fixed in the lag, in t', or under an integral
+_FIXED_SHARE = 1 / 3  # of the time, up to which they are fixed
+_MIDDLE = 3  # how many panels stretch between them
+_NEXT = np.array([3.0, -3.0, 1.0])[:, None]  # weights that continue a quadratic by one step, the newest value first
+_REACH = 30.0  # finest panels: lags well below stay as they are in it, longer ones keep their ratio to t
+_SHORTEST = 0.02  # ln of the ratio of a row panel's ends below which the march is given up
+
+
+@dataclass(frozen=True, eq=False)
+class Long:
+    """A solution at one resolution, observables among the functions of its past, and the number of Newton steps."""
+
+    level: Resolution
+    past: Past
+    steps: int
+
+    @property
+    def panels(self) -> int:
+        return len(self.past.rows.panels)
+
+    def grid(self) -> PanelGrid:
+        return self.past.rows.grid(self.past.grid.order)
+
+    def at(self, name: str, times: Array) -> Array:
+        """Return a function or an observable at times of the model."""
+        return self.past.function(name, times - self.past.rows.start)
+
+
+def go_on(
+    plan: CompiledPlan, begun: March, level: Resolution, options: Options, share: tuple[float, float]
+) -> tuple[Long, Stop | None]:
+    """Go on from a march's end to the last time with growing panels; report progress between two shares of the work."""
+    guide, steps = begun.as_guide(), np.diff(begun.history.row_edges)
+    assert guide.rows is not None
+    start = float(begun.history.row_edges[0])
+    finest, earliest = float(steps[-1]), float(steps.min())
+    rows = AgingRows(start, guide.rows, ())
+    past = Past(rows, guide.grid, begun.curves() | guide.functions)
+    begin, end = past.end, options.t_max - start
+    usual = length = math.log(level.growth)
+    count, stalled = 0, None
+    while (left := math.log(end / past.end)) > 1e-12:
+        pieces = math.ceil(left / length - 1e-9)
+        until = end if pieces == 1 else past.end * math.exp(left / pieces)
+        near, far = (_edges(past.end * _FIXED_SHARE, first) for first in (finest, earliest))
+        unknowns = _guess(plan, past, Layout(past.end, until, level.rows, level.nodes, near, far, _MIDDLE), finest)
+        panel = Panel(plan, past, unknowns, finest, _RATIO)
+        try:
+            taken, values = _solve(panel, plan, options)
+        except NoConvergenceError:
+            length /= 2
+            if length < _SHORTEST:
+                stalled = Stop(start + past.end, "Newton's method does not converge on panels however short")
+                break
+            continue
+        count += taken
+        now = np.array([past.end])
+        observed = {name: np.append(past.function(name, now), after) for name, after in values.items()}
+        solved = replace(unknowns, functions=unknowns.functions | observed)
+        past = replace(past, rows=replace(past.rows, panels=(*past.rows.panels, solved)))
+        length = min(usual, 1.5 * length)
+        done = math.log(past.end / begin) / math.log(end / begin)
+        options.report_share(share[0] + (share[1] - share[0]) * done**2, f"t = {start + past.end:.4g}, {panel.size} unknowns")
+    return Long(level, past, count), stalled
+
+
+def _solve(panel: Panel, plan: CompiledPlan, options: Options) -> tuple[int, dict[str, Array]]:
+    """Solve a panel, or take its solution from the checkpoint; return the number of steps, and the observables."""
+    found = panel.unknowns
+    steps, kernels, functions = recorded(
+        options.checkpoint, f"rows of {panel.size} unknowns", lambda: (panel.solve(1e-9), found.kernels, found.functions)
+    )
+    for name, values in (*kernels.items(), *functions.items()):
+        (found.kernels if name in kernels else found.functions)[name][:] = values
+    observed = {equation.name: panel.observe(equation) for equation in plan.observables}
+    if not all(np.isfinite(values).all() for values in observed.values()):
+        raise NoConvergenceError
+    return steps, observed
+
+
+def _edges(top: float, first: float) -> Array:
+    """Return edges that grow from ``first`` to ``top``, each at most ``_RATIO`` times the one before."""
+    count = max(0, math.ceil(math.log(top / first, _RATIO)))
+    return np.append(0.0, np.geomspace(first, top, count + 1) if count else top)
+
+
+def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Solved:
+    """Return the row at the left end, and rows extrapolated in ln t: at fixed lag and column where these are short, at a fixed
+    ratio to t where they are not. A power of t is continued exactly, as long as there is no change of sign."""
+    width, times = layout.width, layout.times[1:]
+    lag, column = (np.concatenate(item) for item in list(zip(*map(layout.places, times), strict=True))[:2])
+    moments, back = np.repeat(times, width), layout.begin / layout.end
+    first = layout.places(layout.begin)
+    near, before, earlier = lag < column, range(1, len(_NEXT) + 1), []
+    for k in before:
+        then = np.minimum(moments * back**k, layout.begin)
+        short = np.where(near, lag, column)
+        short = short * back ** (k * short / (short + _REACH * finest))
+        earlier.append((then, np.where(near, then - short, short), np.where(near, short, then - short)))
+    kernels, functions = {}, {}
+    for name in (equation.name for equation in plan.kernels):
+        values = np.array([past.rows.pairs(name, *pairs) for pairs in earlier])
+        row = past.rows.pairs(name, np.full(width, layout.begin), first[1], first[0])
+        kernels[name] = np.vstack([row, _extrapolate(values).reshape(layout.rows, width)])
+    for name in (equation.name for equation in plan.functions):
+        values = np.array([past.function(name, np.minimum(times * back**k, layout.begin)) for k in before])
+        functions[name] = np.append(past.function(name, np.array([layout.begin])), _extrapolate(values))
+    return Solved(layout, kernels, functions)
+
+
+def _extrapolate(values: Array) -> Array:
+    plain = np.sum(_NEXT * values, axis=0)
+    alike = (np.sign(values) == np.sign(values[0])).all(axis=0) & (values != 0).all(axis=0)
+    with np.errstate(all="ignore"):
+        powers = np.sign(values[0]) * np.exp(np.sum(_NEXT * np.log(np.abs(values)), axis=0))
+    sane = alike & (np.abs(powers) < 10 * np.abs(values[0]))
+    return np.where(sane, powers, np.where(np.abs(plain) < 10 * np.abs(values[0]) + 1e-300, plain, values[0]))
+
 
 # Errors, from the difference to the next coarser resolution, looked at between the output times and
 # near the diagonal at lags of all scales. Both have the same beginning, whose own error is added.

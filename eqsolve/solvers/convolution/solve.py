@@ -27,8 +27,7 @@ import numpy as np
 
 from eqsolve.compile.convolution import ConvolutionProgram
 from eqsolve.compile.forms import CONVOLUTION
-from eqsolve.compile.plan import Plan
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import ParameterError, SolverError
 from eqsolve.numerics.arrays import ROUNDING, Array, member_names
 from eqsolve.numerics.grids import PanelGrid

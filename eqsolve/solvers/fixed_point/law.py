@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.laplace.expectation import Probe, Rule, extreme_places
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.constants import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, expectations, normal_density, rows_along, stacked
-from eqsolve.results.distribution import Distribution, Histogram, probabilities
+from eqsolve.results.result import Distribution, Histogram, probabilities
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
@@ -287,14 +287,12 @@ class FixedPointLaw(Distribution):
 
         Only where the constants have at most ``most`` values together, and one Gaussian variable is left; None otherwise.
         """
-        from scipy.special import ndtri
-
         problem = self.solution.problem
         plan, parts = problem.plan, problem.parts
         smooth = any(not part.exact or part.numbers[2].any() for part in parts)
         if smooth or len(plan.normals) != 1 or len(parts) > most:
             return None
-        gaussian = ndtri((np.arange(count) + 0.5) / count)
+        gaussian = special.ndtri((np.arange(count) + 0.5) / count)
         found = []
         for part in parts:
             share, constants, _ = part.numbers
@@ -317,8 +315,6 @@ class FixedPointLaw(Distribution):
         return {}
 
     def _cut(self, place: int) -> _Segments:
-        from scipy.special import ndtr
-
         rows, lines = self.rows((self.names[place],)), self._lines
         moving = np.flatnonzero(~rows.is_point)
         kinks = lines.kinks(rows)[moving]
@@ -333,7 +329,7 @@ class FixedPointLaw(Distribution):
         middle = (left + right) / 2
         signs = lines.signs(rows, row, middle)
         low, centre, high = (self.at(lines, rows, row, x, list(signs.T))[place] for x in (left, middle, right))
-        mass = np.where(right > 0, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
+        mass = np.where(right > 0, special.ndtr(-left) - special.ndtr(-right), special.ndtr(right) - special.ndtr(left))
         mass = np.where(right > left, mass, 1.0) * rows.weight[row]
         constant = (low == high) & (low == centre)
         return _Segments(rows, row, left, right, signs, low, high, mass, constant)
@@ -377,8 +373,6 @@ class FixedPointLaw(Distribution):
         return float(found[0]) if np.ndim(x) == 0 else found
 
     def _below(self, x: Array, name: str | None, strictly: bool) -> Array:
-        from scipy.special import ndtr
-
         pieces = self._segments(name)
         total = np.zeros(len(x))
         moving = ~pieces.constant
@@ -394,7 +388,7 @@ class FixedPointLaw(Distribution):
         rising = pieces.high[segment] > pieces.low[segment]
         start = np.where(rising, pieces.left[segment], place)
         stop = np.where(rising, place, pieces.right[segment])
-        part = np.where(stop > 0, ndtr(-start) - ndtr(-stop), ndtr(stop) - ndtr(start))
+        part = np.where(stop > 0, special.ndtr(-start) - special.ndtr(-stop), special.ndtr(stop) - special.ndtr(start))
         total += np.bincount(which, weights=part * pieces.rows.weight[pieces.row[segment]], minlength=len(x))
         return np.minimum(total, 1.0)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Values
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
 from eqsolve.numerics.arrays import ROUNDING, Array

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from mpmath import mp, mpf, nstr
 
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
@@ -44,8 +45,6 @@ class PreciseSolution:
 
     def expect(self, expr: Any, **values: Any) -> tuple[Any, Any]:
         """Return the mean of an expression and its error, as numbers of mpmath."""
-        from mpmath import mp, mpf
-
         with mp.workdps(self.digits + GUARD):
             problem = extended(self.base, expr, values)
             lines = PreciseLines(self.base, self.unknowns, problem, list(values.values()))
@@ -63,8 +62,6 @@ class PreciseSolution:
 
     def law_nodes(self, names: Sequence[str], near: Lines, rows: Rows, digits: int) -> tuple[list[Array], Array]:
         """Return variables at nodes that resolve what lines integrate, and the weights, as numbers of mpmath."""
-        from mpmath import mp
-
         mesh = adapt(near, rows, dropped=-1.0, reach=_reach(digits))
         with mp.workdps(digits + GUARD):
             lines = PreciseLines(self.base, self.unknowns)
@@ -88,8 +85,6 @@ class PreciseLaw(FixedPointLaw):
 
     def expect(self, function: Callable[..., Any]) -> Any:
         """Return the mean of a function of the variables, called with mpmath's numbers at every node."""
-        from mpmath import mp, mpf
-
         with mp.workdps(self.precise.digits + GUARD):
             points, weights = self.nodes
             return sum((w * self.call(function, p) for p, w in zip(points, weights, strict=True)), mpf(0))
@@ -109,8 +104,6 @@ def orders_of(digits: int) -> tuple[int, int]:
 
 def _numbers(values: Any) -> Array:
     """Return an array of mpmath's numbers."""
-    from mpmath import mpf
-
     return np.asarray(np.frompyfunc(mpf, 1, 1)(np.asarray(values, dtype=object)), dtype=object)
 
 
@@ -123,8 +116,6 @@ class PreciseLines(Lines):
         self, solution: FixedPointSolution, unknowns: Any, problem: Problem | None = None,
         more: Sequence[Any] = (),
     ) -> None:  # fmt: skip
-        from mpmath import mp
-
         problem = problem if problem is not None else solution.problem
         self.digits = mp.dps
         numbers, ends = solution.program.precise(solution.at, problem.held, self.digits)
@@ -160,8 +151,6 @@ class PreciseLines(Lines):
         return on_columns
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
-        from mpmath import mpf
-
         given = node_arguments(self.parameters, self.unknowns, rows, at, x)
         floats = [np.asarray(entry, dtype=float) for entry in given]
         full = self.plan.run_stages(floats, len(x), signs)
@@ -190,8 +179,6 @@ class PreciseLines(Lines):
 
     def at_nodes(self, mesh: PanelMesh, order: int) -> tuple[list[Any], Array]:
         """Return all arguments at the nodes of a mesh, its kinks moved to where they are precisely, and the weights."""
-        from mpmath import mp
-
         here = replace(mesh, rows=self.rows, left=_numbers(mesh.left), right=_numbers(mesh.right))
         rule = tuple(np.array(precise_legendre(order, self.digits), dtype=object).T)
         at, x, share, signs = here.moved(self.kinks(self.rows)).nodes(rule, np.frompyfunc(mp.npdf, 1, 1))
@@ -224,8 +211,6 @@ def _reach(digits: int) -> float:
 
 def refine(solution: FixedPointSolution, result: Result, digits: int) -> Result:
     """Return the result with values to ``digits`` digits: numbers of mpmath in ``result.source.values``."""
-    from mpmath import mp, mpf, nstr
-
     plan, problem = solution.problem.plan, solution.problem
     with mp.workdps(digits + GUARD):
         mesh = _fine_mesh(problem, solution.point.values, digits)

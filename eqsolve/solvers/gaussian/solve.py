@@ -23,9 +23,8 @@ import numpy as np
 from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.compile.gaussian import GaussianPlan
 from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.stochastic import Covariance, MeanPlan
-from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError
 from eqsolve.numerics.arrays import ROUNDING, Array, extrapolate
 from eqsolve.numerics.backend import demand_memory
@@ -38,8 +37,7 @@ from eqsolve.numerics.rows import RowStore
 from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
-from eqsolve.solvers.gaussian.averages import LawMeans
-from eqsolve.solvers.gaussian.law import GaussianLaw, conditions
+from eqsolve.solvers.gaussian.law import GaussianLaw, LawMeans, conditions
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import pack, unpack, weigh

@@ -29,13 +29,11 @@ import numpy as np
 
 from eqsolve.compile.forms import ODE
 from eqsolve.compile.ode import WIDTH
-from eqsolve.compile.plan import Plan
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
-from eqsolve.results.dynamics import PathSet, dynamics_result
-from eqsolve.results.result import Result
+from eqsolve.results.result import PathSet, Result, dynamics_result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode import march
 from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules, StoppedError

@@ -21,9 +21,8 @@ import numpy as np
 
 from eqsolve.compile.forms import OPERATORS, Form
 from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.relations import OperatorsProgram
-from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array, error_share
 from eqsolve.numerics.grids import PanelGrid, over_panels

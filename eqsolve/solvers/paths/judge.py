@@ -15,8 +15,7 @@ from eqsolve.numerics.operators import OperatorGrid, recovered_degree
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.rows import RowStore
 from eqsolve.results.arrays import LazyArray
-from eqsolve.results.dynamics import Kernel, PathSet, dynamics_result
-from eqsolve.results.result import Result
+from eqsolve.results.result import Kernel, PathSet, Result, dynamics_result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.iterate import Solved
 from eqsolve.solvers.paths.sweep import Engine, Means, Sample

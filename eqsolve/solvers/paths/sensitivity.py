@@ -25,9 +25,8 @@ import numpy as np
 
 from eqsolve.compile.forms import DISCRETE, STOCHASTIC
 from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
-from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, align, refine

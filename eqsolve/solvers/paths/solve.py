@@ -23,8 +23,7 @@ import numpy as np
 
 from eqsolve.compile.forms import DISCRETE, STOCHASTIC, Form
 from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Plan
-from eqsolve.compile.values import Values
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, make_level, refine

@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import mpmath
 import numpy as np
+from mpmath import nstr
 
 from eqsolve.compile.bundles import Bundle
 from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.singularity import RatePlan, SingularityProgram
-from eqsolve.compile.values import Values
 from eqsolve.errors import ModelError, ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
-from eqsolve.results.distribution import Distribution
-from eqsolve.results.result import Result
+from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, SolutionSource
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
@@ -218,8 +218,6 @@ def _observables(
         known = fixed_point.values
         noise = max((abs(error / known[name]) for name, error in fixed_point.errors.items() if known[name]), default=0.0)
     if precision is not None and point.kind == "branch point":
-        import mpmath
-
         with mpmath.workdps(precision + 15):
             numbers, rule = prepared.exact(), prepared.precise_rule(precision)
             statics = plan.observables.static_values(rule.values, numbers, "mpmath")
@@ -261,8 +259,6 @@ def to_result(solution: SingularitySolution, precision: int | None = None) -> Re
     if point.exponent is not None:
         stats["exponent"] = point.exponent
     if precision is not None:
-        from mpmath import nstr
-
         stats["digits"] = {name: nstr(value, precision) for name, value in solution.values.items()}
     if point.ties:
         stats["equal_real_part"] = [_pair(item.p) for item in point.ties]

@@ -35,7 +35,7 @@ from eqsolve.solvers.paths.modes import Drawn
 from eqsolve.solvers.paths.paths import Paths, act, follow, substitute
 from eqsolve.solvers.paths.responses import enter, instantaneous
 from eqsolve.solvers.paths.sweep import Engine, Work, guess, rate
-from eqsolve.solvers.stationary.lags import NoStationaryStateError, worst_error
+from eqsolve.solvers.stationary.solve import NoStationaryStateError, worst_error
 from eqsolve.solvers.tolerance import DEVIATIONS
 
 logger = logging.getLogger("eqsolve")

@@ -19,9 +19,8 @@ from dataclasses import replace
 import numpy as np
 
 from eqsolve.compile.forms import TWO_TIME
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.two_time import CompiledPlan
-from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import ROUNDING, Array, error_share
 from eqsolve.numerics.backend import demand_memory

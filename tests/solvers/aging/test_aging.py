@@ -94,7 +94,7 @@ def test_agrees_with_the_other_solver_in_a_field() -> None:
 
 def test_the_horizon_chooses() -> None:
     """Found by a look at the first panels: nothing is solved here."""
-    from eqsolve.compile.tasks import make_task
+    from eqsolve.compile.plan import make_task
     from eqsolve.solvers.options import Options
     from eqsolve.solvers.registry import find_solver
 

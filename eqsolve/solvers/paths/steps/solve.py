@@ -24,11 +24,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.forms import DISCRETE, Form
-from eqsolve.compile.laws import LawPlan
-from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.lowering import LawPlan, at
+from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.stochastic import StochasticPlan
-from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import ROUNDING, Array, over_neighbours
@@ -36,8 +34,7 @@ from eqsolve.numerics.backend import demand_memory, memory
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
-from eqsolve.results.dynamics import PathSet
-from eqsolve.results.result import Result
+from eqsolve.results.result import PathSet, Result
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
