@@ -41,7 +41,8 @@ KNOWN: set[str] = set()
 BARS = {
     # raised by 3,000 lines, with their characters and tunables: indices (families on arrays, tables, sums), aging told apart,
     # second derivatives, constraints on means, multiplied white noise, singular starts and kernels, jointly normal constants
-    # raised by 416 lines: kernels of CUDA C for paths on a card (432 with their printer), families compiled for one member (487)
+    # raised by 416 lines: kernels of CUDA C for paths on a card (432 with their printer), families compiled once for all
+    # members (487)
     "lines": 58_061,  # towards 44,000
     "characters": 2_873_734,
     "lines beyond 100 columns": 6_122,

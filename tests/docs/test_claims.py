@@ -47,7 +47,7 @@ NOT_TAKEN: dict[str, tuple[Callable[[], Model], str]] = {
         lambda: System("field", eqs=[Eq(y(t, param("q")).diff(t), 0)], init={y: 1}),
         "takes 1 time, got 2",
     ),
-    "jumps that paths cross": (lambda: driven("stuck", -sign(x(t))), "jumps where"),
+    "jumps in the force on paths": (lambda: driven("stuck", -sign(x(t))), "jumps where"),
     "delays that depend on the solution": (
         lambda: System("late", eqs=[Eq(y(t).diff(t), -y(t - y(t)))], init={y: 1}),
         "delay depends on the solution",
