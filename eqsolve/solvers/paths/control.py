@@ -28,14 +28,18 @@ class Control:
     # of that accuracy, where derivatives are asked for: their equations rest on slopes along paths
     # that solve theirs
     linearised: float = 1e-4
-    # when more points change the solution by so many tolerances, panels are looked at again; and
-    # where two sets do, a sample is tried
+    # when more points change the solution by so many tolerances, panels are looked at again; more
+    # points are taken before panels are chosen; and where two sets do, a sample is tried
     few: float = 10.0
+    # sets of points that are tried before panels are chosen, and paths in them, at most
+    early: int = 3
+    crowd: int = 500
+    matters: float = 0.3  # of the largest effect: ways to have more points that have less are left
     # of the move before the last: what may be left of it when the solution was moved once more; and
     # where the last set was not finer than the one before, so that both may err alike
     hope: float = 0.04
     alike: float = 0.5
-    # tolerances by which a sample may differ from chosen points without a word
+    # of the tolerance: a way to have more points that changes less is left out of the next sets
     negligible: float = 0.1
     # sets of other points that move a solution, at most (twice as many while their errors fall),
     # before it is iterated again with more points of its own; at once where a set moves it by

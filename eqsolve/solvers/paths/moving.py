@@ -5,18 +5,22 @@ The sets share nothing, neither modes nor rules nor samples, so that how far one
 
 import itertools
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import USUAL, Correction, Solved, improve, iterate, pack, recorded, unpack, weigh
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages
-from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep
+from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
 
 
-# --- How far a solution would move with points that share nothing with its own.
+# --- How far a solution would move: with more points in one way, or with points that share nothing
+# with its own.
 @recorded()
 def other_points(engine: Engine, final: Solved, design: Design) -> Means:
     """Return the means that another set of points asks for: one sweep at the solution, and linear feedback of its change."""
@@ -44,11 +48,37 @@ def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages
     image = collect(swept)
     before, weights = pack(engine, means), weigh(engine, final.grid, means)
     residual = pack(engine, {name: image[name] for name in means}) - before
+    return unpack(engine, before + _step(engine, final, means, residual, swept, weights), image)
+
+
+def _step(engine: Engine, solved: Solved, means: Means, residual: Array, swept: tuple[Averages, ...], weights: Array) -> Array:
+    """Return the change of the means that a residual asks for: by mean responses, or by what past sweeps taught."""
     if any(item.reacts for item in swept):
-        step = improve(engine, means, residual, swept, weights)
-    else:  # by what past sweeps taught
-        step = final.secants.extrapolate(residual, residual, weights)
-    return unpack(engine, before + step, image)
+        return improve(engine, means, residual, swept, weights)
+    return solved.secants.extrapolate(residual, residual, weights)
+
+
+@recorded()
+def probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: Design, way: str) -> Means:
+    """Return how far all means would move with more points in one way, or with modes chosen anew ("choice").
+
+    ``same`` is a sweep with as many points, but modes chosen anew.
+    """
+    plain = collect(same)
+    if way == "choice":
+        used, direct = solved.averages, {name: value - solved.means[name] for name, value in plain.items()}
+    else:
+        used = sweep(engine, solved.grid, solved.means, replace(design, level=refine(design.level, way)))
+        direct = {name: value - plain[name] for name, value in collect(used).items()}
+    packed = _step(engine, solved, solved.means, pack(engine, direct), used, weigh(engine, solved.grid, solved.means))
+    step = unpack(engine, packed, direct)
+    fed = engine.fed
+    aside = [name for name in step if name not in fed]
+    if aside:  # quantities that feed back come first, reported ones after
+        moved = {name: value + step[name] if name in fed else value for name, value in solved.means.items()}
+        after = report(engine, solved.grid, moved, design, same)
+        step |= {name: direct[name] + after[name] - plain[name] for name in aside}
+    return step
 
 
 # --- From set to set of finer points.
@@ -77,6 +107,33 @@ class Mover:
     judge: Judge
     control: Control
     tolerance: float
+
+    def more(self, solved: Solved, design: Design, rough: float, settled: float) -> tuple[Solved, Design]:
+        """Return a solution with enough points to choose panels by, iterated until ``rough``.
+
+        With too few every path is seen: what moves at its own time on each asks for panels that the mean over many does not
+        need. A finer set that leaves more than ``settled`` is not taken.
+        """
+        control, judge = self.control, self.judge
+        for _ in range(control.early):
+            if solved.is_sampled or not self.ways(solved):
+                break
+            level = refine(refine(design.level, "sharp"), "modes", control.few)
+            finer = Design(level, None, variation(solved.averages))
+            if self._count(solved, finer) > control.crowd:
+                break
+            try:
+                means, curves = other_points(self.engine, solved, finer), judge.curves(solved)
+                if judge.moved(curves, solved.grid, means) <= control.few:
+                    break
+                found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
+            except SolverError:
+                break
+            if found.left > max(solved.left, settled):
+                break
+            solved, design = found, finer
+            logger.info("paths: %d of them before the time grid is chosen", solved.paths)
+        return solved, design
 
     def move(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
         """Return a solution moved from set to set of finer points, and the error of its points.
@@ -109,11 +166,9 @@ class Mover:
                 return Moved(last, errors, trend)  # moves that run away
             if (slow and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
                 break
-            falls = by_points < 0.7 * far
-            if is_clear(trend) and not falls:
+            if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
                 break  # further sets would not do either
-            more = falls and by_points < _WELL_ABOVE and number < 2 * control.checks
-            if number >= control.checks and not more:
+            if number >= control.checks and not (number < 2 * control.checks and is_falling(trend)):
                 break
             far, slow = by_points, by_points > 1.0
         return Moved(final, errors, trend)
@@ -141,6 +196,26 @@ class Mover:
     def _count(self, solved: Solved, design: Design) -> int:
         return count_paths(self.engine, solved.kernels, design)
 
+    def effects(self, solved: Solved, design: Design) -> dict[str, float]:
+        """Return how far more points in each way move a solution, in tolerances."""
+        same, curves, effects = sweep(self.engine, solved.grid, solved.means, design), self.judge.curves(solved), {}
+        for way in ("choice", *self.ways(solved)):
+            step = probe(self.engine, solved, same, design, way)
+            moved = {name: value + step[name] for name, value in solved.means.items()}
+            effects[way] = self.judge.moved(curves, solved.grid, moved)
+        logger.info("paths: what more of them would change, in tolerances: %s",
+                    ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
+        return effects
+
+    def refined(self, level: Level, effects: dict[str, float]) -> Level:
+        """Return a level with more points in the ways that matter."""
+        choice, ways = effects["choice"], {way: effect for way, effect in effects.items() if way != "choice"}
+        largest = max(ways.values())
+        for way, effect in ways.items():
+            if effect > self.control.matters * largest or (way == "modes" and choice > largest):
+                level = refine(level, way, effect)
+        return level
+
     def ways(self, solved: Solved) -> list[str]:
         """Return the ways in which there may be more points."""
         rough = [item for item in solved.averages if item.choice.layout.kind != "cubic"]
@@ -161,6 +236,28 @@ def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
     return any(same.get(way, False) for way in ways)
 
 
-def is_clear(trend: Sequence[tuple[int, float]], above: float = _WELL_ABOVE, sets: int = 3) -> bool:
-    """Whether sets show how errors fall: the last two are well above the tolerance, not by chance."""
-    return len(trend) >= sets and min(error for _, error in trend[-2:]) > above
+def is_clear(trend: Sequence[tuple[int, float]]) -> bool:
+    """Whether sets show how errors fall: at least three, the last two well above the tolerance, not by chance."""
+    return len(trend) > 2 and min(error for _, error in trend[-2:]) > _WELL_ABOVE
+
+
+def is_falling(trend: Sequence[tuple[int, float]]) -> bool:
+    """Whether one more set may do: the last errors fall, and are near the tolerance."""
+    return trend[-1][1] < min(_WELL_ABOVE, 0.7 * trend[-2][1])
+
+
+def is_far(trend: Sequence[tuple[int, float]], few: float) -> bool:
+    """Whether two sets one after the other move a solution by more than a few tolerances."""
+    return len(trend) > 1 and min(error for _, error in trend[-2:]) > few
+
+
+def predict(known: Sequence[tuple[int, float]], wanted: float) -> float:
+    """Return how many points an error needs, predicted from the last two numbers with their errors.
+
+    Errors that do not fall are never small enough.
+    """
+    (fewer, larger), (points, error) = known[-2:]
+    if error <= wanted:
+        return float(points)
+    rate = math.log(larger / error) / math.log(points / fewer) if points > fewer and larger > error > 0 else 0.0
+    return points * math.exp(min(math.log(error / wanted) / rate, 200.0)) if rate > 0 else math.inf

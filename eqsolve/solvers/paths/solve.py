@@ -26,7 +26,7 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Level, make_level, refine
+from eqsolve.numerics.gaussian import Level, make_level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
@@ -39,7 +39,7 @@ from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, Solved, 
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
 from eqsolve.solvers.paths.march import march
-from eqsolve.solvers.paths.moving import Moved, Mover, is_clear
+from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
 from eqsolve.solvers.paths.paths import LostPathError
 from eqsolve.solvers.paths.sensitivity import add_derivatives
 from eqsolve.solvers.paths.sweep import (
@@ -334,25 +334,26 @@ class _Solve:
 
         None where few points have no solution, and sampled paths may.
         """
-        solved, design = self._begin_with(window, few)
-        if not window.is_sampled and self._unsettled(solved):
+        begun, solved, design = self._begin_with(window, few)
+        if not begun.is_sampled and self._unsettled(solved):
             logger.info("paths: a few chosen ones do not suffice for a solution; drawing them at random instead")
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
-                found = self._begin_with(self._start_sampled(window.grid, self._level(1e-2)), few)
-                solved, design = found if found[0].left < solved.left else (solved, design)
+                found = self._begin_with(self._start_sampled(begun.grid, self._level(1e-2)), few)
+                begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
+        solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.nothing(solved)
         if self.options.step is None:
             solved, by_panels = self._settle_panels(solved, design)
         return solved, by_panels, design.level
 
-    def _begin_with(self, begun: Solved, few: Level) -> tuple[Solved, Design]:
-        """Return the solution that is iterated from a start, and how its points are chosen."""
+    def _begin_with(self, begun: Solved, few: Level) -> tuple[Solved, Solved, Design]:
+        """Return a start, the solution that is iterated from it, and how its points are chosen."""
         self._keep(begun, None, "after the start")
         self.stage = "time grid"
         design = Design(begun.averages[0].choice.level if begun.is_sampled else few, None, variation(begun.averages))
-        return iterate(self.engine, begun.grid, begun.means, design, self.rough), design
+        return begun, iterate(self.engine, begun.grid, begun.means, design, self.rough), design
 
     @property
     def _sampled_paths(self) -> int:
@@ -505,34 +506,34 @@ class _Solve:
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
         """Move a solution from one set of points to the next, finer one until it stays where it is.
 
-        Returned are the solution, the error of its panels, and that of its points. When it does not stay, it is iterated again
-        with more points.
+        Returned are the solution, the error of its panels, and that of its points. When it does not stay, every way to have
+        more points is probed, and it is iterated again with more in those that matter.
         """
         judge, control = self.judge, self.control
         ways = self.mover.ways(solved)
         if not ways:  # every mean is exact
             return solved, by_panels, judge.nothing(solved)
-        design = Design(level, None, variation(solved.averages))
+        design, matter = Design(level, None, variation(solved.averages)), frozenset(ways)
         final, errors = solved, {name: np.abs(values) for name, values in judge.curves(solved).all.items()}
         for number in range(1, control.rounds + 1):
             try:
-                moved, by_panels = self._move_points(solved, design, frozenset(ways), by_panels)
+                moved, by_panels = self._move_points(solved, design, matter, by_panels)
                 final, errors = moved.final, moved.errors
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= 1.0 or self._unsettled(solved):
                     break
-                if number == control.rounds or ways == ["sample"] or not moved.trend:
+                if number == control.rounds or matter == {"sample"} or not moved.trend:
                     break  # of samples there are no larger ones
                 if self.options.is_short_of_time():
                     break
-                over, finer = judge.worst(curves, errors), design.level
-                for way in ways:
-                    finer = refine(finer, way, over)
-                design = Design(finer, None, variation(solved.averages))
-                begin = final if over <= control.few else solved
+                effects = self.mover.effects(solved, design)
+                matter = frozenset(way for way in ways if effects[way] > control.negligible)
+                design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
+                begin = final if judge.worst(curves, errors) <= control.few else solved
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
-                rough = over > control.few or judge.worst(curves, by_panels) > control.share
+                rough = max(effects[way] for way in ways) > control.few
+                rough |= judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and number == 1 and rough:
                     by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
                     if judge.worst(curves, by_panels) > control.share:
@@ -556,7 +557,7 @@ class _Solve:
             return self._move_sampled(solved, by_panels), by_panels
         moved = self.mover.move(solved, design, ways, by_panels)
         left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
-        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_clear(moved.trend, control.few, 2))
+        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.few))
         if settled or "modes" not in ways or "constants" in ways:
             return moved, by_panels
         if not self.ensembles.suffices(self.chance, solved.grid.size):

@@ -14,10 +14,18 @@ from eqsolve.laws import Normal
 from eqsolve.numerics.gaussian import Layout, Level, make_points
 from eqsolve.numerics.laws import NormalLaw as Gaussian
 from eqsolve.numerics.laws import bernoulli
+from eqsolve.solvers.paths.moving import predict
 
 t, tp = times("t t'")
 x, eta = process("x eta")
 C = correlation("C")
+
+
+def test_what_an_error_needs() -> None:
+    """With an error of c/n² the last two tell the power; at a given rate one is enough; what does not fall is never enough."""
+    assert predict([(10, 4.0), (20, 1.0)], 0.25) == pytest.approx(40)
+    assert predict([(10, 4.0), (100, 0.5)], 1.0) == 100
+    assert predict([(100, 8.0), (200, 9.0)], 1.0) == math.inf
 
 
 def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
