@@ -41,10 +41,10 @@ KNOWN: set[str] = set()
 BARS = {
     # raised by 3,000 lines, with their characters and tunables: indices (families on arrays, tables, sums), aging told apart,
     # second derivatives, constraints on means, multiplied white noise, singular starts and kernels, jointly normal constants
-    # raised by 518 lines: kernels of CUDA C for paths on a card (432 with their printer), families compiled once for all
+    # raised by 519 lines: kernels of CUDA C for paths on a card (432 with their printer), families compiled once for all
     # members (487)
-    "lines": 58_163,  # towards 44,000
-    "characters": 2_879_615,
+    "lines": 58_164,  # towards 44,000
+    "characters": 2_879_656,
     "lines beyond 100 columns": 6_140,
     "numeric tunables": 355,  # towards 150
     "repeated class names": 4,

@@ -27,7 +27,8 @@ class Negative:
         times = [f"{moment:.4g}" for moment in sorted({moment for _, moment, _ in self.terms})]
         parts = " ".join(f"{factor:+.3g}*{names[number]}({moment:.4g})" for number, moment, factor in self.terms)
         moments = f"at the time{'s' * (len(times) > 1)} {', '.join(times)}"
-        return f"{moments}: `{parts.removeprefix('+')}` would have the variance {self.variance:.3g}"
+        shown = parts.removeprefix("+").removeprefix("1*")
+        return f"{moments}: `{shown}` would have the variance {self.variance:.3g}"
 
 
 def random_times(begin: float, end: float, span: float, step: float | None = None) -> Array:

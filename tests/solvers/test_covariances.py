@@ -81,6 +81,6 @@ def test_constants_of_two_processes():
 def test_unknown_ones_are_tested_by_the_solution():
     """A kernel with an equation of its own that makes the variance negative."""
     model = _driven(GP(C(t, tp)), eqs=[Eq(C(t, tp), exp(-((t - tp) ** 2)) - a * t * tp)], defaults={a: 2})
-    with pytest.raises(SolverError, match=r"the covariance `C\(t, t'\)` of `z` .* at the times") as raised:
+    with pytest.raises(SolverError, match=r"the covariance `C\(t, t'\)` of `z` .* at the time 2: `z\(2\)`") as raised:
         eqsolve.solve(model, t_max=2, rtol=1e-2)
     assert raised.value.partial.status == "no covariance"
