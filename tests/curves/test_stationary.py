@@ -168,7 +168,7 @@ def rate_at_rest(g, gamma, beta):
     return brentq(most, -0.74, 3, xtol=1e-12)
 
 
-@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("beta", [0.5, pytest.param(1.0, marks=pytest.mark.slow), 2.0])
 def test_at_rest_a_network_answers_most_at_its_resonance(beta):
     critical = brentq(lambda g: rate_at_rest(g, 0.5, beta), 0.9, 2)
     res = eqsolve.stationary(adaptive(), g=0.95 * critical, gamma=0.5, beta=beta)

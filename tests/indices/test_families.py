@@ -200,6 +200,7 @@ def test_neighbours_on_both_sides_with_cases_at_both_ends() -> None:
     assert np.all(np.abs(found["q"].values[:, 0] - truth) <= 3 * found["q_error"].values[:, 0] + 1e-12)
 
 
+@pytest.mark.slow
 def test_members_that_start_like_very_high_powers_of_time() -> None:
     """The shorter of two queues (Mitzenmacher 1996): member k starts like t^(2^(k + 1) − 1), the last one like t^4095."""
     t, places, k = times("t"), 12, index("k", 12)

@@ -307,7 +307,7 @@ def test_the_tolerance_has_a_natural_scale() -> None:
     assert excess(np.zeros(2), error, options) == 0.0
 
 
-@pytest.mark.parametrize("coupling", [0, 4])
+@pytest.mark.parametrize("coupling", [0, pytest.param(4, marks=pytest.mark.slow)])
 def test_frequencies_without_a_mean(coupling: int) -> None:
     """Kuramoto's oscillators with Cauchy frequencies: r' = −r + K r (1 − r²)/2 (Ott & Antonsen 2008)."""
     omega = random("omega", StudentT(1))
