@@ -175,12 +175,14 @@ def solve_as_asked(model: Model, settings: Mapping[str, Any], options: Options, 
     import numpy
 
     from eqsolve.passes.check.check import zero_divisors
+    from eqsolve.results.arrays import LazyArray
 
     failure: Exception | None = None
     try:
         result = _solve(model, settings, options, **how)
-        tables = [result.variables[name].values for name in result.names]
-        finite = all(numpy.isfinite(values).all() for values in tables if values.dtype.kind == "f")
+        items = [result.variables[name] for name in result.names]
+        known = [item.values for item in items if not isinstance(getattr(item, "content", None), LazyArray)]
+        finite = all(numpy.isfinite(values).all() for values in known if values.dtype.kind == "f")
     except ZeroDivisionError as error:
         failure, finite = error, False
     if not finite and (problems := tuple(zero_divisors(model, settings))):

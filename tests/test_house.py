@@ -41,11 +41,11 @@ KNOWN: set[str] = set()
 BARS = {
     # raised by 3,000 lines, with their characters and tunables: indices (families on arrays, tables, sums), aging told apart,
     # second derivatives, constraints on means, multiplied white noise, singular starts and kernels, jointly normal constants
-    # raised by 519 lines: kernels of CUDA C for paths on a card (432 with their printer), families compiled once for all
+    # raised by 521 lines: kernels of CUDA C for paths on a card (432 with their printer), families compiled once for all
     # members (487)
-    "lines": 58_164,  # towards 44,000
-    "characters": 2_879_656,
-    "lines beyond 100 columns": 6_140,
+    "lines": 58_166,  # towards 44,000
+    "characters": 2_879_805,
+    "lines beyond 100 columns": 6_141,
     "numeric tunables": 355,  # towards 150
     "repeated class names": 4,
     "circles": 0,
