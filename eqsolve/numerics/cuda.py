@@ -15,10 +15,8 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import Backend
-from eqsolve.numerics.lanes import LIBRARY, UnknownFunctionError, constant_of, name_of
+from eqsolve.numerics.lanes import COMPARE, LIBRARY, OPERATORS, UnknownFunctionError, constant_of, name_of
 
-_SYMBOLS = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
-_COMPARE = {"less": "<", "greater": ">", "less_equal": "<=", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
 _JOINED = {"logical_and": "&&", "logical_or": "||"}
 _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _PLAIN = {
@@ -26,8 +24,6 @@ _PLAIN = {
     "absolute": "fabs", "sech2": "sech2", "expit": "expit", "sign": "sign", "heaviside": "heaviside", "minimum": "minimum",
     "maximum": "maximum", "choose": "choose",
 }  # fmt: skip
-
-
 _FUNCTIONS = """
 #ifndef INFINITY
 #define INFINITY __longlong_as_double(0x7ff0000000000000LL)
@@ -68,8 +64,8 @@ class _Printer:
                 return self.power(self.value(left), right)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
                 return f"({self.value(left)} {_ARITHMETIC[type(op)]} {self.value(right)})"
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _SYMBOLS:
-                return f"({self.value(left)} {_SYMBOLS[type(op)]} {self.value(right)})"
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPERATORS:
+                return f"({self.value(left)} {OPERATORS[type(op)]} {self.value(right)})"
             case ast.Call(func=function, args=arguments, keywords=[]):
                 return self.call(name_of(function), arguments)
         raise UnknownFunctionError(ast.dump(node)[:80])
@@ -99,7 +95,7 @@ class _Printer:
         return self.binary(name, *values)
 
     def binary(self, name: str, *pair: str) -> str:
-        if len(pair) == 2 and (symbol := _COMPARE.get(name) or _JOINED.get(name)):
+        if len(pair) == 2 and (symbol := COMPARE.get(name) or _JOINED.get(name)):
             return f"({pair[0]} {symbol} {pair[1]})"
         if name in ("minimum", "maximum"):
             return f"{name}({', '.join(pair)})"
@@ -126,8 +122,13 @@ def print_function(text: str, kinds: str) -> str | None:
                     return None
     except UnknownFunctionError:
         return None
-    head = "const double* u, const double* z, const double* c, const double* t, const double* p, double* out"
-    return "__device__ inline void evaluate({}) {{\n{}\n}}\n".format(head, "\n".join(lines))
+    return _evaluate(lines)
+
+
+def _evaluate(lines: Sequence[str]) -> str:
+    """Return the function `evaluate` that the kernels call, of the lines of its body."""
+    given = "const double* u, const double* z, const double* c, const double* t, const double* p, double* out"
+    return "__device__ inline void evaluate({}) {{\n{}\n}}\n".format(given, "\n".join(lines))
 
 
 def linear_function(unknowns: int, signals: int) -> str:
@@ -137,8 +138,7 @@ def linear_function(unknowns: int, signals: int) -> str:
         terms = [f"z[{k * unknowns + b}] * u[{b}]" for b in range(unknowns)]
         lines.append(f"out[{k}] = {' + '.join(terms)};")
         lines += [f"out[{signals + k * unknowns + b}] = z[{k * unknowns + b}];" for b in range(unknowns)]
-    head = "const double* u, const double* z, const double* c, const double* t, const double* p, double* out"
-    return "__device__ inline void evaluate({}) {{\n{}\n}}\n".format(head, "\n".join(lines))
+    return _evaluate(lines)
 
 
 def _kernel(backend: Backend, name: str, evaluate: str, **sizes: int) -> Any:

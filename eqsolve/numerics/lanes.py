@@ -30,8 +30,8 @@ _INTRINSIC = {
     "sqrt": "sqrt", "abs": "fabs", "absolute": "fabs", "fabs": "fabs", "copysign": "copysign", "rint": "rint",
     "minnum": "minnum", "maxnum": "maxnum",
 }  # fmt: skip
-_COMPARE = {"less": "<", "greater": ">", "less_equal": "<=", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
-_OPERATORS = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+COMPARE = {"less": "<", "greater": ">", "less_equal": "<=", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
+OPERATORS = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _ARITHMETIC = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
 
 
@@ -169,8 +169,8 @@ class _Writer:
             return self.library(LIBRARY[name], *values)
         if name in _INTRINSIC:
             return self.intrinsic(_INTRINSIC[name], *values)
-        if name in _COMPARE:
-            return self.builder.fcmp_ordered(_COMPARE[name], *values)
+        if name in COMPARE:
+            return self.builder.fcmp_ordered(COMPARE[name], *values)
         if name in _DEFINED:
             outside = self.names
             self.names = dict(zip((item.arg for item in _DEFINED[name].args.args), values, strict=True))
@@ -225,8 +225,8 @@ class _Writer:
                 if (short := _ARITHMETIC.get(type(op))) is not None:
                     flags = () if short == "fdiv" else _FAST
                     return getattr(self.builder, short)(self.value(left), self.value(right), flags=flags)
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
-                return self.builder.fcmp_ordered(_OPERATORS[type(op)], self.value(left), self.value(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPERATORS:
+                return self.builder.fcmp_ordered(OPERATORS[type(op)], self.value(left), self.value(right))
             case ast.Call(func=function, args=arguments, keywords=[]):
                 return self.call(name_of(function), arguments)
         raise UnknownFunctionError(ast.dump(node)[:80])

@@ -74,7 +74,7 @@ class Engine:
         return choose_backend(self.device, math.inf, 2.0 * bytes_of(plan, nodes) * count)
 
     def is_on_card(self, nodes: int, count: int) -> bool:
-        """Whether sets of so many paths are followed on a card."""
+        """Whether sets of this number of paths are followed on a card."""
         return any(self.backend(plan, nodes, count) is not CPU for plan in self.plan.ensembles)
 
     @functools.cached_property
