@@ -33,7 +33,19 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model, Table, leaves
 from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
+from eqsolve.language.symbols import (
+    Correlation,
+    Head,
+    Named,
+    Parameter,
+    Process,
+    Random,
+    Response,
+    Time,
+    Unknown,
+    Value,
+    default_latex,
+)
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.passes.forms.kinks import KINKS
@@ -410,6 +422,8 @@ class _MemberWriter:
         """Return a sum as a contraction of whole families, and what it reads as that of the members that stand for all."""
         times, contraction = [item for item in node.free_symbols if isinstance(item, Time)], Contraction(node)
         if len(times) > 2 or node.has(Int, Resp, Derivative, KroneckerDelta, *KINKS) or is_random(node):
+            raise _NotAlikeError
+        if self.model.processes and any(isinstance(item.head, Response) for item in node.atoms(Value)):  # an operator
             raise _NotAlikeError
         made = []
         for read in contraction.reads:
