@@ -661,7 +661,8 @@ def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
     arrays, rest = table_arrays(model, settings)
     made = expand(model)
     numbers = made.settings(arrays)
-    known = {item: value for item, value in model.defaults.items() if item in made.model.names.values()}
+    used = {*made.model._with(defaults=Table(), tables=Table()).names.values()}
+    known = {item: value for item, value in model.defaults.items() if item in used}
     known |= {item: sympy.sympify(numbers[item.name]) for item in made.model.parameters if item.name in numbers}
     plain = made.model._with(defaults=Table(known), tables=Table())
     return plain, {name: value for name, value in rest.items() if name in plain.settable or name not in model.settable}
