@@ -167,7 +167,10 @@ def places(axes: Iterable[str]) -> Iterator[dict[str, int]]:
 
 
 def _writer(item: Any, known: dict[int, Writer | None]) -> Writer | None:
-    """Return what writes a part of a program at a place, beside what is written there; None where no place changes it."""
+    """Return what writes a part of a program, given a place and what is written there already.
+
+    None stands for a part that no place changes.
+    """
     if id(item) not in known:
         known[id(item)] = _new_writer(item, known)
     return known[id(item)]
@@ -181,7 +184,8 @@ def _new_writer(item: Any, known: dict[int, Writer | None]) -> Writer | None:
     if isinstance(item, Total):
         return lambda place, _: dataclasses.replace(item, place=tuple(place[axis] for axis in item.free))
     parts, build, whole = _parts(item)
-    moving = [(key, write) for key, part in parts.items() if (write := _writer(part, known)) is not None]
+    writers = [(key, _writer(part, known)) for key, part in parts.items()]
+    moving = [(key, write) for key, write in writers if write is not None]
     if not moving:
         still = build(parts) if whole else None
         return (lambda *_: still) if whole else None
@@ -198,7 +202,10 @@ def _new_writer(item: Any, known: dict[int, Writer | None]) -> Writer | None:
 
 
 def _parts(item: Any) -> tuple[dict[Any, Any], Callable[[dict[Any, Any]], Any], bool]:
-    """Return the parts of a tuple, table or frozen dataclass, what makes one of them, and whether it reads whole families."""
+    """Return the parts of a tuple, table or frozen dataclass, and what makes another one of such parts.
+
+    The last of three says whether it reads whole families.
+    """
     if isinstance(item, tuple):
         whole = any(isinstance(entry, Every) for entry in item)
         return dict(enumerate(item)), _flat if whole else lambda parts: tuple(parts.values()), whole

@@ -101,8 +101,10 @@ def _curves(result: Result, model: Model) -> Answer:
     names = [name for name in _drawn(result, model) if result.dataset[name].dims == ("t",)]
     times = sample_times(float(result.grid.edges[0]), float(result.grid.edges[-1]))
     sampled = result.at(times)
-    log = time_axis(times, [sampled[name].values for name in {*result.shown}.intersection(names)]).log
-    return {"x": "t", "t": times.tolist(), "log": log, **_families(result), **values_and_errors(sampled, names)}
+    some = {*result.shown}.intersection(names)
+    log = time_axis(times, [sampled[name].values for name in some]).log
+    made = {"x": "t", "t": times.tolist(), "log": log, **_families(result)}
+    return made | values_and_errors(sampled, names)
 
 
 def _drawn(result: Result, model: Model) -> list[str]:
@@ -114,7 +116,7 @@ def _drawn(result: Result, model: Model) -> list[str]:
 
 
 def _families(result: Result) -> Answer:
-    """Return the indices of families with their sizes, and the names that are shown unless members are chosen."""
+    """Return the sizes of the indices of families, and the names that are shown by themselves."""
     return {"families": result.families, "shown": list(result.shown)} if result.families else {}
 
 

@@ -448,8 +448,8 @@ def fit(
 def _shared(model: Model, source: Data) -> list[str]:
     """Return the observables of a model that the data have."""
     families = [rf"{base}(_\d+){{{len(axes)}}}" for base, axes in family_axes(model).items()]
-    members = [name for name in source.names if any(re.fullmatch(family, name) for family in families)]
-    own = [name for name in source.names if name in model.names or name in model.observables or name in members]
+    known = {*model.names, *model.observables}
+    own = [name for name in source.names if name in known or any(re.fullmatch(it, name) for it in families)]
     if not own:
         has = ", ".join([*model.observables, *map(str, getattr(model, "unknowns", ()))])
         timeless = source.times is None and model.kind in ("System", "Flow")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, demand_known, did_you_mean
-from eqsolve.numerics.arrays import Array, member_names
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.slopes import interpolate_with_slopes, is_geometric
 
 if TYPE_CHECKING:
@@ -99,8 +99,6 @@ def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray |
     keys = derivative_keys(result.dataset)
     if not keys:
         return None
-    if what in result.families and (what, parameter) not in keys:
-        return _of_family(result, what, parameter)
     if (what, parameter) not in keys:
         along = sorted({name for _, name in keys})
         if parameter not in along:
@@ -116,17 +114,6 @@ def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray |
     if errors is not None:
         made = made.assign_coords(error=(values.dims, errors.values))
     return made.rename(row="t", column="t'") if "row" in made.dims else made
-
-
-def _of_family(result: Result, what: str, parameter: str) -> xr.DataArray | None:
-    """Return the derivative of all members of a family, an axis for each index in front."""
-    from eqsolve.results.result import stack_family
-
-    axes = result.families[what]
-    members = [read_derivative(result, name, parameter) for name in member_names(what, (*axes.values(),))]
-    data = {f"{item.name}{end}": part for item in members for end, part in (("", item), (_ERROR, item["error"]))}
-    made, errors = (stack_family(data, what, axes, end) for end in ("", _ERROR))
-    return made.drop_vars("error").assign_coords(error=(made.dims, errors.values))
 
 
 def derivative_table(data: Mapping[Any, Any], keys: Mapping[tuple[str, str], str]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -80,12 +80,13 @@ def phase_diagram(
     if not 0 < tolerance < 1:
         raise UsageError(f"tolerance must lie between 0 and 1, got {tolerance:g}")
     if model.is_indexed:
-        makers = {name for sources in getattr(model, "tables", {}).values() for name in sources.arguments}
+        every = getattr(model, "tables", {}).values()
+        makers = {name for sources in every for name in sources.arguments}
         makers |= {index.size.name for index in all_indices(model) if not index.size.is_Integer}
         if wrong := [axis.name for axis in grid if axis.name in makers]:
             raise UsageError(
-                f"`{wrong[0]}` makes tables, or is the size of an index, of model `{model.name}`: members are written out "
-                "once for a phase diagram; take other axes, or solve on a grid (sweep)"
+                f"`{wrong[0]}` makes tables, or is the size of an index, of model `{model.name}`: members "
+                "are written out once for a phase diagram; take other axes, or solve on a grid (sweep)"
             )
         model, fixed = written_out(model, fixed)
     points = lay_out_points(grid)

@@ -13,6 +13,7 @@ from eqsolve import (
     E,
     Eq,
     FixedPoint,
+    Int,
     Sum,
     System,
     correlation,
@@ -21,6 +22,7 @@ from eqsolve import (
     param,
     process,
     random,
+    response,
     table,
     times,
     unknown,
@@ -28,7 +30,7 @@ from eqsolve import (
 from eqsolve.cli import main
 from eqsolve.laws import Normal
 
-t, tp = times("t t'")
+t, tp, s = times("t t' s")
 rate = param("rate", positive=True)
 k, p = index("k p", 3)
 
@@ -140,3 +142,27 @@ def test_no_stationary_state_without_time() -> None:
     with pytest.raises(eqsolve.UsageError, match="is a FixedPoint and has no time"):
         eqsolve.stationary("mct_hard_spheres_plateau")
     assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("how", [{"kernels": False}, {"step": 0.1}], ids=["flow", "descent"])
+def test_responses_as_operators(how) -> None:
+    """Three regressions that differ in their label noise: those of `dln_lazy`, one by one."""
+    S, delta = table("S", k), param("delta", positive=True)
+    C_w, C_f = correlation("C_w C_f", k)
+    R_w, R_f = response("R_w R_f", k)
+    learnt = Int(R_w[k](tp, s) * C_f[k](t, s), (s, 0, tp)) + Int(R_f[k](t, s) * C_w[k](tp, s), (s, 0, t))
+    seen = Int(R_f[k](tp, s) * (C_w[k](t, s) + S[k]), (s, 0, tp)) + Int(R_w[k](t, s) * C_f[k](tp, s), (s, 0, t))
+    eqs = [
+        Eq(C_w[k](t, tp).diff(t), learnt - C_w[k](t, tp)),
+        Eq(C_f[k](t, tp), C_w[k](t, tp) + S[k] - seen),
+        Eq(R_w[k](t, tp).diff(t), Int(R_f[k](t, s) * R_w[k](s, tp), (s, tp, t)) - R_w[k](t, tp)),
+        Eq(R_f[k](t, tp), R_w[k](t, tp) - Int(R_w[k](t, s) * R_f[k](s, tp), (s, tp, t))),
+    ]
+    levels, start = [0.0, 0.1, 0.3], {C_w[k](0, 0): 0.1, R_w[k](t, t): 1 / delta}
+    shown = {"E_test": C_w[k](t, t) + S[k]}
+    model = System("tasks", eqs=eqs, init=start, defaults={delta: 0.5}, tables={S: levels}, observables=shown)
+    found = eqsolve.solve(model, at=[0.5, 3.0], **how)
+    assert found.stats["solver"] == "operators"
+    for place, level in enumerate(levels):
+        alone = eqsolve.solve("dln_lazy", sigma2=level, at=[0.5, 3.0], **how)
+        np.testing.assert_allclose(found["E_test"][place], alone["E_test"], rtol=1e-9)

@@ -423,7 +423,8 @@ class _MemberWriter:
         times, contraction = [item for item in node.free_symbols if isinstance(item, Time)], Contraction(node)
         if len(times) > 2 or node.has(Int, Resp, Derivative, KroneckerDelta, *KINKS) or is_random(node):
             raise _NotAlikeError
-        if self.model.processes and any(isinstance(item.head, Response) for item in node.atoms(Value)):  # an operator
+        heads = [item.head for item in node.atoms(Value)]
+        if getattr(self.model, "processes", ()) and any(isinstance(head, Response) for head in heads):
             raise _NotAlikeError
         made = []
         for read in contraction.reads:

@@ -203,7 +203,8 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
                 f"middle of the domains; the equations may have none for {given}"
             )
         values = found[0]
-        without = np.where(np.abs(values) < EPSILON**2, 0.0, values)  # what vanishes is approached without end
+        # what vanishes is approached without end
+        without = np.where(np.abs(values) < EPSILON**2, 0.0, values)
         if np.array_equal(*problem.sides(without)):
             values = without
         left, right = problem.sides(values)
