@@ -379,7 +379,7 @@ class Result:
         """What the values depend on: times; on paths, random constants and weights."""
         return {str(key): entry for key, entry in self.table.coords.items()}
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
         own = {key: it for key, it in self.variables.items() if not (key.endswith(_ERROR) or key.startswith(_ROWS))}
