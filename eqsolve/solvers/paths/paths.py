@@ -87,6 +87,7 @@ class Paths:
     unknowns: Array
     signals: Array
     slopes: Array
+    single: bool = False  # whether their tangents are followed in single precision
 
     @property
     def backend(self) -> Backend:
