@@ -400,15 +400,17 @@ function complain(error) {
   }
 }
 
-// The numbers in a text such as "0, 17, 40-45"; null where it is empty, or holds anything else or nothing below a size.
+// The numbers below a size in a text such as "0, 17, 40-45"; null where there are none, or anything else.
 function numbersIn(text, size) {
-  const ranges = text.split(',').filter((part) => part.trim()).map((part) => part.match(/^\s*(\d+)\s*(?:[-–]\s*(\d+)\s*)?$/));
+  const parts = text.split(',').filter((part) => part.trim());
+  const ranges = parts.map((part) => part.match(/^\s*(\d+)\s*(?:[-–]\s*(\d+)\s*)?$/));
   if (!ranges.every(Boolean)) return null;
-  const found = [...Array(size).keys()].filter((k) => ranges.some(([, first, last]) => k >= Number(first) && k <= Number(last ?? first)));
+  const holds = (k) => ranges.some(([, first, last]) => k >= Number(first) && k <= Number(last ?? first));
+  const found = [...Array(size).keys()].filter(holds);
   return found.length ? new Set(found) : null;
 }
 
-// What there is to draw: of families the members that are chosen by their indices, some of them where none are.
+// What there is to draw: of families the members chosen by their indices, some where none are.
 function available(values = page.answer.values) {
   const { families = {}, shown } = page.answer;
   const away = new Set();
@@ -421,7 +423,8 @@ function available(values = page.answer.values) {
       return numbers;
     });
     const chosen = wanted.some((numbers) => numbers !== null);
-    for (const [name, place] of members(family, axes)) if (chosen ? !place.every((k, axis) => wanted[axis]?.has(k) ?? true) : !shown.includes(name)) away.add(name);
+    const keeps = (name, place) => (chosen ? place.every((k, axis) => wanted[axis]?.has(k) ?? true) : shown.includes(name));
+    for (const [name, place] of members(family, axes)) if (!keeps(name, place)) away.add(name);
   }
   return Object.keys(values).filter((name) => !away.has(name));
 }
@@ -429,13 +432,15 @@ function available(values = page.answer.values) {
 // The members of a family by name, phi_0 …, with their places.
 const members = (family, axes) => Object.values(axes).reduce((rows, size) => rows.flatMap(([name, place]) => [...Array(size).keys()].map((k) => [`${name}_${k}`, [...place, k]])), [[family, []]]);
 
-// Members that are chosen are drawn, of the families that are drawn already, else of all with this index.
+// Members that are chosen are drawn, of families that are drawn already, else of all with this index.
 function choose(index) {
   if (!page.answer) return;
-  const own = Object.entries(page.answer.families ?? {}).filter(([, axes]) => index in axes).map(([family, axes]) => members(family, axes).map(([name]) => name));
+  const families = Object.entries(page.answer.families ?? {}).filter(([, axes]) => index in axes);
+  const own = families.map(([family, axes]) => members(family, axes).map(([name]) => name));
   const drawn = own.filter((names) => names.some((name) => page.shown?.includes(name)));
   const others = (page.shown ?? []).filter((name) => !own.flat().includes(name));
-  page.shown = [...others, ...available().filter((name) => (drawn.length ? drawn : own).flat().includes(name))];
+  const chosen = (drawn.length ? drawn : own).flat();
+  page.shown = [...others, ...available().filter((name) => chosen.includes(name))];
 }
 
 function nameBoxes(names) {

@@ -33,19 +33,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model, Table, leaves
 from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import (
-    Correlation,
-    Head,
-    Named,
-    Parameter,
-    Process,
-    Random,
-    Response,
-    Time,
-    Unknown,
-    Value,
-    default_latex,
-)
+from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.passes.forms.kinks import KINKS
@@ -423,8 +411,8 @@ class _MemberWriter:
         times, contraction = [item for item in node.free_symbols if isinstance(item, Time)], Contraction(node)
         if len(times) > 2 or node.has(Int, Resp, Derivative, KroneckerDelta, *KINKS) or is_random(node):
             raise _NotAlikeError
-        heads = [item.head for item in node.atoms(Value)]
-        if getattr(self.model, "processes", ()) and any(isinstance(head, Response) for head in heads):
+        heads = [item.head for item in node.atoms(Value) if not isinstance(item.head, Correlation)]
+        if getattr(self.model, "processes", ()) and any(head.arity == 2 for head in heads):  # responses
             raise _NotAlikeError
         made = []
         for read in contraction.reads:
