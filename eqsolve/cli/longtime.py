@@ -23,10 +23,12 @@ def run_longtime(options: Namespace) -> int:
     settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
     from eqsolve.language.loading import load
     from eqsolve.language.system import Flow, System
+    from eqsolve.passes.rewrite.indices import written_out
 
-    model = load(options.model)
+    model: Any = load(options.model)
     if not isinstance(model, System | Flow):
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time; `eqsolve solve {model.name}` solves it")
+    model, settings = written_out(model, settings)  # with the tables that the settings make
     limit = model.long_time()
     values = {**{item.name: value for item, value in model.defaults.items()}, **settings}
     names = {item.name for condition in limit.conditions for item in condition.free_symbols}

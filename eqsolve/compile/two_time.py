@@ -64,7 +64,7 @@ class PointwiseTerm:
         own = dict(zip(unknowns, made, strict=False))
         return own, dict(zip(self.integrals, made[len(unknowns) :], strict=True))
 
-    @property
+    @functools.cached_property
     def heads(self) -> frozenset[str]:
         """The unknowns it reads."""
         return frozenset(name for name, _ in self.slots if name)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ from eqsolve.language.system import Cases
 from eqsolve.microscopic.simulate import Simulation
 from eqsolve.numerics.arrays import ROUNDING, Array, special
 from eqsolve.passes.forms.structure import models_behind
+from eqsolve.passes.rewrite.indices import family_axes
 from eqsolve.progress import Report, watching
 from eqsolve.results.archive import write_dataset
 from eqsolve.results.derivatives import derivative_keys
@@ -445,7 +447,9 @@ def fit(
 
 def _shared(model: Model, source: Data) -> list[str]:
     """Return the observables of a model that the data have."""
-    own = [name for name in source.names if name in model.names or name in model.observables]
+    families = [rf"{base}(_\d+){{{len(axes)}}}" for base, axes in family_axes(model).items()]
+    known = {*model.names, *model.observables}
+    own = [name for name in source.names if name in known or any(re.fullmatch(it, name) for it in families)]
     if not own:
         has = ", ".join([*model.observables, *map(str, getattr(model, "unknowns", ()))])
         timeless = source.times is None and model.kind in ("System", "Flow")

@@ -379,7 +379,7 @@ class Result:
         """What the values depend on: times; on paths, random constants and weights."""
         return {str(key): entry for key, entry in self.table.coords.items()}
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
         own = {key: it for key, it in self.variables.items() if not (key.endswith(_ERROR) or key.startswith(_ROWS))}
@@ -458,7 +458,17 @@ class Result:
 
         Of a dynamics solved with ``derivatives=[parameter]``: a labelled curve (or kernel), its error the coordinate
         ``error``. Of a fixed point or a rate: a number, also of an expectation, and also when it was not asked for before.
+        Of a family: an axis for each index in front.
         """
+        if axes := self.families.get(what):
+            names = member_names(what, (*axes.values(),))
+            slopes = [self.derivative(name, parameter, **values) for name in names]
+            members = dict(zip(names, map(xr.DataArray, slopes), strict=True))
+            made = stack_family(members, what, axes)
+            if "error" not in made.coords:
+                return made
+            errors = stack_family({name: members[name]["error"] for name in names}, what, axes)
+            return made.drop_vars("error").assign_coords(error=(made.dims, errors.values))
         if self.grid is not None or self.source is None:
             found = read_derivative(self, what, parameter)
             if found is not None:
@@ -731,7 +741,7 @@ class PhaseDiagram(Result):
         return made
 
 
-def stack_family(data: xr.Dataset, name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
+def stack_family(data: Mapping[Any, xr.DataArray], name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
     """Return the members of a family as one array, an axis for each index in front."""
     members = [data[item + end] for item in member_names(name, tuple(axes.values()))]
     values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
