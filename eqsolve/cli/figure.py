@@ -35,7 +35,7 @@ def run_figure(options: Namespace) -> int:
         raise UsageError(f"--data: there is no file {options.data!r}")
     workers = read_options(options, _OPTIONS).get("workers")
     made = _make_all(chosen, out, options, workers)
-    from eqsolve.figures.page import write_page
+    from eqsolve.figures.make import write_page
 
     page = write_page(made, out)
     if not options.quiet and not options.json:

@@ -17,23 +17,26 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.numerics.arrays import member_names
-from eqsolve.numerics.slopes import is_geometric
 from eqsolve.plotting.curves import draw_line, is_process, set_scales, time_axis, weights_of
-from eqsolve.plotting.labels import TITLE_SIZE, differences, setting, tell_apart, written
 from eqsolve.plotting.style import (
     COLOURS,
     DIVERGING,
     LINE,
     SEQUENTIAL,
     SIZE,
+    TITLE_SIZE,
     Ways,
+    differences,
     edges_between,
     new_axes,
     plain,
+    setting,
     shades,
+    tell_apart,
     title_of,
+    written,
 )
-from eqsolve.results.derivatives import derivative_keys, interpolate
+from eqsolve.results.derivatives import derivative_keys, interpolate, is_geometric
 from eqsolve.results.result import Distribution, Result
 
 # --- Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity.

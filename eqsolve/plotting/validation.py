@@ -14,8 +14,7 @@ import numpy as np
 from eqsolve.errors import UsageError, demand_known
 from eqsolve.plotting.choose import read_ways
 from eqsolve.plotting.curves import TimeAxis, draw_line, set_scales, spread_times, time_axis
-from eqsolve.plotting.labels import TITLE_SIZE, add_legend, settings_title, written
-from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, Ways, new_axes
+from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, TITLE_SIZE, Ways, add_legend, new_axes, settings_title, written
 from eqsolve.results.words import percent
 
 if TYPE_CHECKING:
