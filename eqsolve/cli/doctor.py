@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import Verb, add_shared
+from eqsolve.cli.options import add_shared, command
 from eqsolve.cli.output import lay_out, paint, write, write_json
 from eqsolve.errors import EqsolveError, UsageError
 
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
 
+@command(
+    functools.partial(add_shared, model=False),
+    "examine the installation and test it",
+    "doctor",
+    "doctor --json",
+)
 def run_doctor(options: Namespace) -> int:
     """Report versions, linear algebra, threads, GPU, models and caches, and solve a few small systems whose
     solutions are known. Exit code 0: all is well; 1: a value lies outside its error estimate.
@@ -59,15 +65,14 @@ def run_doctor(options: Namespace) -> int:
     return 0 if sound else 1
 
 
-DOCTOR = Verb(
-    "examine the installation and test it",
-    functools.partial(add_shared, model=False),
-    run_doctor,
-    "doctor",
-    ("doctor --json",),
-)
+def _new_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the new model's name, such as my_variant")
+    parser.add_argument(
+        "--from", metavar="M", dest="source", required=True, help="the model to start from: a name, or a file's path"
+    )
 
 
+@command(_new_arguments, "start a new model from an existing one", "new my_variant --from {model}")
 def run_new(options: Namespace) -> int:
     """Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled
     out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are
@@ -78,16 +83,6 @@ def run_new(options: Namespace) -> int:
     write(f"wrote {os.path.relpath(tests)}: its tests, run by pytest")
     write(f"next: edit the model, then `eqsolve check {options.name}` and `eqsolve show {options.name}`")
     return 0
-
-
-def _new_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the new model's name, such as my_variant")
-    parser.add_argument(
-        "--from", metavar="M", dest="source", required=True, help="the model to start from: a name, or a file's path"
-    )
-
-
-NEW = Verb("start a new model from an existing one", _new_arguments, run_new, "new my_variant --from {model}")
 
 
 # --- `examine`: what an installation consists of, and whether it computes rightly.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import YEAR, __version__
-from eqsolve.cli.options import FIGURES, Verb, add_shared, apply_settings, check_destination, read_options, read_settings
+from eqsolve.cli.options import FIGURES, add_shared, apply_settings, check_destination, command, read_options, read_settings
 from eqsolve.cli.output import complain, lay_out, paint, room, say, say_wrote, write, write_json
 from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError, did_you_mean
 
@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 _ANSI = re.compile(r"\033\[[0-9;]*m")
 
 
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("model", nargs="?", metavar="M", help="a model: what can be set in it, and what that means")
+    parser.add_argument("--names", action="store_true", help="print only the names, one per line")
+    add_shared(parser, model=False)
+
+
+@command(
+    _list_arguments,
+    "list the models that can be named",
+    "list",
+    "list --names  # for scripts",
+)
 def run_list(options: Namespace) -> int:
     """List the models found in ./models, in the folders of EQSOLVE_PATH, and in the package.
     Earlier places come first: a file in ./models hides one of the same name elsewhere.
@@ -62,6 +74,18 @@ def _list_settings(options: Namespace) -> int:
     return 0
 
 
+def _show_arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, settings="replace parameters first")
+    parser.add_argument("--latex", action="store_true", help="print a LaTeX align environment instead of text")
+
+
+@command(
+    _show_arguments,
+    "print a model's equations, as text or LaTeX",
+    "show {model} --latex",
+    "show {model} --set {parameter}=0.5",
+    "show path/to/my_model.py",
+)
 def run_show(options: Namespace) -> int:
     """Print a model's equations, with the terms in the order in which they were written."""
     from eqsolve.language.loading import load
@@ -75,6 +99,19 @@ def run_show(options: Namespace) -> int:
     return 0
 
 
+def _check_arguments(parser: ArgumentParser) -> None:
+    about = "names or files of models; all that can be found, if none is given"
+    parser.add_argument("model", nargs="*", metavar="M", help=about)
+    add_shared(parser, model=False)
+
+
+@command(
+    _check_arguments,
+    "check models: definitions, times, causality, laws",
+    "check {model}",
+    "check path/to/my_model.py",
+    "check  # every model that can be found",
+)
 def run_check(options: Namespace) -> int:
     """Check models without solving them: exit code 0 if all are sound, 2 if not."""
     from eqsolve.language.loading import list_models
@@ -133,40 +170,17 @@ def _facts(model: Model) -> list[str]:
     return [f"{count} {words.format('s' * (count > 1))}" for words, count in counts if count]
 
 
-def _list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", metavar="M", help="a model: what can be set in it, and what that means")
-    parser.add_argument("--names", action="store_true", help="print only the names, one per line")
-    add_shared(parser, model=False)
+def _explain_arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, _EXPLAIN_OPTIONS)
+    parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
 
 
-def _show_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, settings="replace parameters first")
-    parser.add_argument("--latex", action="store_true", help="print a LaTeX align environment instead of text")
-
-
-def _check_arguments(parser: ArgumentParser) -> None:
-    about = "names or files of models; all that can be found, if none is given"
-    parser.add_argument("model", nargs="*", metavar="M", help=about)
-    add_shared(parser, model=False)
-
-
-LIST = Verb("list the models that can be named", _list_arguments, run_list, "list", ("list --names  # for scripts",))
-SHOW = Verb(
-    "print a model's equations, as text or LaTeX",
-    _show_arguments,
-    run_show,
-    "show {model} --latex",
-    ("show {model} --set {parameter}=0.5", "show path/to/my_model.py"),
+@command(
+    _explain_arguments,
+    "say what the engine makes of a model, and draw its graph",
+    "explain {model} --graph graph.png",
+    "explain {model} --solver two_time  # what another solver would do, or why it cannot",
 )
-CHECK = Verb(
-    "check models: definitions, times, causality, laws",
-    _check_arguments,
-    run_check,
-    "check {model}",
-    ("check path/to/my_model.py", "check  # every model that can be found"),
-)
-
-
 def run_explain(options: Namespace) -> int:
     """Say how a model would be solved, without solving it: its equations with the lines they stand in, which unknown
     needs which, in what order they are computed at each time, how the equations are rewritten for the solver (changes
@@ -201,20 +215,7 @@ def run_explain(options: Namespace) -> int:
 _EXPLAIN_OPTIONS = {"step": "say what `solve --step H` does", "solver": "say what `solve --solver NAME` does"}
 
 
-def _explain_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _EXPLAIN_OPTIONS)
-    parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
-
-
-EXPLAIN = Verb(
-    "say what the engine makes of a model, and draw its graph",
-    _explain_arguments,
-    run_explain,
-    "explain {model} --graph graph.png",
-    ("explain {model} --solver two_time  # what another solver would do, or why it cannot",),
-)
-
-
+@command(add_shared, "print the BibTeX entries to cite", "cite {model}", "cite {model} --json")
 def run_cite(options: Namespace) -> int:
     """Print the BibTeX entry of the paper behind a model, and that of eqsolve itself."""
     from eqsolve.language.loading import load
@@ -231,9 +232,6 @@ def run_cite(options: Namespace) -> int:
         write(f"{entry}\n")
     write(software)
     return 0
-
-
-CITE = Verb("print the BibTeX entries to cite", add_shared, run_cite, "cite {model}", ("cite {model} --json",))
 
 
 # --- What to cite: the BibTeX entry behind a model's ``cite`` key, and eqsolve's own.
