@@ -102,8 +102,7 @@ def _time(found: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
     if found.t is None or len(found.t) < 2:
         return None
     if found.result is not None and found.result.grid is not None:
-        grid = found.result.grid
-        times = spread_times(grid)
+        times = spread_times(found.result.grid)
         curves = found.result.at(times)
         axis = time_axis(times, [curves[name].values for name in names], ways.logx)
         last = float(found.t[-1]) * (1.15 if axis.log else 1.03)

@@ -84,8 +84,7 @@ def _shortest_cycles(graph: Graph[str], names: list[str]) -> Iterator[tuple[str,
             for reader in sorted(inside[source], key=names.index)
         ]
         if closed:
-            shortest = min(closed, key=len)
-            yield tuple(shortest)
+            yield tuple(min(closed, key=len))
 
 
 def _dependency(equation: Equation, read: Read) -> Dependency:
