@@ -84,7 +84,8 @@ def _shortest_cycles(graph: Graph[str], names: list[str]) -> Iterator[tuple[str,
             for reader in sorted(inside[source], key=names.index)
         ]
         if closed:
-            yield tuple(min(closed, key=len))
+            shortest = min(closed, key=len)
+            yield tuple(shortest)
 
 
 def _dependency(equation: Equation, read: Read) -> Dependency:
