@@ -221,8 +221,7 @@ class _Splitter:
         if value.head.arity == 1:
             return value
         first, second = value.moments
-        later = rank.get(first, 0) >= rank.get(second, 0)
-        if later:
+        if rank.get(first, 0) >= rank.get(second, 0):
             return value
         return S.Zero if isinstance(value.head, Response) else Value(value.head, second, first)
 

@@ -162,6 +162,5 @@ def _find(task: Task, options: Options) -> Stationary:
     stats: dict[str, Any] = {"lags": len(found.lags), "reach": float(grid.edges[-1]), "left": found.left}
     if options.step is not None:
         stats["step"] = options.step
-    coordinates = {"t": LabelledArray(("t",), grid.nodes)}
-    arrays = LabelledArrays(data, coordinates)
+    arrays = LabelledArrays(data, {"t": LabelledArray(("t",), grid.nodes)})
     return Stationary(arrays, status=status, message=message, stats=stats, grid=grid, source=found, **about)

@@ -33,7 +33,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import Cases
 from eqsolve.microscopic.simulate import Simulation
-from eqsolve.numerics.arrays import ROUNDING, Array, special
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, special
 from eqsolve.passes.forms.structure import models_behind
 from eqsolve.passes.rewrite.indices import family_axes
 from eqsolve.progress import Report, watching
@@ -141,9 +141,6 @@ def searching(progress: Any, budget: float | None) -> Iterator[Search]:
         yield Search(report, time.process_time() + (math.inf if budget is None else budget))
 
 
-_MOVED = 1e-4  # of the values: how far they are moved for a derivative through a function of them
-
-
 def through(function: Callable[[Result], Any], result: Result, names: Sequence[str]) -> tuple[float, float, Array, Array]:
     """Return a function of a result, its error, its derivatives along parameters, and their errors.
 
@@ -166,7 +163,7 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
             for name, shift in shifts.items()
             if (largest := float(np.abs(shift).max(initial=0.0)))
         ]
-        step = _MOVED * min((size for size in sizes if size), default=1.0)
+        step = EPSILON ** (1 / 3) * min((size for size in sizes if size), default=1.0)
         ends = (
             [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)] if sizes else [0, 0]
         )

@@ -135,8 +135,7 @@ class _Evaluation:
         if head.arity == 1:
             return self._one_time(head, self.times(item.moments[0]))
         self._named(head.name, ("row", "column"))
-        at = [self.times(moment) for moment in item.moments]
-        first, second = np.broadcast_arrays(*at)
+        first, second = np.broadcast_arrays(*[self.times(moment) for moment in item.moments])
         pairs = np.stack([first.ravel(), second.ravel()], axis=1)
         self.result._inside(pairs.ravel())
         value = self.result._two_time(head.name, pairs).reshape(first.shape)
@@ -921,8 +920,7 @@ def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) ->
     made = np.zeros(len(omega))
     for degree in degrees:  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
         bessel = 2 * special.spherical_jn(degree, np.multiply.outer(omega, halves)) * halves
-        turned = np.cos(phase + degree * np.pi / 2)
-        made += (bessel * turned) @ coefficients[:, degree]
+        made += (bessel * np.cos(phase + degree * np.pi / 2)) @ coefficients[:, degree]
     return 2 * made
 
 

@@ -24,7 +24,6 @@ _HERE = {
     "ode": "ode", "two_time": "two_time", "convolution": "convolution", "operators": "operators", "gaussian": "gaussian",
     "stochastic": "paths", "steps": "paths.steps", "fixed_point": "fixed_point", "singularity": "singularity",
 }  # fmt: skip
-_SAME = {"sampled": "stochastic"}  # once a solver of its own, for white noise
 _GROUP = "eqsolve.solvers"
 
 
@@ -130,8 +129,7 @@ def solver_names() -> tuple[str, ...]:
 
 def find_solver(name: str) -> Solver:
     """Return the solver of that name."""
-    known, name = _known(), _SAME.get(name, name)
-    if name not in known:
+    if name not in (known := _known()):
         raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
     return known[name].make()
 
