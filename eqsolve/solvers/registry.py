@@ -24,6 +24,7 @@ _HERE = {
     "ode": "ode", "two_time": "two_time", "convolution": "convolution", "operators": "operators", "gaussian": "gaussian",
     "stochastic": "paths", "steps": "paths.steps", "fixed_point": "fixed_point", "singularity": "singularity",
 }  # fmt: skip
+_SAME = {"sampled": "stochastic"}  # once a solver of its own, for white noise
 _GROUP = "eqsolve.solvers"
 
 
@@ -129,7 +130,8 @@ def solver_names() -> tuple[str, ...]:
 
 def find_solver(name: str) -> Solver:
     """Return the solver of that name."""
-    if name not in (known := _known()):
+    known, name = _known(), _SAME.get(name, name)
+    if name not in known:
         raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
     return known[name].make()
 

@@ -179,7 +179,7 @@ def test_the_choice_says_why() -> None:
     assert explained.name == "stochastic"
     assert "white noise xi" in explained.reason
     with pytest.raises(UsageError, match="neither noise nor memory"):
-        eqsolve.solve("pspin", t_max=1, solver="stochastic")
+        eqsolve.solve("pspin", t_max=1, solver="sampled")  # another name of stochastic
 
 
 @pytest.mark.slow
