@@ -11,7 +11,7 @@ from sympy import Abs, Add, Basic, Dummy, Expr, Float, Heaviside, MatrixBase, Ma
 from sympy.core.function import Derivative, Subs
 
 from eqsolve.compile.lowering import LawPlan, Lowered, compile_law, lower
-from eqsolve.compile.relations import Relations, in_order
+from eqsolve.compile.relations import Relations, in_order, start_of
 from eqsolve.language.laws import Resampled
 from eqsolve.language.nodes import GP, E, FollowedGP
 from eqsolve.language.symbols import Function, Parameter, Process, Value
@@ -184,7 +184,10 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
         tuple(_ensemble(item, relations, names, needed) for item in made.ensembles),
         tuple(_covariance(members, law, relations) for members, law in made.covariances),
         tuple((noise.name, relations.pointwise(strength)) for noise, strength in made.whites),
-        tuple(relations.definition(equation) for equation in in_order([*made.kernels, *made.functions])),
+        tuple(
+            relations.definition(equation, start_of(derivation.system, equation))
+            for equation in in_order([*made.kernels, *made.functions])
+        ),
         tuple((name, relations.sum(expr)) for name, expr in made.observables),
         frozenset(name for name, expr in made.observables if any(node.has(*KINKS) for node in expr.atoms(E))),
         tuple((item.name, compile_law(law, parameters)) for item, law in made.laws),

@@ -30,7 +30,7 @@ def masked(law: object) -> System:
 
 
 def two_times_beside() -> System:
-    closed = [Eq(C(t, tp).diff(t), -C(t, tp) + E(x(t) * x(tp)))]
+    closed = [Eq(C(t, tp).diff(t), -(C(t, tp) ** 2) + E(x(t) * x(tp)))]
     return System("beside", eqs=[Eq(x(t).diff(t), -x(t) + z(t)), *closed], init={x: 1, C(t, t): 1}, laws={z: GP(C(t, tp))})
 
 
@@ -47,7 +47,10 @@ def constrained() -> System:
 
 # By the words of the page: a model, and what `check`, or the choice of a solver, says of it.
 NOT_TAKEN: dict[str, tuple[Callable[[], Model], str]] = {
-    "differential equations of two times beside stochastic processes": (two_times_beside, "a differential equation beside"),
+    "differential equations of two times beside stochastic processes in which the unknown": (
+        two_times_beside,
+        "enters its own",
+    ),
     "complex unknowns": (lambda: System("wave", eqs=[Eq(y(t).diff(t), I * y(t))], init={y: 1}), "a model is real"),
     "unknowns over a continuum of space or wave numbers": (
         lambda: System("field", eqs=[Eq(y(t, param("q")).diff(t), 0)], init={y: 1}),
