@@ -392,8 +392,8 @@ class Flow(Model):
                 place, speed = item.extra
                 if isinstance(state, Mapping) and speed not in state:
                     raise ModelError(
-                        f"{user_location()}: flow `{name}`: the drift of `{place}` is of second order and needs the velocity at "
-                        f"the start: state={{{place}.diff(t): 0}}"
+                        f"{user_location()}: flow `{name}`: the drift of `{place}` is of second order and needs the velocity "
+                        f"at the start: state={{{place}.diff(t): 0}}"
                     )
                 drift |= {place: speed, speed: force}
         self._declare(name, (), locals())

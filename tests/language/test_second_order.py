@@ -119,7 +119,7 @@ def test_a_flow() -> None:
     assert found[0] == pytest.approx(found[1], rel=1e-9)
     assert pickle.loads(pickle.dumps(flow)) == flow
     with pytest.raises(
-        ModelError, match=r"`w` is of second order and needs the velocity at the start: state=\{w.diff\(t\): 0\}"
+        ModelError, match=r"`w` is of second order and needs .* start: state=\{w.diff\(t\): 0\}"
     ):
         Flow("late", state={w: 0}, drift={w.diff(t, 2): -g}, **parts)
     with pytest.raises(ModelError, match="first and second derivatives"):
