@@ -118,9 +118,7 @@ def test_a_flow() -> None:
     found = [eqsolve.solve(model, t_max=3, delta=2, rtol=1e-5)["risk"][-1].item() for model in (flow, heavy)]
     assert found[0] == pytest.approx(found[1], rel=1e-9)
     assert pickle.loads(pickle.dumps(flow)) == flow
-    with pytest.raises(
-        ModelError, match=r"`w` is of second order and needs .* start: state=\{w.diff\(t\): 0\}"
-    ):
+    with pytest.raises(ModelError, match=r"`w` is of second order and needs .* start: state=\{w.diff\(t\): 0\}"):
         Flow("late", state={w: 0}, drift={w.diff(t, 2): -g}, **parts)
     with pytest.raises(ModelError, match="first and second derivatives"):
         w.diff(t, 3)
