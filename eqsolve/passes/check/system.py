@@ -280,7 +280,8 @@ class _SystemCheck(ExpressionCheck):
         for head, equation in equations.items():
             switch = first([head]) if equation.is_differential or head in looped else None
             if switch is not None:
-                self.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {SMOOTH}")
+                what = "write the jump by sign or Heaviside, outside cases, or make it smooth"
+                self.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {what}")
         for equation in system.equations:
             for node in sorted(equation.rhs.atoms(Resp), key=str):
                 switch = crossed(node.output)
