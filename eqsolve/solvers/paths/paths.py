@@ -190,7 +190,8 @@ def read_function(plan: EnsemblePlan, kernels: Kernels, name: str) -> Array:
     if name in kernels.functions:
         return kernels.functions[name]
     if plan not in kernels.derived:
-        reach = [2 * np.abs(np.diagonal(o)) for (_, k), o in act(plan, kernels).operators.items() if k in plan.jumping]
+        operators = [o for (_, k), o in act(plan, kernels).operators.items() if k in plan.jumping]
+        reach = [2 * np.abs(np.diagonal(operator)) for operator in (kernels.grid.integration, *operators)]
         kernels.derived[plan] = np.max(reach, axis=0)
         kernels.derived[plan][0] = kernels.derived[plan][:2][-1]  # no step ends at the first node
     return np.asarray(kernels.derived[plan])

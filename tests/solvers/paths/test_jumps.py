@@ -12,6 +12,7 @@ from eqsolve import GP, E, Eq, Int, ModelError, Resp, System, White, process, re
 t, tp, s = times("t t' s")
 x, z, xi = process("x z xi")
 R = response("R")
+SMOOTH = 2 * exp(-((t - tp) ** 2) / 2)
 OBSERVABLES = {"size": E(Abs(x(t))), "square": E(x(t) ** 2)}
 
 
@@ -58,19 +59,38 @@ def test_the_response_of_a_path_that_crosses_a_jump() -> None:
     holds(result, "follows", 1.0, truth)
 
 
+def noise_at(nodes: np.ndarray, paths: int) -> np.ndarray:
+    """Draws of the process with the covariance 2 exp(−(t − t')²/2)."""
+    values, modes = np.linalg.eigh(2 * np.exp(-((nodes[:, None] - nodes) ** 2) / 2))
+    factor = (modes * np.sqrt(np.maximum(values, 0)))[:, values > 1e-9]
+    return factor @ np.random.default_rng(3).standard_normal((factor.shape[1], paths))
+
+
+def test_memory_of_a_jump_holds_paths() -> None:
+    """x = z − ∫ e^{s − t} sign(x(s)) ds; an implicit step of a simulation is explicit."""
+    memory = Int(exp(s - t) * sign(x(s)), (s, 0, t))
+    system = System("memory", [Eq(x(t), z(t) - memory)], laws={z: GP(SMOOTH)}, observables={"square": E(x(t) ** 2)})
+    result = eqsolve.solve(system, t_max=2, rtol=2e-2)
+    assert result.status == "ok"
+    nodes, paths = np.linspace(0, 2, 401), 100_000
+    noise, past = noise_at(nodes, paths), np.zeros(paths)
+    for now in range(1, len(nodes)):
+        pulled = noise[now] - past * np.exp(-nodes[1])
+        place = np.sign(pulled) * np.maximum(np.abs(pulled) - nodes[1], 0)
+        past = noise[now] - place
+    holds(result, "square", 2.0, (place**2).mean(), (place**2).std() / np.sqrt(paths))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("force", [-sign(x(t)), 1 - 2 * Heaviside(x(t))])
 def test_paths_are_held_on_a_jump(force) -> None:
     """x' = z − sign(x) rests where |z| < 1; an implicit step of a simulation, x₊ + h sign(x₊) = y, is explicit."""
-    covariance = 2 * exp(-((t - tp) ** 2) / 2)
-    system = System("held", [Eq(x(t).diff(t), force + z(t))], laws={z: GP(covariance)}, init={x: 0}, observables=OBSERVABLES)
+    system = System("held", [Eq(x(t).diff(t), force + z(t))], laws={z: GP(SMOOTH)}, init={x: 0}, observables=OBSERVABLES)
     result = eqsolve.solve(system, t_max=2, rtol=2e-2)
     assert result.status == "ok"
-    rng, count, paths = np.random.default_rng(3), 400, 200_000
+    count, paths = 400, 200_000
     nodes = np.linspace(0, 2, count + 1)
-    values, modes = np.linalg.eigh(2 * np.exp(-((nodes[:, None] - nodes) ** 2) / 2))
-    factor = (modes * np.sqrt(np.maximum(values, 0)))[:, values > 1e-9]
-    noise = factor @ rng.standard_normal((factor.shape[1], paths))
+    noise = noise_at(nodes, paths)
     place, length = np.zeros(paths), nodes[1]
     for now in range(1, count + 1):
         pulled = place + length * noise[now]
