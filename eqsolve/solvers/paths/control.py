@@ -23,11 +23,10 @@ class Control:
     rough: float = 5e-2
     # of the tolerance: where the iteration leaves more, refining panels and points is of no use
     settled: float = 0.3
-    # of what the iteration may leave: the accuracy to which paths are followed
-    paths_to: float = 1e-3
-    # of that accuracy, where derivatives are asked for: their equations rest on slopes along paths
-    # that solve theirs
-    linearised: float = 1e-4
+    # of what the iteration may leave: the accuracy to which paths are followed. Newton's method takes
+    # its next step for the square of the last; where that is 1e5 times too small, as with three
+    # layers, less accurate paths make sweeps rough and the iteration stalls
+    paths_to: float = 1e-8
     # when more points change the solution by so many tolerances, panels are looked at again; more
     # points are taken before panels are chosen; and where two sets do, a sample is tried
     few: float = 10.0
@@ -57,8 +56,8 @@ class Control:
     # the solution: along a sweep they follow what is needed, also where that is less
     handed: tuple[float, float] = (0.75, 1.2)
     kept: int = 4096  # paths, to look at laws
-    # paths of a sparse grid of the accuracy asked for, from which on they are sampled: two small
-    # ensembles
+    # paths of a sparse grid at 1e-3, from which on they are sampled (more at a higher accuracy): two
+    # small ensembles
     crowded: int = 2048
     sets: int = 4  # independent sets of points to average kinks, and of sampled paths
     probe: int = 512  # paths of a small sample, with which a start is made where paths have kinks

@@ -87,6 +87,7 @@ class Paths:
     unknowns: Array
     signals: Array
     slopes: Array
+    single: bool = False  # whether their tangents are followed in single precision
 
     @property
     def backend(self) -> Backend:
@@ -111,6 +112,16 @@ class Paths:
         pairs = zip(self.plan.memories, signals, strict=True)
         put, spread = self.backend.put, self.backend.spread
         return [*self.inputs, *(put(self.kernels.operator(item)) @ spread(s, self.shape) for item, s in pairs)]
+
+    @functools.cached_property
+    def target_slopes(self) -> tuple[list[Any], list[Array]]:
+        """The derivatives of every target by the unknowns, and by the noises, which every noise's responses need."""
+        return self.plan.target_slopes(*self.arguments), self.values(self.plan.target_noise_slopes)
+
+    @functools.cached_property
+    def noise_slopes(self) -> list[Array]:
+        """The derivatives of the signals by the noises."""
+        return [self.backend.spread(value, self.shape) for value in self.plan.noise_slopes(*self.inputs)]
 
     def values(self, function: Any) -> list[Array]:
         """Return a function's values on (nodes, paths)."""

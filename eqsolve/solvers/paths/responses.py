@@ -110,6 +110,8 @@ def _compiled(
 
     (size, count), unknowns, signals = paths.shape, len(source), paths.plan.count
     starts, transposed = by_block(paths.actions.operators, paths.kernels.grid, unknowns, signals)
+    if paths.single and backend is CPU:
+        transposed = transposed.astype(np.float32)
     entering = np.ascontiguousarray(source.reshape(unknowns * size, size)[sort_by_block(starts, unknowns)])
 
     if backend is not CPU:
@@ -149,7 +151,7 @@ def _steady(paths: Paths) -> dict[str, list[Array]]:
     count, many = len(plan.unknowns), len(plan.constants)
     starts = plan.start_slopes(*(points.constants[name] for name in plan.constants))
     direct = [] if plan.signal_slopes is None else _tables(paths, plan.signal_slopes(*paths.inputs))
-    by_unknown = _tables(paths, plan.target_slopes(*paths.arguments))
+    by_unknown = _tables(paths, paths.target_slopes[0])
     own = _tables(paths, plan.target_steady(*paths.arguments))
     made = {}
     for name in points.scales:
@@ -240,11 +242,11 @@ def _target_slopes(paths: Paths, noise: str) -> tuple[list[list[Array]], list[Ar
     """Return the derivatives of every target by the unknowns, and by a noise at the same time."""
     plan = paths.plan
     count = len(plan.unknowns)
-    slopes = _tables(paths, plan.target_slopes(*paths.arguments))
+    made, direct = paths.target_slopes
+    slopes = _tables(paths, made)
     by_unknown = [slopes[target * count : (target + 1) * count] for target in range(plan.targets)]
     if noise not in plan.noises:  # white noise is no argument of anything
         return by_unknown, [paths.backend.spread(0.0, paths.shape)] * plan.targets
-    direct = paths.values(plan.target_noise_slopes)
     return by_unknown, direct[plan.noises.index(noise) :: len(plan.noises)]
 
 
@@ -266,8 +268,7 @@ def enter(paths: Paths, noise: str, at_nodes: bool = False) -> tuple[Array, Arra
             source[drive.unknown] += integrate(plan, paths.kernels, drive) if whole else matrix
     if plan.noise_slopes is None or noise not in plan.noises:
         return source, None
-    table = [paths.backend.spread(value, paths.shape) for value in plan.noise_slopes(*paths.inputs)]
-    return source, paths.backend.arrays.stack(table[plan.noises.index(noise) :: len(plan.noises)])
+    return source, paths.backend.arrays.stack(paths.noise_slopes[plan.noises.index(noise) :: len(plan.noises)])
 
 
 def instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: list[Array]) -> Array:

@@ -104,11 +104,13 @@ class StochasticSolver(Solver):
         begin = float(program.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}
-        accuracy = control.paths_to * control.stop * options.rtol * (1.0 if options.beside is None else control.linearised)
+        accuracy = control.paths_to * control.stop * options.rtol
 
         def part(asked: Options) -> _Solve:
             work = Work(checkpoint=asked.checkpoint, cluster=asked.cluster)
-            engine = Engine(program, laws, work, accuracy, asked.device, asked.threads)
+            # rounding of single precision below a thousandth of the tolerance; derivatives need more
+            single = bool(np.finfo(np.float32).eps < 1e-3 * asked.rtol) and asked.beside is None
+            engine = Engine(program, laws, work, accuracy, asked.device, asked.threads, single=single)
             return _Solve(engine, asked, control, begin, values.settings)
 
         def until(end: float) -> _Solve:
@@ -226,7 +228,9 @@ class _Solve:
         if window.is_sampled:
             return True
         design = Design(make_level(self.options.rtol, self.options.seed), None, variation(window.averages))
-        if count_paths(self.engine, window.kernels, design) > self.control.crowded:
+        # the paths that a sample needs grow with the accuracy, and so do those that a sparse grid may have
+        more = max(1.0, (1e-3 / self.options.rtol) ** (1.0 / self.ensembles.control.rate))
+        if count_paths(self.engine, window.kernels, design) > self.control.crowded * more:
             return True
         grid, means = window.grid, window.means
         levels = [replace(design.level, twist=twist) for twist in (0, 1)]

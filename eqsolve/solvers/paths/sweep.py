@@ -64,6 +64,7 @@ class Engine:
     device: str = "cpu"
     threads: int | None = 1
     known: Kernels | None = None
+    single: bool = False  # whether single precision does for mean tangents
 
     def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
         """Return where paths and their tangents are followed."""
@@ -171,7 +172,7 @@ def _followed(
         choice = replace(choice, points=choice.points.on(backend.put))
         drawn = draw(plan, groups, choice, aligned=previous is not None)
         paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, backend, engine.threads)
-        made.append((paths, choice))
+        made.append((replace(paths, single=engine.single), choice))
     return made
 
 

@@ -42,8 +42,9 @@ def test_a_thousandth(case: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousandth() -> None:
-    errors = compare(0, 20, 1e-5)
+@pytest.mark.parametrize("case", [0, 3])  # the second with thousands of points
+def test_a_hundred_thousandth(case: int) -> None:
+    errors = compare(case, 20, 1e-5)
     assert errors["E_test"][0] <= 1e-5
     assert errors["E_train"][0] <= 1e-3
     assert errors["E_test"][1] <= 3
