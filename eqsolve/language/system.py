@@ -390,7 +390,7 @@ class Flow(Model):
             drift = {item: given for item, given in drift.items() if item not in forces}
             for item, force in forces.items():
                 place, speed = item.extra
-                if isinstance(state, Mapping) and speed not in state:
+                if speed not in state:
                     raise ModelError(
                         f"{user_location()}: flow `{name}`: the drift of `{place}` is of second order and needs the velocity "
                         f"at the start: state={{{place}.diff(t): 0}}"
