@@ -92,10 +92,9 @@ def find_phases(
 
 def grokking_time(data: Any, observable: str = "E_test", **options: Any) -> Transition:
     """Return the last fall of a test error that comes after a plateau: late generalization."""
-    phases = find_phases(data, observable, **options)
     falls = [
         item
-        for before, item in itertools.pairwise(phases)
+        for before, item in itertools.pairwise(find_phases(data, observable, **options))
         if isinstance(item, Transition) and item.falls and isinstance(before, Plateau)
     ]
     if not falls:

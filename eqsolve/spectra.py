@@ -264,8 +264,7 @@ class MarchenkoPastur:
         bulk = np.flatnonzero(generator.random(flat.size) < self.delta)
         rho, one_minus_rho = self._fold()
         while bulk.size:
-            half_angle = 0.5 * np.pi * generator.random(bulk.size)
-            square = np.sin(half_angle) ** 2
+            square = np.sin(0.5 * np.pi * generator.random(bulk.size)) ** 2
             bound = generator.random(bulk.size) * (one_minus_rho**2 + 4.0 * rho * square)
             accepted = bound < 4.0 * square * (1.0 - square)
             flat[bulk[accepted]] = self.lambda_minus + 4.0 / math.sqrt(self.delta) * square[accepted]

@@ -1,5 +1,6 @@
 """What is published agrees with itself: versions, dependencies, the address, the citation."""
 
+import ast
 import os
 import re
 import tomllib
@@ -8,13 +9,20 @@ from pathlib import Path
 import pytest
 
 import eqsolve
+from eqsolve.cli.inspect import read_entries
 from eqsolve.numerics.backend import memory
-from eqsolve.tools.citing import read_entries
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ADDRESS = PROJECT["urls"]["Homepage"]
 RENAMED = {"matplotlib": "matplotlib-base"}  # conda's name of what needs no window system
+
+
+def test_type_checkers_see_the_public_names() -> None:
+    """What `__init__.pyi` imports is what `__init__.py` imports on first use."""
+    stub = ast.parse((ROOT / "eqsolve" / "__init__.pyi").read_text(encoding="utf-8"))
+    typed = {item.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for item in node.names}
+    assert typed == {**eqsolve._WHERE, "__version__": "eqsolve._version"}
 
 
 def test_one_address() -> None:

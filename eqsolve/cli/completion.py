@@ -4,7 +4,7 @@ import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 
-from eqsolve.cli.options import Verb
+from eqsolve.cli.options import command
 from eqsolve.cli.output import write
 from eqsolve.errors import UsageError
 
@@ -71,6 +71,16 @@ _ZSH_CASE = """\
             fi ;;"""
 
 
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", metavar="SHELL", help="bash, zsh or fish")
+
+
+@command(
+    _arguments,
+    "print completions for a shell",
+    "completion bash",
+    "completion fish | source  # in a fish shell",
+)
 def run_completion(options: Namespace) -> int:
     """Print what a shell needs to complete commands, options, the names of models and of their parameters.
     For bash put this line into ~/.bashrc: eval "$(eqsolve completion bash)"
@@ -113,16 +123,3 @@ def _options(parser: ArgumentParser) -> Iterable[str]:
 
 def _takes_model(parser: ArgumentParser) -> bool:
     return any(action.dest in ("model", "source") and action.help != argparse.SUPPRESS for action in parser._actions)
-
-
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", metavar="SHELL", help="bash, zsh or fish")
-
-
-COMPLETION = Verb(
-    "print completions for a shell",
-    _arguments,
-    run_completion,
-    "completion bash",
-    ("completion fish | source  # in a fish shell",),
-)

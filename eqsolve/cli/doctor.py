@@ -1,20 +1,41 @@
 """The commands that examine the installation, and start a new model file from an existing model."""
 
+from __future__ import annotations
+
+import ast
 import functools
+import importlib
+import keyword
+import math
 import os
+import platform
+import shutil
+import tempfile
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import Verb, add_shared
+from eqsolve.cli.options import add_shared, command
 from eqsolve.cli.output import lay_out, paint, write, write_json
+from eqsolve.errors import EqsolveError, UsageError
+
+if TYPE_CHECKING:
+    from eqsolve.language.model import Model
 
 
+@command(
+    functools.partial(add_shared, model=False),
+    "examine the installation and test it",
+    "doctor",
+    "doctor --json",
+)
 def run_doctor(options: Namespace) -> int:
     """Report versions, linear algebra, threads, GPU, models and caches, and solve a few small systems whose
     solutions are known. Exit code 0: all is well; 1: a value lies outside its error estimate.
     """
-    from eqsolve.tools.doctor import examine, run_trials
-
     findings = examine()
     began = time.perf_counter()
     trials = list(run_trials())
@@ -44,29 +65,6 @@ def run_doctor(options: Namespace) -> int:
     return 0 if sound else 1
 
 
-DOCTOR = Verb(
-    "examine the installation and test it",
-    functools.partial(add_shared, model=False),
-    run_doctor,
-    "doctor",
-    ("doctor --json",),
-)
-
-
-def run_new(options: Namespace) -> int:
-    """Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled
-    out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are
-    written too. Existing files are left alone.
-    """
-    from eqsolve.tools.scaffold import write_variant
-
-    path, tests = write_variant(options.name, options.source)
-    write(f"wrote {os.path.relpath(path)}: a variant of {options.source}, ready to be changed")
-    write(f"wrote {os.path.relpath(tests)}: its tests, run by pytest")
-    write(f"next: edit the model, then `eqsolve check {options.name}` and `eqsolve show {options.name}`")
-    return 0
-
-
 def _new_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the new model's name, such as my_variant")
     parser.add_argument(
@@ -74,4 +72,337 @@ def _new_arguments(parser: ArgumentParser) -> None:
     )
 
 
-NEW = Verb("start a new model from an existing one", _new_arguments, run_new, "new my_variant --from {model}")
+@command(_new_arguments, "start a new model from an existing one", "new my_variant --from {model}")
+def run_new(options: Namespace) -> int:
+    """Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled
+    out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are
+    written too. Existing files are left alone.
+    """
+    path, tests = write_variant(options.name, options.source)
+    write(f"wrote {os.path.relpath(path)}: a variant of {options.source}, ready to be changed")
+    write(f"wrote {os.path.relpath(tests)}: its tests, run by pytest")
+    write(f"next: edit the model, then `eqsolve check {options.name}` and `eqsolve show {options.name}`")
+    return 0
+
+
+# --- `examine`: what an installation consists of, and whether it computes rightly.
+#
+# The self-test declares small systems of its own whose solutions are known in closed form, one for
+# each way the engine solves equations, and asks that every value lie within its own error estimate.
+
+eq: Any = importlib.import_module("eqsolve")
+_NEEDED = ("sympy", "mpmath", "numpy", "scipy", "matplotlib", "xarray", "h5netcdf", "h5py")
+_EXTRAS = ("cupy-cuda12x", "cupy-cuda13x", "distributed", "dask", "pandas", "pytest", "hypothesis")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; ``advice`` says what could be better, ``part`` the heading it stands under."""
+
+    name: str
+    value: str
+    advice: str = ""
+    part: str = "installation"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One system of the self-test: the largest deviation from its closed form, in units of the error estimate."""
+
+    name: str
+    ok: bool
+    detail: str
+    seconds: float
+
+
+def examine() -> list[Finding]:
+    """Return versions, machine, linear algebra, threads, GPU and where models and caches are."""
+    packages = [replace(item, part="packages") for item in _packages()]
+    machine = [replace(item, part="machine") for item in (*_machine(), *_linear_algebra(), *_graphics())]
+    here = Finding("eqsolve", f"{eq.__version__} in {Path(__file__).resolve().parents[1]}")
+    python = Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
+    return [here, python, *_places(), *packages, *machine]
+
+
+def _packages() -> Iterator[Finding]:
+    for name in _NEEDED:
+        version = _version(name)
+        yield Finding(name, version or "missing", "" if version else f"needed: pip install {name}")
+    extras = [f"{name} {version}" for name in _EXTRAS if (version := _version(name))]
+    yield Finding("extras", ", ".join(extras) or "none")
+
+
+def _version(name: str) -> str | None:
+    from importlib import metadata  # takes long to import
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding("system", platform.platform())
+    yield Finding("CPUs", str(os.cpu_count()))
+    from eqsolve.solvers.threads import THREAD_LIMITS
+
+    with_limit = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
+    advice = "" if with_limit else "more than one linear-algebra thread is often slower here; try OMP_NUM_THREADS=1"
+    yield Finding("threads", ", ".join(f"{k}={v}" for k, v in with_limit.items()) or "not limited", advice)
+
+
+def _linear_algebra() -> Iterator[Finding]:
+    import numpy as np
+
+    try:
+        found: Any = np.show_config(mode="dicts")
+        blas = found["Build Dependencies"]["blas"]
+        yield Finding("BLAS", f"{blas.get('name', '?')} {blas.get('version', '?')}")
+    except (KeyError, TypeError, AttributeError):  # numpy built in an unusual way
+        yield Finding("BLAS", "unknown")
+
+
+def _graphics() -> Iterator[Finding]:
+    from eqsolve.numerics.backend import card_problem, choose_backend
+
+    driver = "a driver is installed" if shutil.which("nvidia-smi") else "no driver found"
+    if problem := card_problem():
+        yield Finding("GPU", f"not used: {driver}, {problem}")
+        return
+    card = choose_backend("gpu")
+    yield Finding("GPU", f"{card.label}, {card.memory() / 1e9:.3g} GB free; taken with device='gpu' or 'auto'")
+
+
+def _places() -> Iterator[Finding]:
+    from eqsolve.language.loading import folders, list_models
+
+    there = list(dict.fromkeys(str(folder) for folder in folders() if folder.is_dir()))
+    count = len(list_models())
+    advice = "" if count else "no model can be named; put a file into ./models or name a folder in EQSOLVE_PATH"
+    yield Finding("models", f"{count} in {', '.join(there) or 'no folder'}", advice)
+    import matplotlib
+
+    own = os.environ.get("EQSOLVE_CACHE", "~/.cache/eqsolve") or "none"
+    yield Finding("cache", f"{own} for compiled models; matplotlib's: {matplotlib.get_cachedir()}")
+
+
+# --- self-test
+def run_trials() -> Iterator[Trial]:
+    """Solve each small system and compare it with its closed form; one of them on the graphics card, if there is one."""
+    from eqsolve.numerics.backend import card_problem
+
+    trials = dict(_TRIALS)
+    if not card_problem():
+        trials["graphics card"] = functools.partial(_noise, device="gpu", solver="stochastic")
+    for name, build in trials.items():
+        began = time.perf_counter()
+        try:
+            gap, error = build()
+            ok = gap <= error and error < 1e-2
+            detail = f"off by {gap:.1e}, error estimate {error:.1e}"
+        except Exception as problem:  # whatever is wrong with an installation shows here
+            ok, detail = False, f"{type(problem).__name__}: {problem}"
+        yield Trial(name, ok, detail, time.perf_counter() - began)
+
+
+def _compare(model: Any, name: str, exact: Callable[[float], float], **options: Any) -> tuple[float, float]:
+    from eqsolve.solving import solve
+
+    found = solve(model, at=[0.5, 1.0], **options).at([0.5, 1.0])
+    values, errors = found[name].values, found[f"{name}_error"].values
+    return max(abs(value - exact(moment)) for value, moment in zip(values, (0.5, 1.0), strict=True)), float(max(errors))
+
+
+def _decay() -> tuple[float, float]:
+    """y' = −y."""
+    t, y = eq.times("t"), eq.function("y")
+    model = eq.System("self_test_decay", eqs=[eq.Eq(y(t).diff(t), -y(t))], init={y: 1})
+    return _compare(model, "y", lambda moment: math.exp(-moment))
+
+
+def _average() -> tuple[float, float]:
+    """E exp(−kt) with k uniform on [0, 1]."""
+    from eqsolve.laws import Uniform
+
+    t, w, k = eq.times("t"), eq.process("w"), eq.random("k", Uniform(0, 1))
+    decay = eq.Eq(w(t).diff(t), -k * w(t))
+    model = eq.System("self_test_average", eqs=[decay], init={w: 1}, observables={"m": eq.E(w(t))})
+    return _compare(model, "m", lambda moment: -math.expm1(-moment) / moment)
+
+
+def _memory() -> tuple[float, float]:
+    """y' = −∫y, solved by the cosine."""
+    t, s = eq.times("t s")
+    y = eq.function("y")
+    model = eq.System("self_test_memory", eqs=[eq.Eq(y(t).diff(t), -eq.Int(y(s), (s, 0, t)))], init={y: 1})
+    return _compare(model, "y", math.cos)
+
+
+def _noise(**options: Any) -> tuple[float, float]:
+    """x' = −x + z with a noise whose covariance is that of x: E x² = exp(−2t) I₀(2t), with a Bessel function."""
+    import numpy as np
+
+    t, other = eq.times("t t'")
+    x, z = eq.process("x z")
+    C = eq.correlation("C")
+    model = eq.System(
+        "self_test_noise",
+        eqs=[eq.Eq(C(t, other), eq.E(x(t) * x(other))), eq.Eq(x(t).diff(t), z(t) - x(t))],
+        init={x: 1},
+        laws={z: eq.GP(C(t, other))},
+        observables={"m": C(t, t)},
+    )
+    return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4, **options)
+
+
+def _fixed_point() -> tuple[float, float]:
+    """v = E[(a + z √v / 2)²] with a standard normal z: v = 4a²/3."""
+    from sympy import Rational
+
+    a, v, z = eq.param("a", positive=True), eq.unknown("v", positive=True), eq.normal("z")
+    equation = eq.Eq(v, eq.E((a + z * v ** Rational(1, 2) / 2) ** 2))
+    found = eq.solve(eq.FixedPoint("self_test_fixed_point", eqs=[equation], defaults={a: 1}))
+    return abs(found["v"].item() - 4 / 3), found.error["v"].item()
+
+
+_TRIALS: dict[str, Callable[[], tuple[float, float]]] = {
+    "differential equation": _decay,
+    "random constant": _average,
+    "memory": _memory,
+    "Gaussian noise": _noise,
+    "fixed point": _fixed_point,
+}
+
+
+# --- Starting a new model file from another: a copy under a new name, without what belongs to the
+# original only.
+
+_DROPPED = {
+    "exact": "the closed forms belong to the original equations",
+    "flow": "the name of your own microscopic model; `eqsolve validate` needs one",
+}
+
+_TESTS = '''"""Tests of the model {name}; run them with: pytest tests/test_{name}.py"""
+
+from pathlib import Path
+
+import eqsolve
+
+MODEL = eqsolve.load(str(Path(__file__).parents[1] / "models" / "{name}.py"))
+
+
+def test_the_equations_are_sound() -> None:
+    eqsolve.check(MODEL)
+'''
+_TESTS_IN_TIME = """
+
+def test_a_short_solve_meets_its_tolerance() -> None:
+    res = eqsolve.solve(MODEL, t_max={last}, rtol=1e-3)
+    assert res.status == "ok", res.message
+
+
+def test_a_finer_solve_agrees_within_the_errors() -> None:
+    rough, fine = (eqsolve.solve(MODEL, t_max={last}, rtol=rtol).at({last}) for rtol in (1e-3, 1e-5))
+    for name in MODEL.observables:
+        allowed = rough[f"{{name}}_error"] + fine[f"{{name}}_error"]
+        assert abs(rough[name] - fine[name]).item() <= allowed.item(), name
+
+
+# What do you know of the solution? A limit, a conserved quantity, a closed form: test it here.
+"""
+
+
+def variant_source(name: str, model: Model, text: str) -> str:
+    """Return the text of a model file under another name, with a line for what is different.
+
+    Closed forms and the name of the microscopic model are left out: they belong to the original equations.
+    """
+    from eqsolve.language.system import Cases
+
+    if isinstance(model, Cases):
+        names = ", ".join(case for _, case in model.cases)
+        raise UsageError(f"model `{model.name}` chooses among other models by its parameters; start from one of: {names}")
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    called = next((call for call in calls for arg in call.args if getattr(arg, "value", None) == model.name), None)
+    if called is None:
+        raise UsageError(f"cannot write a variant of `{model.name}`: its file does not name it in its last call")
+    changes: list[tuple[ast.expr, str]] = []
+    for arg in called.args:
+        if isinstance(arg, ast.Constant) and arg.value == model.name:
+            changes.append((arg, f'"{name}"'))
+    dropped = [item for item in called.keywords if item.arg in _DROPPED]
+    changes += [(item.value, f"None,  # {_DROPPED[str(item.arg)]}") for item in dropped]
+    for node, new in sorted(changes, key=lambda change: (-change[0].lineno, -change[0].col_offset)):
+        text = _exchange(text, node, new)
+    doc = f'"""Variant of {model.name}: say here in one line what is different.\n\n'
+    return text.replace('"""', doc, 1) if ast.get_docstring(ast.parse(text)) else f'{doc.rstrip()}\n"""\n\n{text}'
+
+
+def _exchange(text: str, node: ast.expr, new: str) -> str:
+    """Return a text with the code of a node exchanged; a comma behind the node gives way to one in ``new``."""
+    lines = text.encode().splitlines(keepends=True)
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    before = b"".join(lines[:first]) + lines[first][: node.col_offset]
+    after = lines[last][node.end_col_offset :] + b"".join(lines[last + 1 :])
+    if "," in new:
+        rest = after.lstrip(b",")
+        after = rest if rest.startswith(b"\n") else b"\n    " + rest.lstrip()
+    return (before + new.encode() + after).decode()
+
+
+def write_variant(name: str, source: str) -> tuple[Path, Path]:
+    """Write ``models/NAME.py`` in the current folder, a variant of another model, and its tests; never overwrite.
+
+    Parameters
+    ----------
+    name
+        The new model's name.
+    source
+        The name of the model it varies, or the path of its file.
+    """
+    from eqsolve.language.loading import find, list_models, load
+    from eqsolve.language.printing import decimal_text
+    from eqsolve.language.system import System
+
+    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or name in ("base", "model"):
+        raise UsageError(
+            f"{name!r} cannot name a model: expected letters, digits and underscores, a letter first, such as my_variant"
+        )
+    path, tests = Path.cwd() / "models" / f"{name}.py", Path.cwd() / "tests" / f"test_{name}.py"
+    for file in (path, tests):
+        if file.exists():
+            raise UsageError(f"{file} exists already; choose another name, or remove the file first")
+    other = next((item for item in list_models() if item.name == name), None)
+    if other is not None:
+        raise UsageError(f"there is a model `{name}` already ({other.path}); choose another name")
+    model = load(source)
+    text = variant_source(name, model, find(source).read_text(encoding="utf-8"))
+    _try_out(name, text, model)
+    checks = _TESTS.format(name=name)
+    if isinstance(model, System):
+        checks += _TESTS_IN_TIME.format(last=decimal_text(model.start + 1))
+    for file, content in ((path, text), (tests, checks)):
+        try:
+            file.parent.mkdir(exist_ok=True)
+            with open(file, "x", encoding="utf-8") as stream:
+                stream.write(content)
+        except OSError as error:
+            raise UsageError(f"cannot write {file}: {error.strerror or error}") from None
+    return path, tests
+
+
+def _try_out(name: str, text: str, original: Model) -> None:
+    """Load and check the new file elsewhere before it is written: it must say what the original says."""
+    from eqsolve.language.loading import load
+    from eqsolve.passes.check.check import check
+
+    with tempfile.TemporaryDirectory(prefix="eqsolve-new-") as folder:
+        trial = Path(folder) / f"{name}.py"
+        trial.write_text(text, encoding="utf-8")
+        try:
+            made = load(str(trial))
+            check(made)
+        except EqsolveError as error:
+            raise UsageError(f"cannot write a variant of `{original.name}`: {error}") from None
+    if any(getattr(made, part, None) != getattr(original, part, None) for part in ("equations", "drift")):
+        raise UsageError(f"cannot write a variant of `{original.name}`: its file depends on its name or place")

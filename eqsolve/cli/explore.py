@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from eqsolve.cli.options import Verb, add_several, add_shared, check_destination, read_options, read_settings
+from eqsolve.cli.options import add_several, add_shared, check_destination, command, read_options, read_settings
 from eqsolve.cli.output import exit_code, say
 from eqsolve.cli.sweep import read_grid
 from eqsolve.errors import UsageError
@@ -12,6 +12,16 @@ from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar, clock
 
 
+def _arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, _OPTIONS, settings="values to begin with", json=False)
+    parser.add_argument("--port", metavar="P", help="port of the page, for links that last; any free one by default")
+    parser.add_argument("--no-browser", action="store_true", help="say the address, open no browser")
+    parser.add_argument("--export", metavar="F.html", help="write a page that needs no server, over a sweep solved beforehand")
+    about = "with --export: what its sliders run over, such as alpha=0.05:2:9:log; two parameters by default"
+    add_several(parser, "--grid", "NAME=VALUES", about)
+
+
+@command(_arguments, "open a page with a slider for every parameter", "explore {model}")
 def run_explore(options: Namespace) -> int:
     """Open a page in the browser on this machine: the equations, a slider or a box for every parameter, curves with
     error bands that follow them, finite-size points on demand, fixed point and rate where the model has them.
@@ -87,15 +97,3 @@ _OPTIONS = {
     "observables": "with --export: compute these only",
     "workers": "with --export: processes on this machine; 1 by default",
 }
-
-
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _OPTIONS, settings="values to begin with", json=False)
-    parser.add_argument("--port", metavar="P", help="port of the page, for links that last; any free one by default")
-    parser.add_argument("--no-browser", action="store_true", help="say the address, open no browser")
-    parser.add_argument("--export", metavar="F.html", help="write a page that needs no server, over a sweep solved beforehand")
-    about = "with --export: what its sliders run over, such as alpha=0.05:2:9:log; two parameters by default"
-    add_several(parser, "--grid", "NAME=VALUES", about)
-
-
-EXPLORE = Verb("open a page with a slider for every parameter", _arguments, run_explore, "explore {model}")

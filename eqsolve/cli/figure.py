@@ -4,12 +4,28 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from eqsolve.cli.options import Verb, add_shared, read_options
+from eqsolve.cli.options import add_shared, command, read_options
 from eqsolve.cli.output import complain, lay_out, room, say, write, write_json
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
 
 
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures, or `all`; without a name, list what there is")
+    parser.add_argument("--out", default="figures", metavar="DIR", help="folder for figures, data and captions (figures)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, few draws and loose tolerances")
+    parser.add_argument("--data", metavar="FILE", help="a real data matrix (*.csv, *.npy, *.h5ad), samples in rows")
+    parser.add_argument("--fresh", action="store_true", help="compute again even if nothing has changed")
+    add_shared(parser, _OPTIONS, model=False)
+
+
+@command(
+    _arguments,
+    "make the figures of analysis files",
+    "figure all --quick --out figures",
+    "figure  # what there is",
+    "figure fixed_points_alpha --out figures",
+)
 def run_figure(options: Namespace) -> int:
     """Make figures (PNG and PDF), the numbers behind them (netCDF) and captions from analysis files, found in ./analyses
     and packaged, and a self-contained index.html of all figures of the folder, with a table of agreement.
@@ -35,7 +51,7 @@ def run_figure(options: Namespace) -> int:
         raise UsageError(f"--data: there is no file {options.data!r}")
     workers = read_options(options, _OPTIONS).get("workers")
     made = _make_all(chosen, out, options, workers)
-    from eqsolve.figures.page import write_page
+    from eqsolve.figures.make import write_page
 
     page = write_page(made, out)
     if not options.quiet and not options.json:
@@ -118,21 +134,3 @@ def _report(made: list[Any], options: Namespace, out: Path) -> int:
 
 
 _OPTIONS = {"workers": "figures made at once; one per core by default"}
-
-
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="figures, or `all`; without a name, list what there is")
-    parser.add_argument("--out", default="figures", metavar="DIR", help="folder for figures, data and captions (figures)")
-    parser.add_argument("--quick", action="store_true", help="small sizes, few draws and loose tolerances")
-    parser.add_argument("--data", metavar="FILE", help="a real data matrix (*.csv, *.npy, *.h5ad), samples in rows")
-    parser.add_argument("--fresh", action="store_true", help="compute again even if nothing has changed")
-    add_shared(parser, _OPTIONS, model=False)
-
-
-FIGURE = Verb(
-    "make the figures of analysis files",
-    _arguments,
-    run_figure,
-    "figure all --quick --out figures",
-    ("figure  # what there is", "figure fixed_points_alpha --out figures"),
-)

@@ -7,7 +7,16 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import Verb, add_several, add_shared, by_name, destinations, read_number, read_options, read_settings
+from eqsolve.cli.options import (
+    add_several,
+    add_shared,
+    by_name,
+    command,
+    destinations,
+    read_number,
+    read_options,
+    read_settings,
+)
 from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
 from eqsolve.errors import UsageError, quote
 from eqsolve.progress import Bar
@@ -16,6 +25,30 @@ if TYPE_CHECKING:
     from eqsolve.fitting.optimise import Optimum
 
 
+def _arguments(parser: ArgumentParser) -> None:
+    add_shared(
+        parser, _OPTIONS, settings="values that stay, and where the free ones begin", plot="draw data, fit and residuals"
+    )
+    parser.add_argument(
+        "--data", nargs="+", default=[], metavar="F.csv[,P=VALUE]",
+        help="columns t, the observables, NAME_error, and seed for several draws; several files are fitted together, each "
+        "with its own values after a comma, such as a.csv,delta=0.5 b.csv,delta=2",
+    )  # fmt: skip
+    parser.add_argument("--free", metavar="P,Q,...", help="the parameters to be found")
+    parser.add_argument("--own", metavar="P,...", help="those of them that every file has for itself; the others are shared")
+    add_several(parser, "--bounds", "P=LOW:HIGH", "ranges, such as alpha=0.1:1 or lam=0:")
+    about = "what is known of a free parameter beforehand, such as sigma2=0.1,0.02"
+    add_several(parser, "--prior", "P=VALUE,ERROR", about)
+    parser.add_argument("--out", metavar="F.nc", help="keep the fit; `eqsolve plot F.nc` draws it again")
+
+
+@command(
+    _arguments,
+    "fit parameters of a model to data",
+    "fit {model} --data runs.csv --free {parameter}",
+    "fit {model} --data runs.csv --free {parameter} --out fit.nc --plot fit.png",
+    "fit {model} --data runs.csv --free {parameter} --bounds {parameter}=0.1:1",
+)
 def run_fit(options: Namespace) -> int:
     """Least squares with exact derivatives. Exit code 0: fitted; 1: the budget was spent before; 2: bad input, or
     parameters that the data do not tell apart.
@@ -71,35 +104,20 @@ _OPTIONS = {
 }
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(
-        parser, _OPTIONS, settings="values that stay, and where the free ones begin", plot="draw data, fit and residuals"
-    )
-    parser.add_argument(
-        "--data", nargs="+", default=[], metavar="F.csv[,P=VALUE]",
-        help="columns t, the observables, NAME_error, and seed for several draws; several files are fitted together, each "
-        "with its own values after a comma, such as a.csv,delta=0.5 b.csv,delta=2",
-    )  # fmt: skip
-    parser.add_argument("--free", metavar="P,Q,...", help="the parameters to be found")
-    parser.add_argument("--own", metavar="P,...", help="those of them that every file has for itself; the others are shared")
-    add_several(parser, "--bounds", "P=LOW:HIGH", "ranges, such as alpha=0.1:1 or lam=0:")
-    about = "what is known of a free parameter beforehand, such as sigma2=0.1,0.02"
-    add_several(parser, "--prior", "P=VALUE,ERROR", about)
-    parser.add_argument("--out", metavar="F.nc", help="keep the fit; `eqsolve plot F.nc` draws it again")
+def _optimise_arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, _OPTIMISE, settings="values that stay", plot="draw the landscape")
+    parser.add_argument("--minimise", metavar="NAME", help="the observable that is to be smallest")
+    parser.add_argument("--maximise", metavar="NAME", help="the observable that is to be largest")
+    about = "the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time"
+    add_several(parser, "--over", "NAME=FIRST:LAST[:log]", about)
+    add_several(parser, "--where", "NAME<=VALUE", "limits of other observables, such as 'E_train<=0.1'; also >=")
 
 
-FIT = Verb(
-    "fit parameters of a model to data",
-    _arguments,
-    run_fit,
-    "fit {model} --data runs.csv --free {parameter}",
-    (
-        "fit {model} --data runs.csv --free {parameter} --out fit.nc --plot fit.png",
-        "fit {model} --data runs.csv --free {parameter} --bounds {parameter}=0.1:1",
-    ),
+@command(
+    _optimise_arguments,
+    "find the parameters at which an observable is best",
+    "optimise {model} --minimise E_test --over {parameter}=0.01:10:log --at 20",
 )
-
-
 def run_optimise(options: Namespace) -> int:
     """A coarse scan of the ranges, then exact gradients, lead to the optimum; its error bar comes from the
     solver's own errors. Exit code 0: found; 1: the budget was spent before; 2: bad input, or no optimum inside
@@ -177,20 +195,3 @@ _OPTIMISE = {
     "rtol": "relative tolerance of the solves; 1e-3 by default",
     "budget": "CPU time of the search, such as 30s or 5min; then the best so far is given",
 }
-
-
-def _optimise_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _OPTIMISE, settings="values that stay", plot="draw the landscape")
-    parser.add_argument("--minimise", metavar="NAME", help="the observable that is to be smallest")
-    parser.add_argument("--maximise", metavar="NAME", help="the observable that is to be largest")
-    about = "the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time"
-    add_several(parser, "--over", "NAME=FIRST:LAST[:log]", about)
-    add_several(parser, "--where", "NAME<=VALUE", "limits of other observables, such as 'E_train<=0.1'; also >=")
-
-
-OPTIMISE = Verb(
-    "find the parameters at which an observable is best",
-    _optimise_arguments,
-    run_optimise,
-    "optimise {model} --minimise E_test --over {parameter}=0.01:10:log --at 20",
-)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import time
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import FIGURES, Verb, add_shared, apply_settings, check_destination, read_options, read_settings
+from eqsolve._version import YEAR, __version__
+from eqsolve.cli.options import FIGURES, add_shared, apply_settings, check_destination, command, read_options, read_settings
 from eqsolve.cli.output import complain, lay_out, paint, room, say, say_wrote, write, write_json
-from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError
+from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
@@ -17,6 +19,18 @@ if TYPE_CHECKING:
 _ANSI = re.compile(r"\033\[[0-9;]*m")
 
 
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("model", nargs="?", metavar="M", help="a model: what can be set in it, and what that means")
+    parser.add_argument("--names", action="store_true", help="print only the names, one per line")
+    add_shared(parser, model=False)
+
+
+@command(
+    _list_arguments,
+    "list the models that can be named",
+    "list",
+    "list --names  # for scripts",
+)
 def run_list(options: Namespace) -> int:
     """List the models found in ./models, in the folders of EQSOLVE_PATH, and in the package.
     Earlier places come first: a file in ./models hides one of the same name elsewhere.
@@ -60,6 +74,18 @@ def _list_settings(options: Namespace) -> int:
     return 0
 
 
+def _show_arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, settings="replace parameters first")
+    parser.add_argument("--latex", action="store_true", help="print a LaTeX align environment instead of text")
+
+
+@command(
+    _show_arguments,
+    "print a model's equations, as text or LaTeX",
+    "show {model} --latex",
+    "show {model} --set {parameter}=0.5",
+    "show path/to/my_model.py",
+)
 def run_show(options: Namespace) -> int:
     """Print a model's equations, with the terms in the order in which they were written."""
     from eqsolve.language.loading import load
@@ -73,6 +99,19 @@ def run_show(options: Namespace) -> int:
     return 0
 
 
+def _check_arguments(parser: ArgumentParser) -> None:
+    about = "names or files of models; all that can be found, if none is given"
+    parser.add_argument("model", nargs="*", metavar="M", help=about)
+    add_shared(parser, model=False)
+
+
+@command(
+    _check_arguments,
+    "check models: definitions, times, causality, laws",
+    "check {model}",
+    "check path/to/my_model.py",
+    "check  # every model that can be found",
+)
 def run_check(options: Namespace) -> int:
     """Check models without solving them: exit code 0 if all are sound, 2 if not."""
     from eqsolve.language.loading import list_models
@@ -131,40 +170,17 @@ def _facts(model: Model) -> list[str]:
     return [f"{count} {words.format('s' * (count > 1))}" for words, count in counts if count]
 
 
-def _list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", metavar="M", help="a model: what can be set in it, and what that means")
-    parser.add_argument("--names", action="store_true", help="print only the names, one per line")
-    add_shared(parser, model=False)
+def _explain_arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, _EXPLAIN_OPTIONS)
+    parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
 
 
-def _show_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, settings="replace parameters first")
-    parser.add_argument("--latex", action="store_true", help="print a LaTeX align environment instead of text")
-
-
-def _check_arguments(parser: ArgumentParser) -> None:
-    about = "names or files of models; all that can be found, if none is given"
-    parser.add_argument("model", nargs="*", metavar="M", help=about)
-    add_shared(parser, model=False)
-
-
-LIST = Verb("list the models that can be named", _list_arguments, run_list, "list", ("list --names  # for scripts",))
-SHOW = Verb(
-    "print a model's equations, as text or LaTeX",
-    _show_arguments,
-    run_show,
-    "show {model} --latex",
-    ("show {model} --set {parameter}=0.5", "show path/to/my_model.py"),
+@command(
+    _explain_arguments,
+    "say what the engine makes of a model, and draw its graph",
+    "explain {model} --graph graph.png",
+    "explain {model} --solver two_time  # what another solver would do, or why it cannot",
 )
-CHECK = Verb(
-    "check models: definitions, times, causality, laws",
-    _check_arguments,
-    run_check,
-    "check {model}",
-    ("check path/to/my_model.py", "check  # every model that can be found"),
-)
-
-
 def run_explain(options: Namespace) -> int:
     """Say how a model would be solved, without solving it: its equations with the lines they stand in, which unknown
     needs which, in what order they are computed at each time, how the equations are rewritten for the solver (changes
@@ -199,24 +215,10 @@ def run_explain(options: Namespace) -> int:
 _EXPLAIN_OPTIONS = {"step": "say what `solve --step H` does", "solver": "say what `solve --solver NAME` does"}
 
 
-def _explain_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _EXPLAIN_OPTIONS)
-    parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
-
-
-EXPLAIN = Verb(
-    "say what the engine makes of a model, and draw its graph",
-    _explain_arguments,
-    run_explain,
-    "explain {model} --graph graph.png",
-    ("explain {model} --solver two_time  # what another solver would do, or why it cannot",),
-)
-
-
+@command(add_shared, "print the BibTeX entries to cite", "cite {model}", "cite {model} --json")
 def run_cite(options: Namespace) -> int:
     """Print the BibTeX entry of the paper behind a model, and that of eqsolve itself."""
     from eqsolve.language.loading import load
-    from eqsolve.tools.citing import find_entry, software_entry
 
     model = load(options.model)
     entry = find_entry(model) if model.cite else None
@@ -232,4 +234,73 @@ def run_cite(options: Namespace) -> int:
     return 0
 
 
-CITE = Verb("print the BibTeX entries to cite", add_shared, run_cite, "cite {model}", ("cite {model} --json",))
+# --- What to cite: the BibTeX entry behind a model's ``cite`` key, and eqsolve's own.
+
+FILE = "references.bib"
+_START = re.compile(r"@\s*(?P<kind>\w+)\s*\{\s*(?P<key>[^\s,{}]+)\s*,")
+_OTHER = ("comment", "preamble", "string")
+
+
+def read_entries(text: str) -> dict[str, str]:
+    """Return the entries of a BibTeX file by key, each as it stands there.
+
+    An entry ends where its braces balance; a brace escaped as ``\\{`` counts as text.
+    """
+    entries: dict[str, str] = {}
+    position = 0
+    while found := _START.search(text, position):
+        position = found.end()
+        if found["kind"].lower() in _OTHER:
+            continue
+        depth = 1
+        while depth and position < len(text):
+            character = text[position]
+            if character in "{}" and text[position - 1] != "\\":
+                depth += 1 if character == "{" else -1
+            position += 1
+        if depth:
+            break  # the file ends inside this entry
+        entries[found["key"]] = text[found.start() : position]
+    return entries
+
+
+def find_entry(model: Model) -> str:
+    """Return the BibTeX entry for a model's ``cite`` key, from ``references.bib`` beside a model file.
+
+    The folder of the model's own file is searched first, then every folder that models are found in.
+    """
+    from eqsolve.language.loading import folders
+
+    key = model.cite
+    if key is None:
+        raise UsageError(f'model `{model.name}` names no paper; give it one by cite="key"')
+    searched: list[str] = []
+    known: list[str] = []
+    beside = [Path(model.file).parent] if model.file else []
+    for path in (folder / FILE for folder in dict.fromkeys([*beside, *folders()])):
+        if not path.is_file():
+            continue
+        try:
+            entries = read_entries(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read {path}: {error}") from None
+        if key in entries:
+            return entries[key]
+        searched.append(str(path))
+        known.extend(entries)
+    where = f"{', '.join(searched)} {'has' if len(searched) == 1 else 'have'} no such entry" if searched else "there is none"
+    raise UsageError(
+        f"model `{model.name}` cites `{key}`, to be found in {FILE} beside its file, but {where}{did_you_mean(key, known)}"
+    )
+
+
+def software_entry() -> str:
+    """Return the BibTeX entry for this version of eqsolve."""
+    return (
+        "@software{eqsolve,\n"
+        "  author  = {{The eqsolve authors}},\n"
+        "  title   = {eqsolve: a symbolic-numeric solver framework for dynamical mean-field theory},\n"
+        f"  version = {{{__version__}}},\n"
+        f"  year    = {{{YEAR}}},\n"
+        "}"
+    )

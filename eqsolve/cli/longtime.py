@@ -4,7 +4,7 @@ import functools
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from eqsolve.cli.options import Verb, add_shared, destinations, read_options, read_settings
+from eqsolve.cli.options import add_shared, command, destinations, read_options, read_settings
 from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write
 from eqsolve.cli.solve import report, tables
 from eqsolve.errors import UsageError
@@ -14,6 +14,19 @@ _OPTIONS = dict.fromkeys(("rtol", "atol", "observables", "derivatives"), "")
 _OPTIONS["budget"] = "CPU time of the search for a solution, such as 5min; 60s by default"
 
 
+def _arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the numbers")
+    bias = "of many states at rest, the one told by a declared integral of the force"
+    parser.add_argument("--integrated", action="store_true", help=bias)
+    parser.add_argument("--show", action="store_true", help="show the equations that were derived, and solve nothing")
+
+
+@command(
+    _arguments,
+    "derive the fixed point that a system comes to rest in, and solve it",
+    "longtime path/to/my_model.py",
+    "longtime path/to/my_model.py --show  # the equations",
+)
 def run_longtime(options: Namespace) -> int:
     """Derive the limit of long times of a system, or of the mean field of a flow, that comes to rest: a fixed point.
     Its observable `stability` is positive where the state is stable, and zero where that is lost. Exit code 1:
@@ -23,10 +36,12 @@ def run_longtime(options: Namespace) -> int:
     settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
     from eqsolve.language.loading import load
     from eqsolve.language.system import Flow, System
+    from eqsolve.passes.rewrite.indices import written_out
 
-    model = load(options.model)
+    model: Any = load(options.model)
     if not isinstance(model, System | Flow):
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time; `eqsolve solve {model.name}` solves it")
+    model, settings = written_out(model, settings)  # with the tables that the settings make
     limit = model.long_time()
     values = {**{item.name: value for item, value in model.defaults.items()}, **settings}
     names = {item.name for condition in limit.conditions for item in condition.free_symbols}
@@ -54,22 +69,6 @@ def run_longtime(options: Namespace) -> int:
     return int(result.status != "ok")
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the numbers")
-    bias = "of many states at rest, the one told by a declared integral of the force"
-    parser.add_argument("--integrated", action="store_true", help=bias)
-    parser.add_argument("--show", action="store_true", help="show the equations that were derived, and solve nothing")
-
-
-LONGTIME = Verb(
-    "derive the fixed point that a system comes to rest in, and solve it",
-    _arguments,
-    run_longtime,
-    "longtime path/to/my_model.py",
-    ("longtime path/to/my_model.py --show  # the equations",),
-)
-
-
 _STATIONARY = {
     "rtol": "relative tolerance; 1e-6 by default, 0.03 where paths are sampled",
     "atol": "", "step": "", "observables": "", "budget": "",
@@ -77,6 +76,19 @@ _STATIONARY = {
 }  # fmt: skip
 
 
+def _stationary_arguments(parser: ArgumentParser) -> None:
+    drawn = "draw correlations over the lag"
+    add_shared(parser, _STATIONARY, settings="values of parameters", out="write the state", plot=drawn)
+    parser.add_argument("--lyapunov", action="store_true", help="find the largest Lyapunov exponent too")
+
+
+@command(
+    _stationary_arguments,
+    "find the state that a noisy or chaotic system ends in",
+    "stationary path/to/my_model.py --lyapunov",
+    "stationary path/to/my_model.py --at 0,1,10 --plot C.png",
+    "stationary path/to/my_model.py --json",
+)
 def run_stationary(options: Namespace) -> int:
     """Find the stationary state of a system of paths in Gaussian noise: correlations over the lag, means, the largest
     Lyapunov exponent. The status says whether it is still, fluctuating or aging. Exit code 1: none was found, with
@@ -126,18 +138,3 @@ def _text(made: dict[str, Any]) -> str:
             said["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
         blocks.append("\n".join(f"{name}: {text}" for name, text in said.items()))
     return "\n\n".join(blocks)
-
-
-def _stationary_arguments(parser: ArgumentParser) -> None:
-    drawn = "draw correlations over the lag"
-    add_shared(parser, _STATIONARY, settings="values of parameters", out="write the state", plot=drawn)
-    parser.add_argument("--lyapunov", action="store_true", help="find the largest Lyapunov exponent too")
-
-
-STATIONARY = Verb(
-    "find the state that a noisy or chaotic system ends in",
-    _stationary_arguments,
-    run_stationary,
-    "stationary path/to/my_model.py --lyapunov",
-    ("stationary path/to/my_model.py --at 0,1,10 --plot C.png", "stationary path/to/my_model.py --json"),
-)

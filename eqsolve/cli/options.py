@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
@@ -18,21 +17,36 @@ if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
 
+Run = Callable[[Namespace], int]
+
+
 @dataclass(frozen=True)
 class Verb:
-    """One command: its help, its arguments, and the function that returns its exit code."""
+    """One command: its arguments, its help, and the function that returns its exit code."""
 
-    summary: str
     add_arguments: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], int]
-    example: str  # after `eqsolve`; {model} stands for a model that exists, {parameter} for one of its parameters
-    more: tuple[str, ...] = ()  # further examples, in the order in which one would try them; what follows a # explains
-    description: str = ""  # the docstring of the function, unless given
-    known: Callable[[Namespace], int | None] = lambda _: None  # the exit code where all is done already
+    summary: str
+    # after `eqsolve`, in the order in which one would try them; {model} stands for a model that
+    # exists, {parameter} for one of its parameters, and what follows a # explains
+    examples: tuple[str, ...]
+    known: Callable[[Namespace], int | None]  # the exit code where all is done already
+    run: Run
 
-    @property
-    def about(self) -> str | None:
-        return self.description or inspect.getdoc(self.run)
+
+VERBS: dict[str, Verb] = {}
+
+
+def command(
+    add_arguments: Callable[[ArgumentParser], None], summary: str, *examples: str,
+    known: Callable[[Namespace], int | None] = lambda _: None,
+) -> Callable[[Run], Run]:  # fmt: skip
+    """Declare that a function ``run_NAME`` carries out the command NAME, which its docstring describes."""
+
+    def declare(run: Run) -> Run:
+        VERBS[run.__name__.removeprefix("run_")] = Verb(add_arguments, summary, examples, known, run)
+        return run
+
+    return declare
 
 
 FIGURES = (".png", ".svg", ".pdf")

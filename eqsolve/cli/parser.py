@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import inspect
 import re
 import shlex
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from eqsolve._version import __version__
+from eqsolve.cli import options as declared
 from eqsolve.cli.options import Verb
 from eqsolve.cli.output import paint
 from eqsolve.errors import UsageError, did_you_mean
@@ -27,9 +29,8 @@ VERBS = (
 
 def _verb(name: str) -> Verb:
     """Return a command; only the modules of those asked for are imported."""
-    module = importlib.import_module(f"eqsolve.cli.{_SHARED.get(name, name)}")
-    found: Verb = getattr(module, name.upper())
-    return found
+    importlib.import_module(f"eqsolve.cli.{_SHARED.get(name, name)}")
+    return declared.VERBS[name]
 
 
 def _layout(prog: str) -> argparse.HelpFormatter:
@@ -138,16 +139,16 @@ def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
         formatter_class=_layout,
         allow_abbrev=False,
     )
-    parser.examples = tuple(verb.example for verb in verbs.values())
+    parser.examples = tuple(verb.examples[0] for verb in verbs.values())
     parser.add_argument("--version", action="version", version=f"eqsolve {__version__}")
     _add_common(parser, default=None)
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands", parser_class=_Parser)
     made: dict[str, _Parser] = {}
     for name, verb in verbs.items():
         child = subparsers.add_parser(
-            name, help=verb.summary, description=verb.about, formatter_class=_layout, allow_abbrev=False
+            name, help=verb.summary, description=inspect.getdoc(verb.run), formatter_class=_layout, allow_abbrev=False
         )
-        child.examples = (verb.example, *verb.more)
+        child.examples = verb.examples
         verb.add_arguments(child)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it
         child.set_defaults(run=verb.run, known=verb.known, commands=made)

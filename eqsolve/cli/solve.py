@@ -8,7 +8,7 @@ import shutil
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import Verb, add_shared, destinations, read_options, read_settings
+from eqsolve.cli.options import add_shared, command, destinations, read_options, read_settings
 from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write_json
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.options import flag, refuse_idle
@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 ROWS = 8  # of the table, where the user names no times
 
 
+def _arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the observables")
+    parser.add_argument("--checkpoint", metavar="F", help="keep finished steps in this file; it is removed at the end")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
+
+
+@command(
+    _arguments,
+    "solve a model and report values with their errors",
+    "solve {model} --at 0.1,1,10 --plot curves.png",
+    "solve {model} --set {parameter}=0.5 --t-max 20 --out result.nc  # eqsolve plot result.nc draws it",
+    "solve {model} --t-max 1000 --checkpoint run.ckpt  # after Ctrl-C: the same with --resume",
+    "solve {model} --at 1 --json  # for other programs",
+)
 def run_solve(options: Namespace) -> int:
     """Solve a model to the tolerance asked for. Exit code 0: solved; 1: the tolerance was not met,
     and the result so far and the reason are given; 2: bad input. A long run with --checkpoint F that was
@@ -193,22 +207,3 @@ _OPTIONS = dict.fromkeys((
     "t_max", "at", "at2", "rtol", "atol", "seed", "step", "order", "start", "region", "threads", "solver", "observables",
     "device", "derivatives", "budget", "scheduler",
 ), "")  # fmt: skip
-
-
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the observables")
-    parser.add_argument("--checkpoint", metavar="F", help="keep finished steps in this file; it is removed at the end")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
-
-
-SOLVE = Verb(
-    "solve a model and report values with their errors",
-    _arguments,
-    run_solve,
-    "solve {model} --at 0.1,1,10 --plot curves.png",
-    (
-        "solve {model} --set {parameter}=0.5 --t-max 20 --out result.nc  # eqsolve plot result.nc draws it",
-        "solve {model} --t-max 1000 --checkpoint run.ckpt  # after Ctrl-C: the same with --resume",
-        "solve {model} --at 1 --json  # for other programs",
-    ),
-)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import __version__
 from eqsolve.cli import options as shared
-from eqsolve.cli.options import Verb, add_several, add_shared, read_options, read_settings
+from eqsolve.cli.options import add_several, add_shared, command, read_options, read_settings
 from eqsolve.cli.output import deliver, exit_code, lay_out, number_with_error, say, say_wrote, write
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
@@ -24,8 +24,46 @@ ROWS = 12  # of the table on a terminal
 _TOOK = "<took>"  # stands in a file for how long it took
 
 
+def _told(options: Namespace) -> int | None:
+    """Tell what a file holds that this very command wrote, without loading models; else return None."""
+    from eqsolve.files.atomic import read_record
+    from eqsolve.language.loading import find
+
+    data = Path(options.out or "")
+    record = {} if options.plot or options.json else read_record(data)
+    known = record.get("provenance", {}).get("command", {})
+    if known.get("asked") != _asked(options) or data.with_name(data.name + ".journal").exists():
+        return None
+    if record.get("stats", {}).get("failed"):  # they are solved again
+        return None
+    files = known["files"]
+    if str(find(options.model)) not in files or any(_digest(path) != digest for path, digest in files.items()):
+        return None
+    if not options.quiet:
+        say(f"{data} holds this sweep already, nothing is solved; remove it to solve again")
+        write(known["text"].replace(_TOOK, f"read from {data}", 1))
+    return exit_code(record["status"], record["message"])
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    _add_grid(parser, _OPTIONS, "draw lines or a map")
+    shared.add_sweep_drawing(parser)
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")
+
+
+@command(
+    _arguments,
+    "solve a model on a grid of parameters",
+    "sweep {model} --grid {parameter}=0.1:10:20:log --out sweep.nc --workers 2",
+    "sweep {model} --grid {parameter}=0.1,0.3,1 --at 1,5 --out sweep.nc --plot sweep.png",
+    "plot sweep.nc --logy  # draws it again",
+    known=_told,
+)
 def run_sweep(options: Namespace) -> int:
-    """Solve every point of a grid; exit code 1 says that some were not solved as asked."""
+    """Solve a model at every point of a grid. Points that fail are recorded and do not stop the others.
+    A sweep that was interrupted or killed goes on when the same command is given again. Exit code 0: all
+    points are solved; 1: some were not solved as asked, the file tells which and why; 2: bad input.
+    """
     axes, asked, settings = read_grid(options.grid), _read(options), read_settings(options.settings)
     data, picture = shared.destinations(options)
     from eqsolve.language.loading import load
@@ -87,27 +125,6 @@ def _digest(path: str) -> str:
         return ""
 
 
-def _told(options: Namespace) -> int | None:
-    """Tell what a file holds that this very command wrote, without loading models; else return None."""
-    from eqsolve.files.atomic import read_record
-    from eqsolve.language.loading import find
-
-    data = Path(options.out or "")
-    record = {} if options.plot or options.json else read_record(data)
-    known = record.get("provenance", {}).get("command", {})
-    if known.get("asked") != _asked(options) or data.with_name(data.name + ".journal").exists():
-        return None
-    if record.get("stats", {}).get("failed"):  # they are solved again
-        return None
-    files = known["files"]
-    if str(find(options.model)) not in files or any(_digest(path) != digest for path, digest in files.items()):
-        return None
-    if not options.quiet:
-        say(f"{data} holds this sweep already, nothing is solved; remove it to solve again")
-        write(known["text"].replace(_TOOK, f"read from {data}", 1))
-    return exit_code(record["status"], record["message"])
-
-
 def read_grid(words: Iterable[str]) -> dict[str, str]:
     """Return the text of every axis by its name."""
     axes = shared.by_name(words, "--grid", "NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2")
@@ -166,32 +183,24 @@ def _add_grid(parser: ArgumentParser, options: dict[str, str], plot: str) -> Non
     add_several(parser, "--grid", "NAME=VALUES", about)
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    _add_grid(parser, _OPTIONS, "draw lines or a map")
-    shared.add_sweep_drawing(parser)
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")
+def _diagram_arguments(parser: ArgumentParser) -> None:
+    _add_grid(parser, _DIAGRAM, "draw the boundaries over a quantity in colours")
+    chaos = "find a stationary state and its Lyapunov exponent at each point, to tell chaos"
+    parser.add_argument("--lyapunov", action="store_true", help=chaos)
+    parser.add_argument("--x", metavar="NAME", help="of the picture: the axis that runs across")
 
 
-SWEEP = Verb(
-    summary="solve a model on a grid of parameters",
-    description=(
-        "Solve a model at every point of a grid. Points that fail are recorded and do not stop the others.\n"
-        "A sweep that was interrupted or killed goes on when the same command is given again. Exit code 0: all\n"
-        "points are solved; 1: some were not solved as asked, the file tells which and why; 2: bad input."
-    ),
-    example="sweep {model} --grid {parameter}=0.1:10:20:log --out sweep.nc --workers 2",
-    add_arguments=_arguments,
-    run=run_sweep,
-    known=_told,
-    more=(
-        "sweep {model} --grid {parameter}=0.1,0.3,1 --at 1,5 --out sweep.nc --plot sweep.png",
-        "plot sweep.nc --logy  # draws it again",
-    ),
+@command(
+    _diagram_arguments,
+    "say what the long run is over two parameters, with its boundaries",
+    "diagram path/to/my_model.py --grid gain=0.5:3:40 D=0:1:30 --plot phases.png",
+    "diagram path/to/my_model.py --grid gain=0.5:3:40 --lyapunov --json",
 )
-
-
 def run_diagram(options: Namespace) -> int:
-    """Classify every point of a grid and find the boundaries; exit code 1: some points failed."""
+    """Classify the long run over a grid: still, not at rest, fluctuating, chaotic,
+    aging, unbounded, or not decided, with the reason. Boundaries are roots of the stability or of
+    the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed.
+    """
     axes, settings = read_grid(options.grid), read_settings(options.settings)
     asked = read_options(options, _DIAGRAM) | {"lyapunov": options.lyapunov}
     data, picture = shared.destinations(options)
@@ -230,24 +239,3 @@ _DIAGRAM = {
     "budget": "CPU time of each stationary state, such as 30s or 5min",
     "workers": _OPTIONS["workers"],
 }
-
-
-def _diagram_arguments(parser: ArgumentParser) -> None:
-    _add_grid(parser, _DIAGRAM, "draw the boundaries over a quantity in colours")
-    chaos = "find a stationary state and its Lyapunov exponent at each point, to tell chaos"
-    parser.add_argument("--lyapunov", action="store_true", help=chaos)
-    parser.add_argument("--x", metavar="NAME", help="of the picture: the axis that runs across")
-
-
-DIAGRAM = Verb(
-    summary="say what the long run is over two parameters, with its boundaries",
-    description=(
-        "Classify the long run over a grid: still, not at rest, fluctuating, chaotic,\n"
-        "aging, unbounded, or not decided, with the reason. Boundaries are roots of the stability or of\n"
-        "the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed."
-    ),
-    example="diagram path/to/my_model.py --grid gain=0.5:3:40 D=0:1:30 --plot phases.png",
-    add_arguments=_diagram_arguments,
-    run=run_diagram,
-    more=("diagram path/to/my_model.py --grid gain=0.5:3:40 --lyapunov --json",),
-)

@@ -6,7 +6,7 @@ import functools
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from eqsolve.cli.options import Verb, add_shared, destinations, read_options, read_settings
+from eqsolve.cli.options import add_shared, command, destinations, read_options, read_settings
 from eqsolve.cli.output import deliver, lay_out, number_with_error
 from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar
@@ -15,6 +15,37 @@ if TYPE_CHECKING:
     from eqsolve.validation.validate import Comparison, Validation
 
 
+_OPTIONS = {
+    "d": "number of coordinates; 2000 by default, 400 for a rate",
+    "seeds": "number of independent draws; 8 by default",
+    "seed": "seed of everything random; 0 by default",
+    "at": "times to compare at, such as 0.3,1,3,10",
+    "t_max": "last time; for a fixed point, the length of the runs",
+    "data": 'features: gaussian, binary, student_t, a law such as "StudentT(5)", or a file',
+    "constants": "random constants: balanced (default), exact (their law to the letter) or sampled",
+    "step": "gradient descent with this step on both sides",
+    "rtol": "relative tolerance of the theory; 1e-3 by default",
+    "observables": "compare these only",
+    "flow": "the microscopic model, instead of the one the model names",
+    "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
+    "device": "run the finite sizes on the cpu (default), the gpu, or auto: the card where it is worth it",
+    "workers": "draws run at once; one per core by default",
+}
+
+_BOTH = "theory and finite sizes"
+
+_arguments = functools.partial(
+    add_shared, options=_OPTIONS, settings="values of parameters", out=f"write {_BOTH}", plot=f"draw {_BOTH}"
+)
+
+
+@command(
+    _arguments,
+    "hold a model's solution against finite-size runs",
+    "validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
+    "validate {model} --data binary --d 500 --plot validation.png",
+    "validate {model} --set {parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
+)
 def run_validate(options: Namespace) -> int:
     """Solve a model, run the microscopic model it describes at finite size, and compare, with the errors
     of both sides. Exit code 0: they agree; 1: they disagree, or there is not enough data; 2: bad input.
@@ -88,37 +119,3 @@ def _table(found: Validation, item: Comparison) -> str:
         heads = ["t", *heads]
         rows = [[f"{t:g}", *row] for t, row in zip(found.t.tolist(), rows, strict=True)]
     return lay_out([heads, *rows], right=True, indent="  ")
-
-
-_OPTIONS = {
-    "d": "number of coordinates; 2000 by default, 400 for a rate",
-    "seeds": "number of independent draws; 8 by default",
-    "seed": "seed of everything random; 0 by default",
-    "at": "times to compare at, such as 0.3,1,3,10",
-    "t_max": "last time; for a fixed point, the length of the runs",
-    "data": 'features: gaussian, binary, student_t, a law such as "StudentT(5)", or a file',
-    "constants": "random constants: balanced (default), exact (their law to the letter) or sampled",
-    "step": "gradient descent with this step on both sides",
-    "rtol": "relative tolerance of the theory; 1e-3 by default",
-    "observables": "compare these only",
-    "flow": "the microscopic model, instead of the one the model names",
-    "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
-    "device": "run the finite sizes on the cpu (default), the gpu, or auto: the card where it is worth it",
-    "workers": "draws run at once; one per core by default",
-}
-
-
-_BOTH = "theory and finite sizes"
-_arguments = functools.partial(
-    add_shared, options=_OPTIONS, settings="values of parameters", out=f"write {_BOTH}", plot=f"draw {_BOTH}"
-)
-VALIDATE = Verb(
-    "hold a model's solution against finite-size runs",
-    _arguments,
-    run_validate,
-    "validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
-    (
-        "validate {model} --data binary --d 500 --plot validation.png",
-        "validate {model} --set {parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
-    ),
-)

@@ -87,11 +87,14 @@ class Covariances:
         nodes = result.coords["row"].values
         chosen = np.unique(np.linspace(0, len(nodes) - 1, min(_NODES, len(nodes))).round().astype(int))
         times = nodes[chosen]
+        known = functools.cache(functools.partial(_read, result, chosen))
         for item in bound.items:
             if not item.reads or any(name not in result for name, _ in item.reads):
                 continue
-            read, errors = zip(*(_read(result, chosen, name, places) for name, places in item.reads), strict=True)
+            read, errors = zip(*(known(*pair) for pair in item.reads), strict=True)
             blocks = item.blocks(times[:, None], times[None, :], read)
+            if negative_on(times, blocks, 0.0) is None:
+                continue
             error = 0.0
             for place, change in enumerate(errors):  # each unknown moved by its error
                 moved = [*read[:place], read[place] + change, *read[place + 1 :]]

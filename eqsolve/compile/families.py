@@ -120,14 +120,15 @@ class IndexedTerm:
         operands, subscripts = [], []
         for array, axes, points in found:
             sizes = [self.frame[axis] for axis in axes]
-            flat = np.broadcast_to(array.reshape(*sizes, *points), (*sizes, *(shape if points else ())))
-            operands.append(np.ascontiguousarray(flat.reshape(*sizes, *((-1,) if points else ()))))
+            whole, last = (shape, (-1,)) if points else ((), ())
+            flat = np.broadcast_to(array.reshape((*sizes, *points)), (*sizes, *whole))
+            operands.append(np.asarray(flat.reshape((*sizes, *last)), order="C"))
             subscripts.append("".join(chr(97 + axis) for axis in axes) + ("z" if points else ""))
         out = "".join(chr(97 + axis) for axis in range(self.free)) + ("z" if shape else "")
         text = f"{','.join(subscripts)}->{out}"
         path = _path(text, tuple(item.shape for item in operands))
         value = np.einsum(text, *operands, optimize=path)
-        return self.function()[0] * value.reshape(*self.frame[: self.free], *shape)
+        return self.function()[0] * value.reshape((*self.frame[: self.free], *shape))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -356,11 +356,10 @@ class Binder:
         there = binder._quickly(routed)
         if there is None:
             return None
-        chosen = dict(settings)
         return replace(
             own,
             settings={**there.settings, **own.settings},
-            exact=functools.partial(bind_routed, self.model, chosen),
+            exact=functools.partial(bind_routed, self.model, dict(settings)),
             behind=(binder.plan(there), there),
         )
 

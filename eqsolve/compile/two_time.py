@@ -64,7 +64,7 @@ class PointwiseTerm:
         own = dict(zip(unknowns, made, strict=False))
         return own, dict(zip(self.integrals, made[len(unknowns) :], strict=True))
 
-    @property
+    @functools.cached_property
     def heads(self) -> frozenset[str]:
         """The unknowns it reads."""
         return frozenset(name for name, _ in self.slots if name)
@@ -221,8 +221,7 @@ class _Splitter:
         if value.head.arity == 1:
             return value
         first, second = value.moments
-        later = rank.get(first, 0) >= rank.get(second, 0)
-        if later:
+        if rank.get(first, 0) >= rank.get(second, 0):
             return value
         return S.Zero if isinstance(value.head, Response) else Value(value.head, second, first)
 

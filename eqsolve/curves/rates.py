@@ -342,8 +342,7 @@ class PathRates:
         moments = np.atleast_1d(np.asarray(t, dtype=float))
         levels = np.concatenate([[0.0], np.geomspace(1e-8, 1.0, 400) * self.rates.max()])
         share = np.array([self.slower(float(level)) for level in levels])
-        middle = (levels[1:] + levels[:-1]) / 2
-        made = np.exp(-power * np.outer(moments, middle)) @ np.diff(share)
+        made = np.exp(-power * np.outer(moments, (levels[1:] + levels[:-1]) / 2)) @ np.diff(share)
         return float(made[0]) if np.ndim(t) == 0 else made
 
 

@@ -73,9 +73,9 @@ def stationary(
     assert isinstance(model, Model)
     started = time.perf_counter()
     check(model)
-    model, parameters = written_out(model, {**(params or {}), **parameters})
     if not isinstance(model, System | Flow):
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time, so no stationary state either; solve it")
+    model, parameters = written_out(model, {**(params or {}), **parameters})
     with watching(progress) as report:
         options = Options.make(rtol=1e-6, atol=atol, budget=budget, observables=observables, progress=report, t_max=1e300)
         task = make_task(model, parameters, options.observables, step=step)
@@ -164,6 +164,5 @@ def _find(task: Task, options: Options) -> Stationary:
     stats: dict[str, Any] = {"lags": len(found.lags), "reach": float(grid.edges[-1]), "left": found.left}
     if options.step is not None:
         stats["step"] = options.step
-    coordinates = {"t": LabelledArray(("t",), grid.nodes)}
-    arrays = LabelledArrays(data, coordinates)
+    arrays = LabelledArrays(data, {"t": LabelledArray(("t",), grid.nodes)})
     return Stationary(arrays, status=status, message=message, stats=stats, grid=grid, source=found, **about)

@@ -21,6 +21,7 @@ from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity
 from eqsolve.passes.check.check import zero_divisors
 from eqsolve.passes.explain.explain import describe_domain
 from eqsolve.passes.forms.structure import is_found, models_behind, settable
+from eqsolve.passes.rewrite.indices import family_axes
 
 # --- What can be set on the page: a slider or box for every parameter, a law for what is random.
 EXAMPLES = {  # what a law's name puts into its box, to be changed there
@@ -201,6 +202,7 @@ def describe(model: Model) -> dict[str, Any]:
         "controls": [asdict(control) for control in list_controls(model)],
         "laws": law_examples(),
         "observables": observable_names(model),
+        "indices": sorted({str(axis) for axes in family_axes(model).values() for axis in axes}),
         "finite": bool(flow_names(model)) or getattr(model, "minimises", None) is not None,
     }
 

@@ -20,7 +20,7 @@ from eqsolve.explorer.mathml import equations, labels
 from eqsolve.language.binding import read_value
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, member_names
 from eqsolve.passes.forms.structure import bind_routed, settable
 from eqsolve.plotting.curves import time_axis
 from eqsolve.results.result import Result, values_and_errors
@@ -98,11 +98,26 @@ def _solve(desk: Desk, model: Model, request: Mapping[str, Any], progress: Progr
 def _curves(result: Result, model: Model) -> Answer:
     if result.grid is None:
         return _numbers(result, model)
-    names = _ordered((name for name in result.shown if result.dataset[name].dims == ("t",)), model)
+    names = [name for name in _drawn(result, model) if result.dataset[name].dims == ("t",)]
     times = sample_times(float(result.grid.edges[0]), float(result.grid.edges[-1]))
     sampled = result.at(times)
-    log = time_axis(times, [sampled[name].values for name in names]).log
-    return {"x": "t", "t": times.tolist(), "log": log, **values_and_errors(sampled, names)}
+    some = {*result.shown}.intersection(names)
+    log = time_axis(times, [sampled[name].values for name in some]).log
+    made = {"x": "t", "t": times.tolist(), "log": log, **_families(result)}
+    return made | values_and_errors(sampled, names)
+
+
+def _drawn(result: Result, model: Model) -> list[str]:
+    """Return what can be drawn: what is shown by itself, and the other members of families."""
+    drawn = {*result.shown}
+    for name, axes in result.families.items():
+        drawn |= {*member_names(name, (*axes.values(),))}
+    return _ordered((name for name in result.names if name in drawn), model)
+
+
+def _families(result: Result) -> Answer:
+    """Return the sizes of the indices of families, and the names that are shown by themselves."""
+    return {"families": result.families, "shown": list(result.shown)} if result.families else {}
 
 
 def sample_times(first: float, last: float) -> Array:
@@ -122,15 +137,16 @@ def _numbers(result: Result, model: Model) -> Answer:
     names = _ordered((name for name in result.names if not result.dataset[name].dims), model)
     values = {name: _plain(result.dataset[name].values) for name in names}
     errors = {name: _plain(result.error[name].values) if name in result.error else None for name in names}
-    return {"x": None, "values": values, "errors": errors}
+    return {"x": None, **_families(result), "values": values, "errors": errors}
 
 
 def _swept(result: Result, model: Model) -> Answer:
     [axis] = result.dataset["status"].dims
-    data, names = result.dataset, _ordered(result.shown, model)
+    data, names = result.dataset, _drawn(result, model)
     return {
         "x": str(axis),
         "t": data[axis].values.tolist(),
+        **_families(result),
         **values_and_errors(data, names),
         "points": [str(text) for text in data["message"].values.tolist()],
         "failed": int(result.stats["failed"]),

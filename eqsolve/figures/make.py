@@ -15,16 +15,19 @@ not computed again.
 from __future__ import annotations
 
 import ast
+import base64
 import hashlib
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -33,7 +36,7 @@ import numpy as np
 
 from eqsolve._version import __version__
 from eqsolve.errors import EqsolveError, MissingExtraError, ModelError, UsageError, demand_known
-from eqsolve.figures.captions import latex_caption
+from eqsolve.files.atomic import atomic_path
 from eqsolve.language.loading import find_files, list_models
 
 if TYPE_CHECKING:
@@ -233,7 +236,6 @@ def make(
 def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, started: float) -> Made:
     import matplotlib as mpl
 
-    from eqsolve.files.atomic import atomic_path
     from eqsolve.plotting.paper import RC
     from eqsolve.plotting.style import save_figure
 
@@ -314,3 +316,132 @@ def commit(folder: Path) -> str:
         return subprocess.check_output(words, text=True, timeout=5, stderr=subprocess.DEVNULL).strip()
     except (OSError, subprocess.SubprocessError):
         return f"version {__version__}"
+
+
+# --- Captions as LaTeX: names and symbols as mathematics, everything else as text.
+
+_GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "η": "eta", "θ": "theta", "κ": "kappa",
+    "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "χ": "chi",
+    "ψ": "psi", "ω": "omega", "Δ": "Delta", "Σ": "Sigma", "∞": "infty",
+    "≤": "le", "≥": "ge", "≈": "approx", "×": "times", "·": "cdot",
+    "±": "pm", "∫": "int", "→": "to", "√": "surd", "∂": "partial", "ℓ": "ell", "∼": "sim", "′": "prime",
+}  # fmt: skip
+_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀ", [*"0123456789-", r"\top"], strict=True))
+_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉ₖ", [*"0123456789", "k"], strict=True))
+_FORMULA = (
+    {letter: rf"\{word} " for letter, word in _GREEK.items()}
+    | {letter: f"^{{{above}}}" for letter, above in _RAISED.items()}
+    | {letter: f"_{{{below}}}" for letter, below in _LOWERED.items()}
+)
+_ESCAPED = {letter: rf"\{letter}" for letter in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+_NAME = re.compile(r"(?<![A-Za-z_])([A-Za-z]|[α-ω])_([A-Za-z0-9]+|\*)(?![A-Za-z0-9_])")
+_POWER = re.compile(r"\^\(([^()]*)\)|\^(-?[A-Za-z0-9]+)")
+_MARK = "\x00"
+
+
+def latex_caption(caption: str, name: str) -> str:
+    """Return ``\\caption{...}`` and ``\\label{fig:NAME}`` for a plain text."""
+    return f"\\caption{{{_latex(caption)}}}\n\\label{{fig:{name}}}\n"
+
+
+def _latex(text: str) -> str:
+    kept: list[str] = []
+
+    def keep(math: str) -> str:
+        kept.append(f"${math}$")
+        return f"{_MARK}{len(kept) - 1}{_MARK}"
+
+    def name(found: re.Match[str]) -> str:
+        below = found[2] if len(found[2]) == 1 else rf"\mathrm{{{found[2]}}}"
+        return keep(f"{_symbols(found[1])}_{{{below}}}")
+
+    text = _NAME.sub(name, text)
+    text = _POWER.sub(lambda found: keep(f"^{{{_symbols((found[1] or found[2]).replace('−', '-'))}}}"), text)
+    alone = _ESCAPED | {"−": "$-$", "^": r"\textasciicircum{}"} | {key: f"${said.rstrip()}$" for key, said in _FORMULA.items()}
+    made = "".join(alone.get(letter, letter) for letter in text)
+    whole = re.sub(_MARK + r"(\d+)" + _MARK, lambda found: kept[int(found[1])], made)
+    return whole.replace("$$", "")  # symbols side by side are one formula
+
+
+def _symbols(text: str) -> str:
+    """Return the inside of a formula: Greek letters by name, powers, and nothing that LaTeX would take amiss."""
+    return "".join((_ESCAPED | _FORMULA).get(letter, letter) for letter in text)
+
+
+# --- The page of all figures: self-contained, with captions and the table of agreement.
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
+figure { margin: 2.5rem 0; } figure img { max-width: 100%; height: auto; display: block; margin: 0 auto; }
+figcaption { color: #333; font-size: 0.9rem; margin-top: 0.6rem; }
+table { border-collapse: collapse; font-size: 0.85rem; width: 100%; }
+td, th { padding: 0.25rem 0.6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+.from { color: #666; font-weight: 400; font-size: 0.8em; }
+.miss { color: #b00020; font-weight: 600; } .why { color: #8a5a00; } nav { columns: 2; font-size: 0.9rem; }
+"""
+
+
+def write_page(made: Sequence[Made], out: Path) -> Path:
+    """Write ``index.html``, pictures inside: what was made, and every other figure of the folder."""
+    now = {item.name: item for item in made}
+    before = [item for item in made_before(out) if item.name not in now]
+    order = {item.name: place for place, item in enumerate(list_analyses())}
+    made = sorted([*made, *before], key=lambda item: order.get(item.name, len(order)))
+    figures = "\n".join(_figure(item, out) for item in made)
+    contents = "".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in made)
+    quick = [item.quick for item in made if item.status == "made"]
+    mode = "Some figures have quick settings, as their captions say." if any(quick) else "Full settings."
+    mode = "Quick settings: few draws, small sizes, loose tolerances." if quick and all(quick) else mode
+    text = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Figures</title><style>{_STYLE}</style></head><body>
+<h1>Figures</h1>
+<p>{mode} Lines are theory, with a band of its numerical error; points are simulations at finite size. The numbers behind each
+figure are in the netCDF file of the same name.</p>
+<nav><ol>{contents}</ol></nav>
+<h2>Agreement of theory and simulation</h2>
+{_table(made)}
+{figures}
+</body></html>
+"""
+    page = out / "index.html"
+    with atomic_path(page) as temporary:
+        Path(temporary).write_text(text, encoding="utf-8")
+    return page
+
+
+def _figure(item: Made, out: Path) -> str:
+    head = f'<figure id="{item.name}"><h2>{escape(item.title)}{_origin(item)}</h2>'
+    if item.status != "made":
+        return f'{head}<p class="why">Not made ({item.status}): {escape(item.message)}</p></figure>'
+    picture = base64.b64encode((out / f"{item.name}.png").read_bytes()).decode()
+    files = " · ".join(f'<a href="{item.name}{suffix}">{suffix[1:]}</a>' for suffix in (".pdf", ".png", ".nc", ".tex"))
+    return (
+        f'{head}<img src="data:image/png;base64,{picture}" alt="{escape(item.title)}">'
+        f"<figcaption>{escape(item.caption)} ({files})</figcaption></figure>"
+    )
+
+
+def _origin(item: Made) -> str:
+    """Return which paper this is from, in small letters."""
+    return f' <small class="from">{escape(item.paper)}</small>' if item.paper else ""
+
+
+def _table(made: Sequence[Made]) -> str:
+    rows = []
+    for item in made:
+        for found in item.agreements:
+            verdict = "agrees" if found.ok else ("explained" if found.explained else "MISS")
+            kind = {"agrees": "", "explained": ' class="why"', "MISS": ' class="miss"'}[verdict]
+            rows.append(
+                f'<tr><td><a href="#{item.name}">{item.name}</a></td><td>{escape(found.what)}</td>'
+                f'<td class="n">{found.points}</td><td class="n">{found.z:.2f}</td><td class="n">{found.plain:.2f}</td>'
+                f"<td{kind}>{verdict}{': ' + escape(found.note) if found.note else ''}</td></tr>"
+            )
+    return (
+        "<p>z: difference over its standard error (simulation, theory, and the bias of finite size measured from draws at "
+        "half the size), as a standard normal value; plain: without the bias.</p>"
+        '<table><tr><th>figure</th><th>what</th><th class="n">points</th><th class="n">max |z|</th>'
+        f'<th class="n">plain</th><th></th></tr>{"".join(rows)}</table>'
+    )

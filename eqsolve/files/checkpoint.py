@@ -226,8 +226,7 @@ class Checkpoint:
         start = stream.read(len(_MAGIC))
         if size and not _MAGIC.startswith(start[: len(_MAGIC)]):
             raise UsageError(f"{str(self.path)!r} is not a checkpoint of eqsolve; choose another file")
-        whole = start == _MAGIC
-        first, end = self._record(size) if whole else (None, 0)
+        first, end = self._record(size) if start == _MAGIC else (None, 0)
         if first is None:  # killed before anything was written
             stream.truncate(0)
             self._end = 0

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,8 +33,9 @@ from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import Cases
 from eqsolve.microscopic.simulate import Simulation
-from eqsolve.numerics.arrays import ROUNDING, Array, special
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, special
 from eqsolve.passes.forms.structure import models_behind
+from eqsolve.passes.rewrite.indices import family_axes
 from eqsolve.progress import Report, watching
 from eqsolve.results.archive import write_dataset
 from eqsolve.results.derivatives import derivative_keys
@@ -139,9 +141,6 @@ def searching(progress: Any, budget: float | None) -> Iterator[Search]:
         yield Search(report, time.process_time() + (math.inf if budget is None else budget))
 
 
-_MOVED = 1e-4  # of the values: how far they are moved for a derivative through a function of them
-
-
 def through(function: Callable[[Result], Any], result: Result, names: Sequence[str]) -> tuple[float, float, Array, Array]:
     """Return a function of a result, its error, its derivatives along parameters, and their errors.
 
@@ -164,7 +163,7 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
             for name, shift in shifts.items()
             if (largest := float(np.abs(shift).max(initial=0.0)))
         ]
-        step = _MOVED * min((size for size in sizes if size), default=1.0)
+        step = EPSILON ** (1 / 3) * min((size for size in sizes if size), default=1.0)
         ends = (
             [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)] if sizes else [0, 0]
         )
@@ -445,7 +444,9 @@ def fit(
 
 def _shared(model: Model, source: Data) -> list[str]:
     """Return the observables of a model that the data have."""
-    own = [name for name in source.names if name in model.names or name in model.observables]
+    families = [rf"{base}(_\d+){{{len(axes)}}}" for base, axes in family_axes(model).items()]
+    known = {*model.names, *model.observables}
+    own = [name for name in source.names if name in known or any(re.fullmatch(it, name) for it in families)]
     if not own:
         has = ", ".join([*model.observables, *map(str, getattr(model, "unknowns", ()))])
         timeless = source.times is None and model.kind in ("System", "Flow")

@@ -150,8 +150,7 @@ def refuse_several(model: Model, name: str, given: Any) -> None:
     if isinstance(given, str):
         text = given.strip()
         try:
-            inner = ast.parse(text, mode="eval").body
-            several = isinstance(inner, ast.List | ast.Tuple)
+            several = isinstance(ast.parse(text, mode="eval").body, ast.List | ast.Tuple)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             several = re.fullmatch(r"[^:()]+(:[^:()]+){2,3}", text) is not None
         grid = text[1:-1] if several and text[:1] + text[-1:] in ("[]", "()") else text

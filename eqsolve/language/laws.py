@@ -261,16 +261,19 @@ def _read_sample(path: Path) -> Array:
         problem = f"there is no file {str(path)!r}"
         raise ParameterError(f"{here()}law Empirical: {problem}; usage: {Empirical.usage}")
     try:
-        if path.suffix == ".npy":
-            values = np.load(path, allow_pickle=False)
-        else:
-            text = path.read_text().replace(",", " ")
-            rows = [[float(entry) for entry in line.split()] for line in text.splitlines() if line.strip()]
-            values = np.array(rows, dtype=float)
-        return np.asarray(values, dtype=float).reshape(len(values), -1)
+        values = np.asarray(read_numbers(path), dtype=float)
+        return values.reshape(len(values), -1)
     except (ValueError, OSError, UnicodeDecodeError, TypeError) as error:
         problem = f"{str(path)!r} does not hold a table of numbers: {error}"
         raise ParameterError(f"{here()}law Empirical: {problem}") from None
+
+
+def read_numbers(path: Path) -> Any:
+    """Return the numbers of a file, row by row: those of numpy's own format, or separated by commas or blanks."""
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    lines = (line.replace(",", " ").split() for line in path.read_text().splitlines())
+    return [[float(entry) for entry in words] for words in lines if words]
 
 
 class Point(Law, value=REQUIRED):

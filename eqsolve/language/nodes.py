@@ -306,8 +306,7 @@ def proximal(penalty: Any, variable: Any, observation: Any, threshold: Any) -> t
     if not isinstance(variable, Plain) or variable not in J.free_symbols:
         raise ModelError(f"{user_location()}: proximal(J, y, ...) needs a symbol() that J = `{J}` depends on")
     x = Dummy("x", real=True)
-    t = as_expression(threshold, "proximal")
-    value, slope = _derive(J, variable, x, t)
+    value, slope = _derive(J, variable, x, as_expression(threshold, "proximal"))
     swap = {x: as_expression(observation, "proximal")}
     return value.xreplace(swap), slope.xreplace(swap)
 

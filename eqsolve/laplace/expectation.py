@@ -151,8 +151,7 @@ def extreme_places(look: Callable[[Array], tuple[list[Array], Array]], places: A
     made = []
     for k, column in enumerate(look(places)[0]):
         for sign in (1.0, -1.0):
-            score = np.where(np.isfinite(column), sign * column, np.inf)
-            place = int(np.argmin(score))
+            place = int(np.argmin(np.where(np.isfinite(column), sign * column, np.inf)))
             low, high = places[max(place - 1, 0)], places[min(place + 1, len(places) - 1)]
             centre = places[place]
             for _ in range(7):  # thirty times closer each time

@@ -155,8 +155,7 @@ def _advance(prepared: Prepared, R: float, p: float, d: Any, step: float) -> tup
         guess = R - slope * step / (share if 0.2 < share < 5 else 1.0)
         new, good, _ = newton(prepared, guess, p - step, rounds=CONTROLS.few, enough=0.1 * CONTROLS.near)
         if good:
-            moved = abs(new - guess)
-            near = moved <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + TINY
+            near = abs(new - guess) <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + TINY
             if near and prepared.same_side((R, p), (float(new), p - step)):
                 return float(new), p - step
         step /= 2

@@ -182,8 +182,7 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
                 return None
             if halving >= 3 and noise > 1e-4:
                 break
-            seen = np.flatnonzero(sizes > 1e-3 * sizes.max())
-            order = 1 + int(seen[-1])
+            order = 1 + int(np.flatnonzero(sizes > 1e-3 * sizes.max())[-1])
             if order > CONTROLS.hankel + 1:
                 return None
             step = complex(r * modes[order] / (order * modes[order - 1]))
@@ -261,8 +260,7 @@ class PlaneSearch:
         cells = np.array([(region.high - (i + 1) * side, j * side, side) for i in range(columns) for j in range(rows)])
         looked, clean = 0, True
         while len(cells):
-            right = cells[:, 0] + cells[:, 2]
-            cells = cells[right > self._stop()]
+            cells = cells[(cells[:, 0] + cells[:, 2]) > self._stop()]
             cells = cells[~self._settled(cells)] if len(cells) else cells
             if not len(cells):
                 break

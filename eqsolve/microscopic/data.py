@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError, UsageError, did_you_mean
-from eqsolve.language.laws import Law, Normal, Rademacher, StudentT
+from eqsolve.language.laws import Law, Normal, Rademacher, StudentT, read_numbers
 from eqsolve.microscopic.lowered import FlowSample
 from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.backend import CPU, Backend
@@ -294,17 +294,11 @@ def _from_text(text: str) -> Features:
             f"data: there is no file {text!r}{near}; expected {', '.join(_NAMED)}, a law such as StudentT(5), "
             "or a file (*.npy, *.csv, *.txt) that holds an n × d matrix"
         )
-    return Features(text, matrix=_checked(_read(path), f"data file {text!r}"))
-
-
-def _read(path: Path) -> Any:
     try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        rows = [line.replace(",", " ").split() for line in path.read_text().splitlines() if line.strip()]
-        return [[float(entry) for entry in row] for row in rows]
+        given = read_numbers(path)
     except (ValueError, OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"data file {str(path)!r} does not hold a matrix of numbers: {error}") from None
+        raise UsageError(f"data file {text!r} does not hold a matrix of numbers: {error}") from None
+    return Features(text, matrix=_checked(given, f"data file {text!r}"))
 
 
 def _checked(given: Any, what: str) -> Array:

@@ -153,9 +153,9 @@ class Average:
 
 @dataclass(frozen=True, eq=False)
 class LoweredFlow:
-    """The functions of one flow. ``moving`` are the weights that change in time, ``active`` the gradients in a drift.
+    """The functions of one flow. ``moving`` are the weights that change in time.
 
-    Arguments of coordinate functions: t, states, active gradients, coordinate constants, coordinate noises; of sample
+    Arguments of coordinate functions: t, states, the gradients in a drift, coordinate constants, coordinate noises; of sample
     functions: t, fields, sample constants, sample noises.
     """
 
@@ -163,7 +163,6 @@ class LoweredFlow:
     binding: Binding
     time: Basic
     states: tuple[State, ...]
-    active: tuple[int, ...]
     moving: tuple[int, ...]
     coordinate_randoms: tuple[Random, ...]
     sample_randoms: tuple[Random, ...]
@@ -176,11 +175,6 @@ class LoweredFlow:
     observables: Function
     variables: Function
     variable_names: tuple[str, ...]
-    coordinate_arguments: tuple[Basic, ...]
-    sample_arguments: tuple[Basic, ...]
-    weight_expressions: tuple[Expr, ...]
-    loss_expressions: tuple[Expr, ...]
-    drift_expressions: tuple[Expr, ...]
 
     @property
     def ratio(self) -> float:
@@ -253,10 +247,9 @@ def lower_flow(binding: Binding) -> LoweredFlow:
         if expr.has(S.ComplexInfinity, S.NaN, S.ImaginaryUnit):
             raise ModelError(f"flow `{flow.name}` ({flow.location}): `{expr}` is not a real number for these parameters")
     return LoweredFlow(
-        flow, binding, time, states, active, moving, coordinate, sample, by_coordinate, by_sample,
+        flow, binding, time, states, moving, coordinate, sample, by_coordinate, by_sample,
         lower(weights, plain), lower([losses[place] for place in active], on_samples), lower(drift, on_coordinates),
-        tuple(averages), lower(outer, (time, *nodes)), lower(kept, plain), names, on_coordinates, on_samples,
-        weights, losses, drift,
+        tuple(averages), lower(outer, (time, *nodes)), lower(kept, plain), names,
     )  # fmt: skip
 
 

@@ -9,13 +9,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sympy import Expr
 
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, text, whole
 from eqsolve.arguments import path as read_path
@@ -28,7 +27,7 @@ from eqsolve.language.printing import latex_names
 from eqsolve.language.system import Flow
 from eqsolve.microscopic.data import Features, Placement, balance, read_data
 from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, lower_flow, refuse_continuous, wander
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, memory, read_device
 from eqsolve.numerics.constants import HOW, draw_constants, draw_law
 from eqsolve.progress import watching
@@ -204,66 +203,28 @@ _LARGEST = 6000
 """Largest dense Jacobian."""
 
 
-class LinearisedFlow:
-    """The Jacobian of a flow at one state, as an operator on small changes of the flat state."""
+def linearise(sample: FlowSample, time: float, flat: Array) -> Any:
+    """Return the Jacobian of a flow at one state: products with changes of the flat state, by central differences."""
+    from scipy.sparse.linalg import LinearOperator
 
-    def __init__(self, sample: FlowSample, time: float, flat: Array) -> None:
-        lowered, self.sample = sample.lowered, sample
-        flow, states, state = lowered.flow, lowered.states, sample.state(flat)
-        fields = sample.fields(time, state)
-        gradients = sample.gradients(time, fields)
-        noises = (noise(lowered.time) for noise in lowered.coordinate_noises)
-        plain = (lowered.time, *states, *lowered.coordinate_randoms, *noises)
-        at_plain = (time, *state, *sample.coordinate_constants)
-        at_samples = (time, *fields, *sample.sample_constants)
-        at_full = (time, *state, *gradients, *sample.coordinate_constants)
+    reach = EPSILON ** (1 / 3) * max(1.0, float(np.abs(flat).max()))  # truncation and rounding are alike there
 
-        def slopes(of: Sequence[Expr], by: Sequence[Any], arguments: Any, numbers: Any, size: int) -> Any:
-            """Return derivatives on (expression, variable, place)."""
-            made = lower([expr.diff(item) for expr in of for item in by], arguments)(*numbers)
-            return sample.backend.stack(made, (size,)).reshape(len(of), len(by), size)
+    def apply(change: Array) -> Array:
+        step = reach * change.ravel() / max(float(np.abs(change).max()), 1e-300)
+        gap = sample.drift(time, flat + step) - sample.drift(time, flat - step)
+        return np.asarray(gap * (float(np.abs(change).max()) / (2 * reach)))
 
-        moving = [lowered.weight_expressions[place] for place in lowered.moving]
-        losses = [lowered.loss_expressions[place] for place in lowered.active]
-        moved = [flow.fields[place] for place in lowered.moving]
-        active = [flow.gradients[place] for place in lowered.active]
-        drift, full, d = lowered.drift_expressions, lowered.coordinate_arguments, sample.d
-        self.by_weight = slopes(moving, states, plain, at_plain, d)
-        self.by_field = slopes(losses, moved, lowered.sample_arguments, at_samples, sample.n)
-        self.by_gradient = slopes(drift, active, full, at_full, d)
-        self.by_state = slopes(drift, states, full, at_full, d)
-        self.size = flat.size
-
-    def apply(self, change: Array) -> Array:
-        """Return the Jacobian times a change of the state."""
-        features = self.sample.features
-        state = self.sample.state(change)
-        weights = np.einsum("ijx,jx->ix", self.by_weight, state)
-        fields = weights @ features.T
-        losses = np.einsum("ijx,jx->ix", self.by_field, fields)
-        gradients = self.sample.scale * (losses @ features)
-        made = np.einsum("ijx,jx->ix", self.by_gradient, gradients) + np.einsum("ijx,jx->ix", self.by_state, state)
-        return self.sample.backend.get(made.ravel())
-
-    def dense(self) -> Array:
-        """Return the whole Jacobian."""
-        if self.size > _LARGEST:
-            raise UsageError(
-                f"the linearised flow has {self.size} directions; eigenvalues are computed up to {_LARGEST}: take a smaller d"
-            )
-        return np.array([self.apply(change) for change in np.eye(self.size)]).T
+    return LinearOperator((flat.size, flat.size), matvec=apply, dtype=float)
 
 
 def fastest(sample: FlowSample, time: float, flat: Array) -> float:
     """Return the largest modulus of an eigenvalue of the Jacobian, to about 1%."""
-    from scipy.sparse.linalg import LinearOperator, eigs
+    from scipy.sparse.linalg import eigs
 
-    jacobian = LinearisedFlow(sample, time, flat)
-    operator = LinearOperator((jacobian.size, jacobian.size), matvec=jacobian.apply, dtype=float)
-    start = np.random.default_rng(0).standard_normal(jacobian.size)
-    if jacobian.size < 20:
-        return float(np.abs(np.linalg.eigvals(jacobian.dense())).max())
-    found = eigs(operator, k=1, v0=start, ncv=min(24, jacobian.size), tol=5e-3, return_eigenvectors=False)
+    jacobian, start = linearise(sample, time, flat), np.random.default_rng(0).standard_normal(flat.size)
+    if flat.size < 20:
+        return float(np.abs(np.linalg.eigvals(jacobian @ np.eye(flat.size))).max())
+    found = eigs(jacobian, k=1, v0=start, ncv=min(24, flat.size), tol=5e-3, return_eigenvectors=False)
     return float(np.abs(found).max())
 
 
@@ -274,7 +235,11 @@ def slowest(sample: FlowSample, time: float, flat: Array, floor: float = 1e-7) -
     eigenvalue of 0; what is below ``floor`` times the largest counts as 0. A negative rate says that the state is
     no stable rest point.
     """
-    values = np.linalg.eigvals(LinearisedFlow(sample, time, flat).dense())
+    if flat.size > _LARGEST:
+        raise UsageError(
+            f"the linearised flow has {flat.size} directions; eigenvalues are computed up to {_LARGEST}: take a smaller d"
+        )
+    values = np.linalg.eigvals(linearise(sample, time, flat) @ np.eye(flat.size))
     size = np.abs(values)
     return float(np.min(-values[size > floor * size.max()].real))
 

@@ -72,8 +72,7 @@ def eliminate(matrix: Array, right: Array) -> Array:
 
 def invert(matrix: Array) -> Array:
     """Return the inverses of matrices, one per entry of the last axes, by elimination without pivoting; overwritten."""
-    size = matrix.shape[0]
-    for pivot in range(size):
+    for pivot in range(matrix.shape[0]):
         row = matrix[pivot] / matrix[pivot, pivot]
         column = matrix[:, pivot].copy()
         row[pivot] = 1.0 / column[pivot]

@@ -130,8 +130,7 @@ class PanelGrid:
 
     def locate(self, times: Array) -> Array:
         """Return the panel that holds each time; a panel owns its right end."""
-        index = np.searchsorted(self.edges, times, side="left") - 1
-        return np.clip(index, 0, self.panels - 1)
+        return np.clip(np.searchsorted(self.edges, times, side="left") - 1, 0, self.panels - 1)
 
     def stencil(self, times: Array) -> tuple[Array, Array]:
         """Return, per time, the indices of the m + 1 nodes of its panel and their interpolation weights."""

@@ -53,8 +53,7 @@ def increasing_roots(
                     size = np.abs(step)
             new = y - step
             slow = size > 0.5 * last
-            stuck = slow & (last < _STUCK * (1 + room))
-            exact = (gap == 0) | stuck
+            exact = (gap == 0) | (slow & (last < _STUCK * (1 + room)))
             final = exact | (size <= enough * room)
             bad = np.flatnonzero((~((new > left) & (new < right)) | slow) & ~final)
             if bad.size:

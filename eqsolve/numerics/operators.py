@@ -166,8 +166,7 @@ class OperatorGrid:
             places = nodes[: row + 1] + (behind - before)[: row + 1] / 2
             places[row] = nodes[row] - before[row] / 2
             known = operator[row, : row + 1] / self.integration[row, : row + 1]
-            first = np.clip(np.arange(row + 1) - 1, 0, row - 2)
-            near = first[:, None] + np.arange(3)
+            near = np.clip(np.arange(row + 1) - 1, 0, row - 2)[:, None] + np.arange(3)
             out[row, : row + 1] = (_parabolas(places[near], nodes[: row + 1]) * known[near]).sum(axis=1)
         diagonal = np.diagonal(out)[2:5]
         out[0, 0], out[1, 1] = lagrange(nodes[2:5], nodes[:2].copy()) @ diagonal

@@ -421,16 +421,14 @@ def _gradient_direction(
     values = np.tile(mean, (_DRAWS, 1))
     values[:, active] += scale[active] * draws
     with np.errstate(all="ignore"):
-        given = [*parameters, *unknowns[:, 0], *values.T]
-        full = plan.run_stages(given, _DRAWS)
+        full = plan.run_stages([*parameters, *unknowns[:, 0], *values.T], _DRAWS)
         slopes = stacked(plan.piece("variable slopes", name)(*full), _DRAWS)[active].T * scale[active]
     length = np.linalg.norm(slopes, axis=1)
     good = np.isfinite(length) & (length > 0)
     if not good.any():
         return None
     unit = slopes[good] / length[good][:, None]
-    same = np.abs(unit @ unit[0]) > 1 - 1e-10
-    return unit[:1] if same.all() else None
+    return unit[:1] if (np.abs(unit @ unit[0]) > 1 - 1e-10).all() else None
 
 
 def node_arguments(parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:
@@ -567,8 +565,7 @@ class Lines:
         return self.plan.run_stages(given, len(x), signs, rough=self.rough)
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
-        full = self.arguments(rows, at, x, signs)
-        return stacked(self.plan.piece("integrands")(*full), len(x))
+        return stacked(self.plan.piece("integrands")(*self.arguments(rows, at, x, signs)), len(x))
 
     def signs(self, rows: Rows, at: Array, x: Array) -> Array:
         """Return the switches at points, one column each."""

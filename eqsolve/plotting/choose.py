@@ -17,23 +17,26 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.numerics.arrays import member_names
-from eqsolve.numerics.slopes import is_geometric
-from eqsolve.plotting.curves import draw_line, is_process, set_scales, time_axis, weights_of
-from eqsolve.plotting.labels import TITLE_SIZE, differences, setting, tell_apart, written
+from eqsolve.plotting.curves import draw_line, is_process, plot_curves, plot_paths, set_scales, time_axis, weights_of
 from eqsolve.plotting.style import (
     COLOURS,
     DIVERGING,
     LINE,
     SEQUENTIAL,
     SIZE,
+    TITLE_SIZE,
     Ways,
+    differences,
     edges_between,
     new_axes,
     plain,
+    setting,
     shades,
+    tell_apart,
     title_of,
+    written,
 )
-from eqsolve.results.derivatives import derivative_keys, interpolate
+from eqsolve.results.derivatives import derivative_keys, interpolate, is_geometric
 from eqsolve.results.result import Distribution, Result
 
 # --- Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity.
@@ -437,8 +440,6 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         told = ", ".join(f"`{name}` is {_WORDS.get(_dims(result, name), 'a table')}" for name in names)
         raise UsageError(f"one drawing shows one kind of thing: {told}")
     if dims == _CURVE:
-        from eqsolve.plotting.curves import plot_curves
-
         return plot_curves(result, names, ways)
     if dims == ():
         return plot_numbers(result, names, ways)
@@ -447,8 +448,6 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
     if dims == _KERNEL:
         return plot_kernel(result, names[0], ways)
-    from eqsolve.plotting.curves import is_process, plot_paths
-
     if is_process(result, names[0]):
         return plot_paths(result, names[0], ways)
     raise UsageError(f"`{names[0]}` lies over {', '.join(map(str, dims))}, for which there is no drawing")
@@ -458,10 +457,8 @@ def _dims(result: Result, name: str) -> tuple[str, ...]:
     return tuple(str(dim) for dim in result.dataset[name].dims)
 
 
-# --- What changes in time: the law of a random process as a film, a sweep with a slider.
-
-
-# --- Drawings of laws: density or histogram, atoms as stems.
+# --- Drawings of laws: density or histogram, atoms as stems; the law of a random process as a film; a
+# sweep with a slider of time.
 def plot_law(
     law: Distribution, name: str | None, *, ax: Any, bins: Any, label: str | None, logy: bool = False, **style: Any
 ) -> Any:

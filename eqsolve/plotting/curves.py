@@ -10,8 +10,7 @@ import numpy as np
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.plotting.labels import TITLE_SIZE, shared_title, tell_apart, written
-from eqsolve.plotting.style import BAND, COLOURS, LINE, Ways, new_axes, plain
+from eqsolve.plotting.style import BAND, COLOURS, LINE, TITLE_SIZE, Ways, new_axes, plain, shared_title, tell_apart, written
 from eqsolve.results.result import Result
 
 # --- The axis of time: one rule for its scale, and times that look right on either scale.

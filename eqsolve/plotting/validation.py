@@ -14,8 +14,7 @@ import numpy as np
 from eqsolve.errors import UsageError, demand_known
 from eqsolve.plotting.choose import read_ways
 from eqsolve.plotting.curves import TimeAxis, draw_line, set_scales, spread_times, time_axis
-from eqsolve.plotting.labels import TITLE_SIZE, add_legend, settings_title, written
-from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, Ways, new_axes
+from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, TITLE_SIZE, Ways, add_legend, new_axes, settings_title, written
 from eqsolve.results.words import percent
 
 if TYPE_CHECKING:
@@ -103,8 +102,7 @@ def _time(found: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
     if found.t is None or len(found.t) < 2:
         return None
     if found.result is not None and found.result.grid is not None:
-        grid = found.result.grid
-        times = spread_times(grid)
+        times = spread_times(found.result.grid)
         curves = found.result.at(times)
         axis = time_axis(times, [curves[name].values for name in names], ways.logx)
         last = float(found.t[-1]) * (1.15 if axis.log else 1.03)

@@ -135,8 +135,7 @@ class _Evaluation:
         if head.arity == 1:
             return self._one_time(head, self.times(item.moments[0]))
         self._named(head.name, ("row", "column"))
-        at = [self.times(moment) for moment in item.moments]
-        first, second = np.broadcast_arrays(*at)
+        first, second = np.broadcast_arrays(*[self.times(moment) for moment in item.moments])
         pairs = np.stack([first.ravel(), second.ravel()], axis=1)
         self.result._inside(pairs.ravel())
         value = self.result._two_time(head.name, pairs).reshape(first.shape)
@@ -379,7 +378,7 @@ class Result:
         """What the values depend on: times; on paths, random constants and weights."""
         return {str(key): entry for key, entry in self.table.coords.items()}
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
         own = {key: it for key, it in self.variables.items() if not (key.endswith(_ERROR) or key.startswith(_ROWS))}
@@ -458,7 +457,17 @@ class Result:
 
         Of a dynamics solved with ``derivatives=[parameter]``: a labelled curve (or kernel), its error the coordinate
         ``error``. Of a fixed point or a rate: a number, also of an expectation, and also when it was not asked for before.
+        Of a family: an axis for each index in front.
         """
+        if axes := self.families.get(what):
+            names = member_names(what, (*axes.values(),))
+            slopes = [self.derivative(name, parameter, **values) for name in names]
+            members = dict(zip(names, map(xr.DataArray, slopes), strict=True))
+            made = stack_family(members, what, axes)
+            if "error" not in made.coords:
+                return made
+            errors = stack_family({name: members[name]["error"] for name in names}, what, axes)
+            return made.drop_vars("error").assign_coords(error=(made.dims, errors.values))
         if self.grid is not None or self.source is None:
             found = read_derivative(self, what, parameter)
             if found is not None:
@@ -731,7 +740,7 @@ class PhaseDiagram(Result):
         return made
 
 
-def stack_family(data: xr.Dataset, name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
+def stack_family(data: Mapping[Any, xr.DataArray], name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
     """Return the members of a family as one array, an axis for each index in front."""
     members = [data[item + end] for item in member_names(name, tuple(axes.values()))]
     values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
@@ -911,8 +920,7 @@ def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) ->
     made = np.zeros(len(omega))
     for degree in degrees:  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
         bessel = 2 * special.spherical_jn(degree, np.multiply.outer(omega, halves)) * halves
-        turned = np.cos(phase + degree * np.pi / 2)
-        made += (bessel * turned) @ coefficients[:, degree]
+        made += (bessel * np.cos(phase + degree * np.pi / 2)) @ coefficients[:, degree]
     return 2 * made
 
 

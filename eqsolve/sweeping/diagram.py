@@ -23,6 +23,7 @@ from eqsolve.language.printing import latex_names
 from eqsolve.language.symbols import Correlation
 from eqsolve.language.system import FixedPoint
 from eqsolve.options import documented
+from eqsolve.passes.rewrite.indices import all_indices, written_out
 from eqsolve.progress import watching
 from eqsolve.results.result import BOUNDARY, PhaseDiagram
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
@@ -78,6 +79,16 @@ def phase_diagram(
         raise UsageError("a phase diagram has one axis or two, of numbers; set the others")
     if not 0 < tolerance < 1:
         raise UsageError(f"tolerance must lie between 0 and 1, got {tolerance:g}")
+    if model.is_indexed:
+        every = getattr(model, "tables", {}).values()
+        makers = {name for sources in every for name in sources.arguments}
+        makers |= {index.size.name for index in all_indices(model) if not index.size.is_Integer}
+        if wrong := [axis.name for axis in grid if axis.name in makers]:
+            raise UsageError(
+                f"`{wrong[0]}` makes tables, or is the size of an index, of model `{model.name}`: members "
+                "are written out once for a phase diagram; take other axes, or solve on a grid (sweep)"
+            )
+        model, fixed = written_out(model, fixed)
     points = lay_out_points(grid)
     settled, first = grids.same_settings(model, fixed, points, grid)
     rule = LongRun.of(model, {**fixed, **first.settings}, observable, lyapunov, rtol, tolerance)

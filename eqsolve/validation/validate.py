@@ -486,8 +486,6 @@ def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
     }
 
 
-__all__ = ["Comparison", "Validation", "validate"]
-
 logger = logging.getLogger("eqsolve")
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import eqsolve
 from eqsolve.cli import main
+from eqsolve.cli.inspect import find_entry, read_entries
 from eqsolve.language.loading import list_models, load
-from eqsolve.tools.citing import find_entry, read_entries
 
 
 def test_prints_both_entries(folder, capsys):

@@ -22,7 +22,7 @@ def test_all_is_well(folder, capsys):
 
 def test_text_and_a_failing_trial(folder, capsys, monkeypatch):
     trials = {"good": lambda: (0.0, 1e-9), "bad": lambda: (1.0, 1e-9), "worse": int}
-    monkeypatch.setattr("eqsolve.tools.doctor._TRIALS", trials)
+    monkeypatch.setattr("eqsolve.cli.doctor._TRIALS", trials)
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "good" in out

@@ -314,6 +314,71 @@ def test_a_model_without_time_is_drawn_over_a_parameter(browser: Any) -> None:
         server.server_close()
 
 
+DECAYS = '''"""Decays at the rates a (k + 1), and all products of two of them."""
+
+from sympy import exp
+
+from eqsolve import Eq, System, function, index, param, times
+
+t = times("t")
+a = param("a", positive=True)
+k, l = index("k l", 12)
+y = function("y", k)
+model = System(
+    "decays", eqs=[Eq(y[k](t).diff(t), -a * (k + 1) * y[k](t))], init={y[k]: 1}, defaults={a: 1},
+    observables={"pair": y[k](t) * y[l](t), "first": y[0](t)},
+)
+'''
+
+
+def test_members_are_chosen_by_their_index(browser: Any, tmp_path: Path) -> None:
+    (path := tmp_path / "decays.py").write_text(DECAYS)
+    server = serving.serve(str(path), settings={}, t_max=1, rtol=1e-4)
+    try:
+        page = browser.open(server.address)
+        page.wait(FINE)
+        boxes = "[...document.querySelectorAll('#names input')].map((item) => item.dataset.show)"
+        some = page.js(boxes)
+        assert len([name for name in some if name.startswith("y_")]) == 7
+        assert "first" in some
+        page.js("explorer.shown = ['first', 'y_0']")
+        page.type("#option-index-k", "3, 9-10")
+        assert [name for name in page.js(boxes) if name.startswith("y_")] == ["y_3", "y_9", "y_10"]
+        assert page.js("explorer.shown") == ["first", "y_3", "y_9", "y_10"]
+        assert page.js("document.querySelectorAll('path.curve').length") == 4
+        for place in (3, 9, 10):
+            times, values, errors = curve(page, f"y_{place}")
+            assert np.all(np.abs(values - np.exp(-(place + 1) * times)) <= 3 * errors + 1e-12)
+            shown = float(page.text(f"#readout [data-value=y_{place}]").split("±")[0])
+            assert shown == pytest.approx(np.exp(-place - 1), rel=1e-3)
+        assert 'res.plot("first", "y_3", "y_9", "y_10"' in page.text("#python")
+        page.type("#option-index-l", "5")
+        assert [name for name in page.js(boxes) if name.startswith("pair")] == ["pair_3_5", "pair_9_5", "pair_10_5"]
+        times, values, _ = curve(page, "pair_3_5")
+        np.testing.assert_allclose(values, np.exp(-10 * times), rtol=1e-3, atol=1e-5)
+        keep(page, "members")
+        again = browser.open(page.js("location.href"))
+        again.wait(FINE)
+        assert again.js(boxes) == page.js(boxes)
+        assert again.js("explorer.shown") == page.js("explorer.shown")
+        again.close()
+        invalid = "document.querySelector('#option-index-k').getAttribute('aria-invalid')"
+        for wrong in ("12", "k"):
+            page.type("#option-index-k", wrong)
+            assert page.js(invalid) == "true"
+        page.type("#option-index-l", "")
+        page.type("#option-index-k", "")
+        assert page.js(invalid) == "false"
+        assert page.js(boxes) == some
+        solves = "performance.getEntriesByType('resource').filter((item) => item.name.endsWith('/api/solve')).length"
+        assert page.js(solves) == 2  # a first look, and its refinement
+        assert page.problems() == []
+        page.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 INVERSE = '''"""The larger root of x**2 + h*x = b, which is infinite over b where b is 0."""
 
 from eqsolve import Eq, FixedPoint, param, unknown

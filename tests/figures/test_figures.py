@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from eqsolve.errors import ModelError, UsageError
-from eqsolve.figures.captions import latex_caption
-from eqsolve.figures.make import Run, content_key, find_analysis, list_analyses, load_module, make
-from eqsolve.figures.page import write_page
+from eqsolve.figures.make import Run, content_key, find_analysis, latex_caption, list_analyses, load_module, make, write_page
 
 SOURCE = '''"""A parabola.
 

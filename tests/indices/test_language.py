@@ -5,9 +5,11 @@ import pickle
 import numpy as np
 import pytest
 import sympy
+from scipy.linalg import expm
 
 import eqsolve
 from eqsolve import (
+    GP,
     E,
     Eq,
     FixedPoint,
@@ -16,9 +18,11 @@ from eqsolve import (
     ParameterError,
     Sum,
     System,
+    correlation,
     function,
     index,
     param,
+    process,
     random,
     table,
     times,
@@ -29,6 +33,7 @@ from eqsolve.laws import Normal
 t, s = times("t s")
 k, p, q = index("k p q", 3)
 x, y = function("x y", k)
+pairs = function("pairs", k, p)
 A = table("A", k, p)
 NUMBERS = np.arange(9.0).reshape(3, 3) / 10
 
@@ -81,6 +86,8 @@ def test_what_is_wrong_where_it_is_written(make, words) -> None:
     [
         (lambda: decay(-x[p](t)), "sum over it, Sum(..., p)"),
         (lambda: decay(-sympy.Sum(k, (k, 0, 2)) * x[k](t)), "sympy's own Sum"),
+        (lambda: decay(-sympy.Sum(A[k, p] * x[p](t), (p, 0, 2))), "sympy's own Sum; write eqsolve's"),
+        (lambda: system(Eq(pairs[k, k](t).diff(t), -x[k](t))), "carries an index twice; write two indices"),
         (lambda: decay(-Sum(A[k, k] * x[k](t), k)), "has a meaning outside the sum"),
         (lambda: decay(-x[k - 1](t)), "Piecewise((value, Eq(k, 0)), (x[k - 1](t), True))"),
         (lambda: decay(-x[k + 1](t)), "`x[k + 1](t)` lies outside its range 0 … 2 at one end; say what stands"),
@@ -146,6 +153,29 @@ def test_boundaries_by_cases() -> None:
     matrix = -np.eye(n) + np.diag(np.ones(n - 1), -1)
     truth = np.linalg.solve(-matrix, (np.eye(n) - expm(2 * matrix)) @ np.eye(n)[0])
     np.testing.assert_allclose(found["u"][:, -1], truth, rtol=1e-8)
+
+
+def test_deltas() -> None:
+    """Kronecker's symbol in sums, alone, in starts, in memory, in fixed points and in covariances, against closed forms."""
+    delta, rates = sympy.KroneckerDelta, NUMBERS + np.eye(3)
+    others = NUMBERS * (1 - np.eye(3))
+    apart = decay(-x[k](t) - Sum((1 - delta(k, p)) * A[k, p] * x[p](t), p))
+    np.testing.assert_allclose(eqsolve.solve(apart, at=[1.0])["x"][:, -1], expm(-np.eye(3) - others).sum(axis=1), rtol=1e-9)
+    own = Sum(delta(k, p) * (A[k, p] + 1) * x[p](t), p)
+    driven = system(Eq(x[k](t).diff(t), delta(k, 1) - own)).replace(init={x[k]: delta(k, 0)})
+    truth = [np.exp(-rates[0, 0]), (1 - np.exp(-rates[1, 1])) / rates[1, 1], 0]
+    np.testing.assert_allclose(eqsolve.solve(driven, at=[1.0])["x"][:, -1], truth, rtol=1e-9, atol=1e-12)
+    past = Sum(delta(k, p) * (A[k, p] + 1) * sympy.exp(s - t) * x[p](s), p)
+    found = eqsolve.solve(decay(-Int(past, (s, 0, t))), at=[1.0])["x"][:, -1]
+    np.testing.assert_allclose(found, [expm(np.array([[0, -1], [a, -1]]))[0, 0] for a in rates.diagonal()], rtol=1e-9)
+    u = unknown("u", k)
+    point = FixedPoint("point", eqs=[Eq(u[k], 1 + Sum((1 - delta(k, p)) * A[k, p] * u[p], p))], tables={A: NUMBERS})
+    np.testing.assert_allclose(eqsolve.solve(point)["u"], np.linalg.solve(np.eye(3) - others, np.ones(3)), rtol=1e-12)
+    w, z, C = process("w", k), process("z", k), correlation("C", k)
+    eqs = [Eq(w[k](t).diff(t), z[k](t) - w[k](t)), Eq(C[k](t, s), E(w[k](t) * w[k](s)))]
+    laws = {z[k]: GP(delta(k, p) * sympy.exp(-t - s))}
+    noisy = System("noisy", eqs=eqs, laws=laws, init={w[k]: 0}, observables={"q": C[k](t, t)})
+    np.testing.assert_allclose(eqsolve.solve(noisy, at=[1.0], rtol=1e-6)["q"][:, -1], np.exp(-2), rtol=1e-6)  # w = z t e^{−t}
 
 
 def test_random_members_are_independent() -> None:

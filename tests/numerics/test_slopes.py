@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsolve.numerics.slopes import interpolate_with_slopes
+from eqsolve.results.derivatives import interpolate_with_slopes
 
 Array = np.ndarray
 NODES = np.array([0.0, 0.4, 1.0, 1.3, 2.0])

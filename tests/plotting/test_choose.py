@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 
 import eqsolve
-from eqsolve.numerics.slopes import is_geometric
 from eqsolve.plotting.curves import quantiles
 from eqsolve.plotting.style import edges_between
+from eqsolve.results.derivatives import is_geometric
 
 
 @pytest.fixture(autouse=True)

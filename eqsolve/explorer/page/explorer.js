@@ -159,6 +159,7 @@ function buildOptions() {
   if (LIVE) add('rtol', 'relative tolerance', text(), String(config.begin.rtol ?? 0.001));
   add('logx', page.model.timed ? 'logarithmic time' : 'logarithmic axis', box(), page.model.timed || page.controls.find((item) => item.slider && !item.spec.whole)?.spec.scale === 'log' ? '1' : '0');
   add('logy', 'logarithmic values', box(), '0');
+  for (const index of LIVE ? page.model.indices : []) add(`index-${index}`, `members ${index} drawn`, make('input', { type: 'text', placeholder: 'some', title: 'numbers from 0 on, and ranges: 0, 17, 40-45', oninput: () => { choose(index); draw(); settled(); } }), '');
   $('options').replaceChildren(...rows);
 }
 
@@ -399,6 +400,49 @@ function complain(error) {
   }
 }
 
+// The numbers below a size in a text such as "0, 17, 40-45"; null where there are none, or anything else.
+function numbersIn(text, size) {
+  const parts = text.split(',').filter((part) => part.trim());
+  const ranges = parts.map((part) => part.match(/^\s*(\d+)\s*(?:[-–]\s*(\d+)\s*)?$/));
+  if (!ranges.every(Boolean)) return null;
+  const holds = (k) => ranges.some(([, first, last]) => k >= Number(first) && k <= Number(last ?? first));
+  const found = [...Array(size).keys()].filter(holds);
+  return found.length ? new Set(found) : null;
+}
+
+// What there is to draw: of families the members chosen by their indices, some where none are.
+function available(values = page.answer.values) {
+  const { families = {}, shown } = page.answer;
+  const away = new Set();
+  for (const [family, axes] of Object.entries(families)) {
+    const wanted = Object.entries(axes).map(([index, size]) => {
+      const box = page.options[`index-${index}`];
+      const numbers = box ? numbersIn(box.value, size) : null;
+      box?.setAttribute('aria-invalid', String(numbers === null && box.value.trim() !== ''));
+      if (box) box.placeholder = `some of 0 … ${size - 1}`;
+      return numbers;
+    });
+    const chosen = wanted.some((numbers) => numbers !== null);
+    const keeps = (name, place) => (chosen ? place.every((k, axis) => wanted[axis]?.has(k) ?? true) : shown.includes(name));
+    for (const [name, place] of members(family, axes)) if (!keeps(name, place)) away.add(name);
+  }
+  return Object.keys(values).filter((name) => !away.has(name));
+}
+
+// The members of a family by name, phi_0 …, with their places.
+const members = (family, axes) => Object.values(axes).reduce((rows, size) => rows.flatMap(([name, place]) => [...Array(size).keys()].map((k) => [`${name}_${k}`, [...place, k]])), [[family, []]]);
+
+// Members that are chosen are drawn, of families that are drawn already, else of all with this index.
+function choose(index) {
+  if (!page.answer) return;
+  const families = Object.entries(page.answer.families ?? {}).filter(([, axes]) => index in axes);
+  const own = families.map(([family, axes]) => members(family, axes).map(([name]) => name));
+  const drawn = own.filter((names) => names.some((name) => page.shown?.includes(name)));
+  const others = (page.shown ?? []).filter((name) => !own.flat().includes(name));
+  const chosen = (drawn.length ? drawn : own).flat();
+  page.shown = [...others, ...available().filter((name) => chosen.includes(name))];
+}
+
 function nameBoxes(names) {
   if ($('names').dataset.names === names.join()) { // kept, so that the keyboard stays where it is
     for (const box of $('names').querySelectorAll('input')) box.checked = page.shown.includes(box.dataset.show);
@@ -420,7 +464,7 @@ const theme = () => ((document.documentElement.dataset.theme ?? (isDark.matches 
 function chart(theme, width, height) {
   const { answer } = page;
   const points = page.runs.get(runKey(answer.asked)); // those of the settings that the curve is of
-  const names = Object.keys(answer.values);
+  const names = available();
   const kept = names.filter((name) => page.shown.includes(name));
   const colour = (name) => COLOURS[names.indexOf(name) % COLOURS.length];
   const series = kept.map((name) => ({ name, colour: colour(name), x: answer.t, y: answer.values[name], e: answer.errors[name], dashed: answer.kind === 'coarse' }));
@@ -436,7 +480,7 @@ function draw() {
   const answer = page.answer;
   tell();
   if (!answer) return;
-  const names = Object.keys(answer.values);
+  const names = available();
   if (!page.shown?.some((name) => names.includes(name))) page.shown = names.slice(0, 2);
   nameBoxes(names);
   if (answer.x === null) { $('picture').replaceChildren($('tip')); readout(); return; }
@@ -458,7 +502,7 @@ function point(made, pixel, left, top) {
   t.forEach((moment, k) => { if (Math.abs(made.place(moment) - made.place(value)) < Math.abs(made.place(t[best]) - made.place(value))) best = k; });
   page.cursor = best;
   readout();
-  const names = Object.keys(page.answer.values).filter((name) => page.shown.includes(name));
+  const names = available().filter((name) => page.shown.includes(name));
   $('tip').replaceChildren(make('div', {}, nameElement(page.answer.x), ` = ${short(t[best])}`), ...names.map((name) => make('div', {}, nameElement(name), ` = ${withError(page.answer.values[name][best], page.answer.errors[name][best])}`)));
   $('tip').hidden = false;
   const flip = left > $('picture').clientWidth / 2;
@@ -474,7 +518,7 @@ function readout() {
   if (timeless?.error) { $('readout').replaceChildren(); return; }
   const place = page.cursor ?? answer.t?.length - 1;
   const atCursor = answer.x !== null && (page.model.timed || page.cursor !== null);
-  const names = Object.keys(atCursor ? answer.values : timeless.values);
+  const names = available((atCursor ? answer : timeless).values);
   const value = (name) => (atCursor ? answer.values[name][place] : timeless.values[name]);
   const error = (name) => (atCursor ? answer.errors[name][place] : timeless.errors[name]);
   const where = atCursor ? [nameElement(answer.x), ` = ${short(answer.t[place])}`] : ['at these settings'];

@@ -131,8 +131,7 @@ class Stages:
 
     def _condition(self, condition: Any, randoms: frozenset[Basic]) -> Any:
         if isinstance(condition, Relational) and condition.free_symbols & randoms:
-            gap = self.smooth(condition.lhs - condition.rhs, randoms)
-            symbol = self._switch(gap)
+            symbol = self._switch(self.smooth(condition.lhs - condition.rhs, randoms))
             return {"==": Eq, "!=": Ne}.get(condition.rel_op, condition.func)(symbol, 0)
         if isinstance(condition, BooleanFunction):
             return condition.func(*(self._condition(arg, randoms) for arg in condition.args))

@@ -137,8 +137,7 @@ def _keep_means(system: System) -> Reduction:
         label = constraint_label(head, constraint)
         residual = constraint.lhs - constraint.rhs
         residual = residual.xreplace({item: now for item in free_times(residual)})
-        means = outermost(residual, E)
-        marks = {mean: Dummy(real=True) for mean in means}
+        marks = {mean: Dummy(real=True) for mean in outermost(residual, E)}
         bare = residual.xreplace(marks)
         back = {mark: mean for mean, mark in marks.items()}
         rate = bare.diff(now)

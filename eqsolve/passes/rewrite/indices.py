@@ -411,6 +411,9 @@ class _MemberWriter:
         times, contraction = [item for item in node.free_symbols if isinstance(item, Time)], Contraction(node)
         if len(times) > 2 or node.has(Int, Resp, Derivative, KroneckerDelta, *KINKS) or is_random(node):
             raise _NotAlikeError
+        heads = [item.head for item in node.atoms(Value) if not isinstance(item.head, Correlation)]
+        if getattr(self.model, "processes", ()) and any(head.arity == 2 for head in heads):  # responses
+            raise _NotAlikeError
         made = []
         for read in contraction.reads:
             own = {item.indices for item in members_in(read)}
@@ -647,7 +650,8 @@ def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
     arrays, rest = table_arrays(model, settings)
     made = expand(model)
     numbers = made.settings(arrays)
-    known = {item: value for item, value in model.defaults.items() if item in made.model.names.values()}
+    used = {*made.model._with(defaults=Table(), tables=Table()).names.values()}
+    known = {item: value for item, value in model.defaults.items() if item in used}
     known |= {item: sympy.sympify(numbers[item.name]) for item in made.model.parameters if item.name in numbers}
     plain = made.model._with(defaults=Table(known), tables=Table())
     return plain, {name: value for name, value in rest.items() if name in plain.settable or name not in model.settable}

@@ -358,8 +358,7 @@ def _at_the_edge(gap: Expr, relation: Relational, moving: set[Basic]) -> Expr | 
     for symbol in sorted(edge.free_symbols & moving, key=str):
         slope = edge.diff(symbol)
         if symbol not in slope.free_symbols and slope != 0:
-            at = symbol - edge / slope
-            return gap.subs(symbol, at.expand()).expand()
+            return gap.subs(symbol, (symbol - edge / slope).expand()).expand()
     return None
 
 

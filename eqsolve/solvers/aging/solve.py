@@ -340,8 +340,7 @@ class Panel:
     def _on_diagonal(self, equation: CompiledEquation, residual: Array, matrix: Array | None) -> None:
         """Replace the equations at the nodes on the diagonal by the values given there."""
         assert equation.diagonal is not None
-        width = self.layout.width
-        rows = np.arange(self.layout.rows) * width
+        rows = np.arange(self.layout.rows) * self.layout.width
         residual[rows] = self.unknowns.kernels[equation.name][1:, 0] - self.moments.value(equation.diagonal, {})
         if matrix is not None:
             matrix[rows] = 0.0

@@ -573,8 +573,7 @@ class MemoryMarch:
         # towards the start
         pieces = self.width * 0.5 ** np.arange(1, 60)
         inside, masses, _ = gauss(self.m)
-        points = pieces[:, None] * (1 + inside)
-        found = self._gauges(points)
+        found = self._gauges(pieces[:, None] * (1 + inside))
         weights = pieces[:, None] * masses
         self.gauge_sizes = np.nansum(np.abs(found) * weights, axis=(1, 2))
         wide = self._panel(self.width)

@@ -245,8 +245,7 @@ class FixedPointLaw(Distribution):
         """Return means over several Gaussians, with more nodes across until they no longer change."""
         last, gap = np.array([np.inf]), np.inf
         for outer in _ACROSS:
-            rows = self.rows(names, outer)
-            found = expectations(lines, adapt(lines, rows))[:, 0]
+            found = expectations(lines, adapt(lines, self.rows(names, outer)))[:, 0]
             with np.errstate(invalid="ignore"):
                 gap = float(np.max(np.abs(found - last) / np.maximum(np.abs(found), 1e-300)))
             if gap < 1e-13 or (gap < 1e-11 and outer >= 40):

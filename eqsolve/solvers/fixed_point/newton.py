@@ -351,8 +351,7 @@ def _outputs(problem: Problem, point: Iterate, parameter: str, moved: Array) -> 
     plan = problem.plan
     along = (*_names(problem), parameter)
     lines = problem.lines(point.values)
-    mesh = point.mesh.moved(lines.kinks(point.mesh.rows))
-    means, slopes, _ = gradients(lines, mesh, along)
+    means, slopes, _ = gradients(lines, point.mesh.moved(lines.kinks(point.mesh.rows)), along)
     partial, through = np.split(output_slopes(problem, point.values, means, along), [len(along)], axis=1)
     total = (partial + through @ slopes) @ np.append(moved, 1.0)
     return dict(zip(plan.outputs, total.tolist(), strict=True))

@@ -203,6 +203,10 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
                 f"middle of the domains; the equations may have none for {given}"
             )
         values = found[0]
+        # what vanishes is approached without end
+        without = np.where(np.abs(values) < EPSILON**2, 0.0, values)
+        if np.array_equal(*problem.sides(without)):
+            values = without
         left, right = problem.sides(values)
         rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left)
         below, above = problem.slopes(values)
@@ -607,8 +611,7 @@ def _likely(problem: Problem, held: Held, dropped: tuple[int, ...]) -> bool:
     grid = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")])
     values = np.stack([item.value(row) for item, row in zip(free, grid, strict=True)])
     left, right = _sides(problem, _values(plan, held, values), roughly=True)
-    shape = tuple(len(axis) for axis in axes)
-    gap = (right - left).reshape(len(plan.lefts), *shape)
+    gap = (right - left).reshape(len(plan.lefts), *map(len, axes))
     kept = [place for place in range(len(plan.lefts)) if place not in dropped]
     cells = np.argwhere(crossing(gap[kept]))
     for place in dropped:
@@ -880,9 +883,8 @@ def to_result(solution: FixedPointSolution) -> Result:
     for name, value in solution.values.items():
         data[name] = LabelledArray((), value)
         data[f"{name}_error"] = LabelledArray((), solution.errors[name])
-    residual = _last_residual(solution)
     stats: dict[str, Any] = {
-        "residual": residual,
+        "residual": _last_residual(solution),
         "nodes": len(solution.point.mesh.row) * solution.point.mesh.order,
         "steps": solution.point.steps,
     }

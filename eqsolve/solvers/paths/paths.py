@@ -121,6 +121,7 @@ class Paths:
     @functools.cached_property
     def noise_slopes(self) -> list[Array]:
         """The derivatives of the signals by the noises."""
+        assert self.plan.noise_slopes is not None
         return [self.backend.spread(value, self.shape) for value in self.plan.noise_slopes(*self.inputs)]
 
     def values(self, function: Any) -> list[Array]:

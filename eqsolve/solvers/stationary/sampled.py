@@ -211,8 +211,7 @@ def draw_by_spectrum(
 
 def _positive_root(matrices: Array) -> Array:
     """Return the Hermitian square roots of matrices, negative eigenvalues taken as zero."""
-    hermitian = (matrices + matrices.conj().swapaxes(1, 2)) / 2
-    values, vectors = np.linalg.eigh(hermitian)
+    values, vectors = np.linalg.eigh((matrices + matrices.conj().swapaxes(1, 2)) / 2)
     scaled = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     return np.asarray(scaled @ vectors.conj().swapaxes(1, 2))
 
@@ -377,8 +376,7 @@ class Map:
 
     def outputs(self, means: Mapping[str, Array]) -> Means:
         """Return what is reported: kernels over lags up to the reach; numbers as one entry."""
-        every = self.apply(means, acting=False)
-        kernels, window = self.kernels(every), self.window
+        kernels, window = self.kernels(self.apply(means, acting=False)), self.window
         tables = kernels.complete() | {name: kernels.response(name) for name in kernels.operators}
         made = {name: window.lagged(table)[window.lags :][: window.reach + 1] for name, table in tables.items()}
         made |= {name: values[-1:] for name, values in kernels.functions.items()}

@@ -488,8 +488,7 @@ class Settled:
 
     def outputs(self) -> tuple[dict[str, Array], dict[str, float]]:
         """Return what is reported: kernels over lags, and numbers."""
-        means = self.closure.apply(self.means, acting=False)
-        kernels = self.closure.kernels(means)
+        kernels = self.closure.kernels(self.closure.apply(self.means, acting=False))
         numbers = {name: float(value[0]) for name, value in kernels.functions.items()}
         for name, item in self.closure.program.paths.observables:
             numbers[name] = sum(kernels.number(term) for term in item.terms)

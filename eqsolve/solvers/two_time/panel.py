@@ -111,7 +111,7 @@ class Integrals:
 
     def forget(self, head: str) -> None:
         """Drop the factors that read an unknown, because it has changed."""
-        for index in self.plan.readers[head]:
+        for index in self.plan.readers[head] if self._factors else ():
             self._factors.pop(index, None)
 
     def left(self, index: str) -> Array:
@@ -278,6 +278,8 @@ class RowPanel:
                 if not np.isfinite(value).all():
                     raise NotFiniteError(equation, start)
                 panel.values(equation.name).fill(value.reshape(-1)[0])
+            if np.array_equal(panel.state, before):
+                break
             if sweep > len(definitions) and np.allclose(panel.state, before, rtol=1e-13, atol=1e-300):
                 break
         panel.refresh()

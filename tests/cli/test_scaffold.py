@@ -3,8 +3,8 @@
 import pytest
 
 import eqsolve
+from eqsolve.cli.doctor import variant_source, write_variant
 from eqsolve.language.loading import load
-from eqsolve.tools.scaffold import variant_source, write_variant
 
 # Of each kind; with closed forms, with a flow, made from another model, of several outputs.
 KINDS = ["dln", "dln_search", "dln_lazy", "dln_fixed_point", "dln_fixed_point_l1_paths", "dln_rate", "dln_flow", "dln_sgd",

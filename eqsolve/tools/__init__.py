@@ -1,1 +1,0 @@
-"""What only the command line uses: the doctor, new model files, citations."""
