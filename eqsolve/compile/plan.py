@@ -202,10 +202,10 @@ def _fresh(model: System) -> tuple[str, ...]:
 def _reduce(declared: Model) -> Reduction:
     """Return how the constraints of a system become equations."""
     from eqsolve.passes.rewrite.constraints import reduce_constraints
-    from eqsolve.passes.rewrite.starts import put_starts
+    from eqsolve.passes.rewrite.starts import name_means, put_starts
 
     assert isinstance(declared, System)
-    return reduce_constraints(put_starts(declared))
+    return reduce_constraints(name_means(put_starts(declared)))
 
 
 def make_plan(declared: Model, put: Mapping[Parameter, Any]) -> Plan:

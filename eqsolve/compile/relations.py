@@ -13,9 +13,10 @@ from eqsolve.language.indices import MemberSum
 from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
+from eqsolve.language.system import System
 from eqsolve.numerics import relations as numeric
 from eqsolve.passes.forms.expressions import outermost, outside_means
-from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, initial_values, separate_times
+from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, as_written, initial_values, separate_times
 from eqsolve.passes.forms.structure import Derivation
 
 _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c"}
@@ -119,8 +120,6 @@ class Relations:
     def definition(self, equation: Equation, start: Expr | None = None) -> numeric.Definition:
         """Return the equation of a kernel or function, solved for it where it enters linearly."""
         head = equation.head
-        if equation.is_differential and start is None:
-            raise ModelError(f"{equation.label}: a differential equation beside stochastic processes has no solver yet")
         kind = _kind(head)
         own: list[Expr] = []
         rest: list[Expr] = []
@@ -149,7 +148,8 @@ class Relations:
             if found and not any(value.head == equation.head for value in outside_means(left)):
                 return numeric.ScaledPart(self.kernel(left), self.factor(coefficient * outer))
         raise ModelError(
-            f"{equation.label}: `{equation.key}` enters its own equation in `{term}` in a way that cannot be solved for"
+            f"{equation.label}: `{equation.key}` enters its own equation in `{as_written(term)}` in a way that cannot be "
+            "solved for"
         )
 
 
@@ -171,6 +171,12 @@ def in_order(equations: Sequence[Equation]) -> list[Equation]:
             cycle = " -> ".join(head.name for head in block)
             raise ModelError(f"the kernels {cycle} define each other beside the means over paths; there is no solver yet")
     return [by_head[head] for (head,) in blocks]
+
+
+def start_of(system: System, equation: Equation) -> Expr | None:
+    """Return the value of an unknown at the start, or on the diagonal in ROW; None of one that is defined."""
+    begin, diagonal = initial_values(system, equation) if equation.is_differential else (None, None)
+    return begin if diagonal is None else diagonal
 
 
 def _terms(expr: Expr) -> Iterator[Expr]:
@@ -206,13 +212,6 @@ def compile_operators(derivation: Derivation, parameters: Sequence[Symbol]) -> O
     """Return the definitions of a closed system; differential ones know their start, or their value on the diagonal in ROW."""
     system, form, relations = derivation.system, derivation.form, Relations(parameters, {})
     assert form is not None
-
-    def start(equation: Equation) -> Expr | None:
-        if not equation.is_differential:
-            return None
-        begin, diagonal = initial_values(system, equation)
-        return begin if diagonal is None else diagonal
-
-    definitions = tuple(relations.definition(item, start(item)) for item in (*form.kernels, *form.functions))
+    definitions = tuple(relations.definition(item, start_of(system, item)) for item in (*form.kernels, *form.functions))
     observables = tuple((name, relations.sum(expr)) for name, expr in form.observables)
     return OperatorsProgram(definitions, observables, lower([system.start], [], parameters))

@@ -5,13 +5,13 @@ function.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sympy import Basic, Dummy, Expr, MatrixBase, Mul, Poly, S
+from sympy import Abs, Add, Basic, Dummy, Expr, Float, Heaviside, MatrixBase, Max, Min, Mul, Poly, S, sign
 from sympy.core.function import Derivative, Subs
 
 from eqsolve.compile.lowering import LawPlan, Lowered, compile_law, lower
-from eqsolve.compile.relations import Relations, in_order
+from eqsolve.compile.relations import Relations, in_order, start_of
 from eqsolve.language.laws import Resampled
 from eqsolve.language.nodes import GP, E, FollowedGP
 from eqsolve.language.symbols import Function, Parameter, Process, Value
@@ -21,6 +21,10 @@ from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import KINKS, jumps, switches
 from eqsolve.passes.forms.path_form import ROW, Mean, PathEnsemble
 from eqsolve.passes.forms.structure import Derivation
+
+WIDTH = Function("_width")(ROW)
+"""How far a step moves what jumps, by a jump of one."""
+TINY = Float(1e-300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +116,9 @@ class EnsemblePlan:
     # jump are averaged, so that slopes do not tell how they respond
     kinked: bool
     degree: int | None  # of what is averaged, when unknowns are affine in noises and constants
+    # the signals with ramps in place of jumps, and whether paths may be held on them: white noise drives paths off
+    jumping: tuple[int, ...]
+    held: bool
 
     @property
     def driving(self) -> tuple[str, ...]:
@@ -177,7 +184,10 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
         tuple(_ensemble(item, relations, names, needed) for item in made.ensembles),
         tuple(_covariance(members, law, relations) for members, law in made.covariances),
         tuple((noise.name, relations.pointwise(strength)) for noise, strength in made.whites),
-        tuple(relations.definition(equation) for equation in in_order([*made.kernels, *made.functions])),
+        tuple(
+            relations.definition(equation, start_of(derivation.system, equation))
+            for equation in in_order([*made.kernels, *made.functions])
+        ),
         tuple((name, relations.sum(expr)) for name, expr in made.observables),
         frozenset(name for name, expr in made.observables if any(node.has(*KINKS) for node in expr.atoms(E))),
         tuple((item.name, compile_law(law, parameters)) for item, law in made.laws),
@@ -203,6 +213,7 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
 
 
 def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsemblePlan:
+    ensemble = with_ramps(ensemble)
     signals = {signal: place for place, signal in enumerate(ensemble.signals)}
     targets = _targets(ensemble)
     unknowns, constants = [unknown.symbol for unknown in ensemble.unknowns], ensemble.randoms
@@ -285,6 +296,50 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
         sloped=tuple(item not in rough for item in constants),
         kinked=_is_kinked(ensemble, [*unknowns, *noises]),
         degree=_degree(ensemble, list(signals)),
+        jumping=tuple(place for signal, place in signals.items() if signal.has(WIDTH)),
+        held=any(
+            not node.has(*(unknowns[kick.unknown] for kick in ensemble.kicks))
+            for signal in signals
+            for node in signal.atoms(Min)
+            if node.has(WIDTH)
+        ),
+    )
+
+
+def with_ramps(ensemble: PathEnsemble) -> PathEnsemble:
+    """Return an ensemble with ramps in place of sign(a) and Heaviside(a), where a moves with unknowns.
+
+    In a step of length h a jump by b moves a by b ``WIDTH``, times the slopes of a: over as much the ramp rises, so that a
+    path that is held at a = 0 finds its place on it. For vanishing steps this is Filippov's solution.
+    """
+    unknowns = [unknown.symbol for unknown in ensemble.unknowns]
+    ramps: dict[Basic, Basic] = {}
+    for node in sorted({node for signal in ensemble.signals for node in signal.atoms(sign, Heaviside)}, key=str):
+        inside, jump = node.args[0], Dummy("jump")
+        slopes = {item: Abs(slope(inside, item)) for item in unknowns}
+        pushed = Add(*(slopes[unknowns[link.unknown]] for link in ensemble.links if link.signal.has(node)))
+        reach = WIDTH * (pushed if pushed != 0 else Add(*slopes.values()))
+        size = Add(*(Abs(slope(signal.xreplace({node: jump}), jump)) for signal in ensemble.signals))
+        if reach != 0:
+            ramp = Max(-1, Min(1, inside / (reach * size.xreplace({jump: S.One}) + TINY)))
+            ramps[node] = ramp if isinstance(node, sign) else (1 + ramp) / 2
+
+    def put(expr: Expr) -> Expr:
+        return expr.xreplace(ramps)
+
+    return (
+        replace(
+            ensemble,
+            links=tuple(replace(link, signal=put(link.signal)) for link in ensemble.links),
+            memories=tuple(replace(memory, signal=put(memory.signal)) for memory in ensemble.memories),
+            means=tuple(
+                replace(mean, terms=tuple(tuple(map(put, term)) for term in mean.terms), output=put(mean.output))
+                for mean in ensemble.means
+            ),
+            processes=tuple((head, put(expr)) for head, expr in ensemble.processes),
+        )
+        if ramps
+        else ensemble
     )
 
 

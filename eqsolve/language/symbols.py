@@ -220,6 +220,20 @@ class Plain(Named, kind="symbol"):
 class State(Named):
     """One component of the microscopic state θ of a flow."""
 
+    def diff(self, *symbols: Any, **given: Any) -> Any:
+        """Return the velocity θ', a state too, or θ'' by ``diff(t, 2)``; by another symbol than time as sympy does."""
+        if not symbols or not isinstance(symbols[0], Time):
+            return super().diff(*symbols, **given)
+        member, latex = (self.axes, self.indices), self.own_latex or default_latex(self.base)
+        speed = State(f"{self.base}_velocity", rf"\dot{{{latex}}}", (), member)
+        if symbols[1:] not in ((), (1,), (2,)):
+            raise ModelError(f"{here()}`{self}`: a flow has first and second derivatives, diff(t) and diff(t, 2)")
+        return Acceleration(f"{self.base}_acceleration", None, (self, speed), member) if symbols[1:] == (2,) else speed
+
+
+class Acceleration(State, kind="second derivative"):
+    """The second derivative of a state, which a drift may be given for; ``extra`` holds the state and its velocity."""
+
 
 class Field(Named):
     """One field f = X w(θ) of a flow."""

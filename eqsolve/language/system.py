@@ -17,6 +17,7 @@ from eqsolve.language.model import Equation, Model, Table, is_second_order, leav
 from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import (
+    Acceleration,
     Correlation,
     Field,
     Function,
@@ -384,6 +385,17 @@ class Flow(Model):
         tables: Mapping[Any, Any] | None = None,
         cite: str | None = None,
     ) -> None:
+        if isinstance(drift, Mapping):
+            forces = {item: given for item, given in drift.items() if isinstance(item, Acceleration)}
+            drift = {item: given for item, given in drift.items() if item not in forces}
+            for item, force in forces.items():
+                place, speed = item.extra
+                if speed not in state:
+                    raise ModelError(
+                        f"{user_location()}: flow `{name}`: the drift of `{place}` is of second order and needs the velocity "
+                        f"at the start: state={{{place}.diff(t): 0}}"
+                    )
+                drift |= {place: speed, speed: force}
         self._declare(name, (), locals())
         paired = ("weights", "fields", "loss_gradient", "gradients")
         if len({len(getattr(self, part)) for part in paired}) != 1:

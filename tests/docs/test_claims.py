@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sympy import I, exp, sign
+from sympy import I, Piecewise, exp, sign
 
 import eqsolve
-from eqsolve import GP, E, Eq, Resampled, System, Telegraph, correlation, function, param, process, times
+from eqsolve import GP, E, Eq, Resampled, Resp, System, Telegraph, correlation, function, param, process, response, times
 from eqsolve.cli import main
 from eqsolve.language.model import Model
 from eqsolve.laws import Bernoulli
@@ -30,8 +30,14 @@ def masked(law: object) -> System:
 
 
 def two_times_beside() -> System:
-    closed = [Eq(C(t, tp).diff(t), -C(t, tp) + E(x(t) * x(tp)))]
+    closed = [Eq(C(t, tp).diff(t), -(C(t, tp) ** 2) + E(x(t) * x(tp)))]
     return System("beside", eqs=[Eq(x(t).diff(t), -x(t) + z(t)), *closed], init={x: 1, C(t, t): 1}, laws={z: GP(C(t, tp))})
+
+
+def responding() -> System:
+    R = response("R")
+    eqs = [Eq(x(t).diff(t), -x(t) + z(t)), Eq(R(t, tp), E(Resp(sign(x(t)), z(tp))))]
+    return System("signs", eqs, init={x: 1}, laws={z: GP(1 + t * tp)})
 
 
 def constrained() -> System:
@@ -41,13 +47,20 @@ def constrained() -> System:
 
 # By the words of the page: a model, and what `check`, or the choice of a solver, says of it.
 NOT_TAKEN: dict[str, tuple[Callable[[], Model], str]] = {
-    "differential equations of two times beside stochastic processes": (two_times_beside, "a differential equation beside"),
+    "differential equations of two times beside stochastic processes in which the unknown": (
+        two_times_beside,
+        "enters its own",
+    ),
     "complex unknowns": (lambda: System("wave", eqs=[Eq(y(t).diff(t), I * y(t))], init={y: 1}), "a model is real"),
     "unknowns over a continuum of space or wave numbers": (
         lambda: System("field", eqs=[Eq(y(t, param("q")).diff(t), 0)], init={y: 1}),
         "takes 1 time, got 2",
     ),
-    "jumps in the force on paths": (lambda: driven("stuck", -sign(x(t))), "jumps where"),
+    "jumps of forces that are given by cases": (
+        lambda: driven("stuck", Piecewise((-1, x(t) > 0), (1, True))),
+        "jumps where",
+    ),
+    "responses of what jumps itself": (responding, "takes the response"),
     "delays that depend on the solution": (
         lambda: System("late", eqs=[Eq(y(t).diff(t), -y(t - y(t)))], init={y: 1}),
         "delay depends on the solution",
@@ -59,6 +72,7 @@ NOT_TAKEN: dict[str, tuple[Callable[[], Model], str]] = {
 TAKEN: dict[str, Callable[[], Model]] = {
     "`Telegraph`": lambda: masked(Telegraph(0.5, 1)),
     "`Resampled`": lambda: masked(Resampled(Bernoulli(0.5))),
+    "sign and Heaviside in a force are taken": lambda: driven("held", -sign(x(t))),
     "a jump of what is only averaged": lambda: driven("averaged", -x(t), E(sign(x(t)) * sign(x(tp)))),
 }
 

@@ -1,12 +1,33 @@
 """Second derivatives written directly: closed forms of oscillators, alone, with noise, with memory and with an index."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.linalg import expm
 from sympy import cos
 
 import eqsolve
-from eqsolve import E, Eq, Int, ModelError, System, White, correlation, function, index, param, process, times
+from eqsolve import (
+    E,
+    Eq,
+    Flow,
+    Int,
+    ModelError,
+    System,
+    White,
+    correlation,
+    field,
+    function,
+    gradient,
+    index,
+    param,
+    process,
+    random,
+    state,
+    times,
+)
+from eqsolve.laws import Normal
 
 t, tp, s = times("t t' s")
 x, y = process("x"), function("y")
@@ -81,3 +102,23 @@ def test_what_is_said() -> None:
     C = correlation("C")
     with pytest.raises(ModelError, match="functions of one time"):
         System("kernel", eqs=[Eq(C(t, tp).diff(t, 2), -C(t, tp))])
+
+
+def test_a_flow() -> None:
+    """w'' = −w' − g: with infinite data an oscillator around the teacher's weight, else the flow with momentum."""
+    w, w_star = state("w"), random("w_star", Normal(0, 1))
+    (f, f_star), (g, g_star) = field("f f_star"), gradient("g g_star")
+    parts = {"weights": [w, w_star], "fields": [f, f_star], "gradients": [g, g_star], "loss_gradient": [f - f_star, 0]}
+    parts |= {"observables": {"risk": E((w - w_star) ** 2)}}
+    flow = Flow("inert", state={w: 0, w.diff(t): 0}, drift={w.diff(t, 2): -g - w.diff(t)}, **parts)
+    rate = np.sqrt(3) / 2
+    truth = (np.exp(-1.5) * (np.cos(3 * rate) + np.sin(3 * rate) / (2 * rate))) ** 2
+    assert eqsolve.solve(flow.infinite_data(), t_max=3, rtol=1e-8)["risk"][-1].item() == pytest.approx(truth, rel=1e-7)
+    heavy = Flow("inert", state={w: 0}, drift={w: -g}, **parts).momentum(1)
+    found = [eqsolve.solve(model, t_max=3, delta=2, rtol=1e-5)["risk"][-1].item() for model in (flow, heavy)]
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
+    assert pickle.loads(pickle.dumps(flow)) == flow
+    with pytest.raises(ModelError, match=r"`w` is of second order and needs .* start: state=\{w.diff\(t\): 0\}"):
+        Flow("late", state={w: 0}, drift={w.diff(t, 2): -g}, **parts)
+    with pytest.raises(ModelError, match="first and second derivatives"):
+        w.diff(t, 3)

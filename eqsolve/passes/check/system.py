@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import sympy as sp
 from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, Integer, Pow, Symbol, lambdify, log
 
 from eqsolve.errors import ModelError, did_you_mean, quoted
@@ -241,9 +242,10 @@ class _SystemCheck(ExpressionCheck):
                     self.add([unseparated(equation.label, node)])
 
     def _jumps(self) -> None:
-        """Refuse jumps that paths cross, or that respond: a path may get stuck on one, and its mean response is a density.
+        """Refuse jumps by cases that paths cross, and jumps that respond: the mean response is a density of paths.
 
-        A jump in what is only averaged is an ordinary function. So it is in time, in constants, and without noise.
+        For sign and Heaviside in forces there are ramps. A jump in what is only averaged is an ordinary function. So it is in
+        time, in constants, and without noise.
         """
         system = self.system
         if not system.noises:
@@ -254,9 +256,16 @@ class _SystemCheck(ExpressionCheck):
         moving = {*driving, *reached(make_graph((), read), driving)}  # what is defined by constants alone does not
         defined = {head for head, eq in equations.items() if not eq.is_differential}
         behind = make_graph((), ((reader, source) for source, reader in read if source in defined))
+        looped = {head for head in defined if (head, head) in read}
+        sides = [side for head, eq in equations.items() for side in (eq.rhs.atoms(Int) if head in looped else [eq.rhs])]
+        ramps = {node: sp.tanh(node.args[0]) for side in sides for node in side.atoms(sp.sign, sp.Heaviside)}
+        if any(eq.rhs.has(Resp) for eq in system.equations):  # of what jumps with noises alone there is no slope
+            carried = looped.union(head for head, eq in equations.items() if eq.is_differential)
+            ramps = {node: ramp for node, ramp in ramps.items() if any(v.head in carried for v in node.atoms(Value))}
 
         def crossed(expr: Expr) -> Expr | None:
             """Return a jump of an expression, or of what it integrates, that a path may cross."""
+            expr = expr.xreplace(ramps)
             pieces = [expr, *(node.integrand for node in sorted(expr.atoms(Int), key=str))]
             made = (jumps(piece, [value for value in piece.atoms(Value) if value.head in moving]) for piece in pieces)
             return next((switch for switch in made if switch is not None), None)
@@ -269,9 +278,10 @@ class _SystemCheck(ExpressionCheck):
             return next((found[head] for head in (*heads, *further) if found[head] is not None), None)
 
         for head, equation in equations.items():
-            switch = first([head]) if equation.is_differential or (head, head) in read else None
+            switch = first([head]) if equation.is_differential or head in looped else None
             if switch is not None:
-                self.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {SMOOTH}")
+                what = "write the jump by sign or Heaviside, outside cases, or make it smooth"
+                self.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {what}")
         for equation in system.equations:
             for node in sorted(equation.rhs.atoms(Resp), key=str):
                 switch = crossed(node.output)

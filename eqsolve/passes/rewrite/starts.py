@@ -6,13 +6,15 @@ a random constant, the same one in the paths and where it is read.
 
 from typing import Any
 
-from sympy import Expr, KroneckerDelta, S
+from sympy import Basic, Expr, KroneckerDelta, S, expand
 
+from eqsolve.errors import ModelError
 from eqsolve.language.laws import Normal, Resampled
-from eqsolve.language.model import Table, mapper
-from eqsolve.language.nodes import GP, Int, White
-from eqsolve.language.symbols import Parameter, Process, Time, Value
+from eqsolve.language.model import Equation, Table, mapper
+from eqsolve.language.nodes import GP, E, Int, Resp, White
+from eqsolve.language.symbols import Correlation, Function, Parameter, Process, Response, Time, Value, fresh_name
 from eqsolve.language.system import System, start_constant
+from eqsolve.passes.forms.expressions import free_times, outermost
 
 # --- Discrete time: noises without memory become Gaussian processes uncorrelated from step to step.
 #
@@ -63,3 +65,38 @@ def put_starts(system: System) -> System:
     read = [value for value in values if isinstance(value.head, Process) and value.head not in system.noises]
     known = {value: start for value in read if (start := start_of(system, value.head)) is not None}
     return system._mapped(mapper(known), "equations", "observables") if known else system
+
+
+def name_means(system: System) -> System:
+    """Return a system whose means in forces, and under integrals of functions and observables, are unknowns of their own.
+
+    Those of one time are functions, those of two times kernels: a correlation, or a response where one is averaged.
+    """
+    if not system.noises or system.is_indexed:
+        return system
+    sides = [(eq.key, eq.label, eq.rhs, isinstance(eq.head, Process)) for eq in system.equations]
+    sides += [(key, f"observable `{key}`", expr, False) for key, expr in system.observables.items()]
+    swaps: dict[Basic, Basic] = {}
+    made: dict[Basic, Equation] = {}
+    places, taken = (Time("t"), Time("t'")), {*system.names}
+    for key, label, expr, force in sides:
+        under = {node for item in expr.atoms(Int) for node in item.atoms(E)}
+        for node in outermost(expr, E, but=Int) if force else sorted(under, key=str):
+            noises = {moment for item in node.atoms(Resp) for moment in item.noise.moments}  # the second time of a response
+            moments = sorted(free_times(node.argument), key=lambda item: (item in noises, str(item)))
+            if not moments:
+                continue
+            body = node.xreplace(dict(zip(moments, places, strict=False)))
+            turned = body.xreplace(dict(zip(places, places[::-1], strict=True)))
+            kind = Function if len(moments) == 1 else Response if noises else Correlation
+            if kind is Correlation and expand(body.argument - turned.argument) != 0:
+                raise ModelError(
+                    f"{label} has the mean `{node}` under an integral; expected one that is symmetric in its times"
+                )
+            if body not in made:
+                head = kind(fresh_name(f"{key}_mean", taken))
+                taken.add(head.name)
+                made[body] = Equation(head(*places[: len(moments)]), body, system.location)
+            swaps[node] = made[body].head(*moments)  # type: ignore[misc]
+    given = system._mapped(mapper(swaps), "equations", "observables")
+    return given._with(equations=(*given.equations, *made.values())) if made else system

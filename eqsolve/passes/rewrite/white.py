@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
-from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mul, Rational, S, exp, expand, log, sqrt
+from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mul, Rational, S, exp, expand, log
 
 from eqsolve.errors import ModelError
 from eqsolve.language.model import Equation, Table
@@ -116,7 +116,7 @@ def make_additive(system: System) -> System:
         raise first.refuse("beside a constraint, which is not solved yet")
     if any(item.value.head in system.substitute for item in driven(system)):
         system = _change(system)
-    if roots := [item for item in driven(system) if _is_root(item)]:
+    if roots := [item for item in driven(system) if _root(item) is not None]:
         return _put_in_positive_steps(system, roots)
     for rewrite, concerns in ((_lamperti, _reads_paths), (_split_constants, differs)):
         for name in [item.equation.key for item in driven(system) if any(map(concerns, item.weights.values()))]:
@@ -196,7 +196,9 @@ def _scale(item: _Driven, g: Expr, u: Dummy) -> tuple[Expr, Expr]:
             and node.exp < 1
             and not (node.base.is_polynomial(u) and not sp.real_roots(node.base))
         ):
-            raise item.refuse("which paths may bring to zero in a finite time; of such coefficients √x alone is solved")
+            raise item.refuse(
+                "which paths may bring to zero in a finite time; of such coefficients √x and √(x (1 − x)) are solved"
+            )
     start, found = item.start.subs(numbers), []
     forward = sp.integrate(1 / g, u)
     forward = forward.replace(log, lambda arg: log(-arg) if arg.subs({u: start, **numbers}).is_negative else log(arg))
@@ -238,27 +240,40 @@ class positive_step(sp.Function):
         return positive_step(argindex - 1, *self.args[1:])
 
 
-def _is_root(item: _Driven) -> bool:
+def _root(item: _Driven) -> Expr | None:
+    """Return x or x (1 − x), of which the coefficient of the noise is the root; None of another coefficient."""
     powers = [node for weight in item.weights.values() for node in weight.atoms(sp.Pow) if node.base.has(item.value)]
-    return any(node.exp == S.Half for node in powers) and _coefficients(item)[0] == sqrt(item.value)
+    if not any(node.exp == S.Half for node in powers):
+        return None
+    square = expand(_coefficients(item)[0] ** 2)
+    return next((root for root in (item.value, item.value * (1 - item.value)) if expand(root) == square), None)
 
 
 def _put_in_positive_steps(system: System, roots: list[_Driven]) -> System:
-    """Return the system in steps of the length ``STEP``, in which some unknowns stay positive."""
+    """Return the system in steps of the length ``STEP``, in which some unknowns stay positive.
+
+    With the noise √(x (1 − x)) ξ of genetic drift, the nearer end, 0 or 1, is the one that steps keep x from.
+    """
     made: dict[Equation, list[Equation]] = {}
     laws: dict[Any, Any] = dict(system.laws)
     for item in roots:
         others = [other.weights for other in driven(system) if other.equation != item.equation]
         if any(noise in weights for weights in others for noise in item.weights):
             raise item.refuse("and drives another process too; give each process a noise of its own")
-        bare, back = shielded(item.drift, E, Int, Resp)
-        inflow = bare.xreplace({item.value: S.Zero}).xreplace(back)
-        growth = None if inflow.is_negative or inflow.has(sp.zoo, sp.nan) else _over(item, item.drift - inflow, S.Zero)
-        if growth is None:
-            raise item.refuse(f"beside a drift that is `{inflow}` at zero: it must not be negative there, and finite")
+        (bare, back), x, root = shielded(item.drift, E, Int, Resp), item.value, _root(item)
         drawn, spread = item.new("noise"), item.spread(_coefficients(item)[1])
+        made_of = []
+        for end, away in ((S.Zero, S.One), (S.One, S.NegativeOne))[: 1 if root == x else 2]:
+            inflow = away * bare.xreplace({x: end}).xreplace(back)
+            finite = not (inflow.is_negative or inflow.has(sp.zoo, sp.nan))
+            growth = _over(item, item.drift - away * inflow, -end) if finite else None
+            if growth is None:
+                raise item.refuse(f"beside a drift that is `{away * inflow}` at {end}: it must be finite, and lead inside")
+            scale = spread if root == x else spread * (1 - away * (x - end))
+            step = positive_step(0, away * (x - end), growth * STEP, inflow * STEP, scale * STEP, away * drawn(item.now))
+            made_of.append(step if root == x else end + away * sp.Min(1, step))
         laws = {key: law for key, law in laws.items() if key not in {noise.head for noise in item.weights}}
         laws[drawn] = GP(KroneckerDelta(item.now, Time("t'" if item.now.name != "t'" else "t1")))
-        step = positive_step(0, item.value, growth * STEP, inflow * STEP, spread * STEP, drawn(item.now))
-        made[item.equation] = [Equation(item.equation.lhs, (step - item.value) / STEP, item.equation.location)]
+        step = made_of[0] if root == x else sp.Piecewise((made_of[0], 2 * x < 1), (made_of[1], True))
+        made[item.equation] = [Equation(item.equation.lhs, (step - x) / STEP, item.equation.location)]
     return put_in_steps(system._with(equations=_exchanged(system, made), laws=Table(laws)))._with(step=None)

@@ -59,7 +59,8 @@ class OdeSolver(Solver):
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
         memory = f"it has the process `{facts.processes[0]}` and memory" if facts.processes else _MEMORY
-        return why_not_a("System", plan) or (memory if facts.memory or facts.kernels or facts.shifted else "")
+        noise = f"it has the noise `{facts.noises[0]}`" if facts.noises else ""
+        return why_not_a("System", plan) or (memory if facts.memory or facts.kernels or facts.shifted else noise)
 
     def why(self, plan: Plan) -> str:
         what = "random constants only" if plan.facts.processes else "no memory"

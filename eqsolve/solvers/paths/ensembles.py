@@ -45,7 +45,6 @@ from eqsolve.solvers.threads import in_order
 # doi:10.1080/07362999008809220). Every ensemble is solved with steps h, 2h and 4h on the same
 # increments, so that its scatter cancels from the differences.
 _EVEN = 4  # fine steps that make one of the coarsest
-_BLOCK = 4  # steps that are solved together
 
 
 @dataclass(frozen=True)
@@ -67,15 +66,30 @@ class Steps:
     share: float = 0.4
     # of a value: stated in any case, for nearly singular covariances on dense nodes
     floor: float = 2e-7
+    halved: float = 4.0  # what half the steps divide their error by
+    block: int = 4  # how many are solved together
+    enough: float = 0.45  # of the tolerance, that their error may be
 
 
-def steps_in_time(begin: float, options: Options, count: float, ratio: float) -> OperatorGrid:
+def choose_steps(engine: Engine) -> Steps:
+    """Return what the steps of a solve are chosen by.
+
+    Ramps in place of jumps are as wide as a step: Newton's method finds its place on those of one step at a time, and where
+    paths are held on them they err by the first order.
+    """
+    plans = engine.plan.ensembles
+    if any(plan.held for plan in plans):
+        return Steps(order=2.0, share=0.6, halved=2.0, block=1, enough=0.7)
+    return Steps(block=1) if any(plan.jumping for plan in plans) else Steps()
+
+
+def steps_in_time(begin: float, options: Options, count: float, control: Steps) -> OperatorGrid:
     """Return a grid of about ``count`` steps, with a node at every time asked for.
 
     Between these times nodes are evenly spaced in s with t = begin + span (eˢ − 1)/(ratio − 1): steps are shorter at the
     start, from which paths relax, and their error keeps its expansion in the squares of the spacing.
     """
-    span, last = options.t_max - begin, math.log(ratio)
+    span, ratio, last = options.t_max - begin, control.ratio, math.log(control.ratio)
     asked = {*options.at, *(moment for pair in options.at2 for moment in pair)}
     edges = [begin, *sorted(time for time in asked if begin < time < options.t_max), options.t_max]
     places = np.log1p((ratio - 1) * (np.array(edges) - begin) / span)
@@ -85,7 +99,7 @@ def steps_in_time(begin: float, options: Options, count: float, ratio: float) ->
         times = begin + span * np.expm1(np.linspace(low, high, inside + 1)[:-1]) / (ratio - 1)
         times[0] = edges[k]
         parts.append(times)
-    return OperatorGrid.trapezoid(np.append(np.concatenate(parts), options.t_max), _BLOCK)
+    return OperatorGrid.trapezoid(np.append(np.concatenate(parts), options.t_max), control.block)
 
 
 def on_coarser(engine: Engine, averages: Sequence[Averages]) -> tuple[Kept, ...]:
@@ -107,17 +121,20 @@ def on_coarser(engine: Engine, averages: Sequence[Averages]) -> tuple[Kept, ...]
     return tuple(made)
 
 
-def extrapolate(levels: Sequence[Curves]) -> Curves:
+def extrapolate(levels: Sequence[Curves], control: Steps) -> Curves:
     """Return curves in the limit of vanishing steps, from those with steps h and 2h; on one grid they are as they are."""
     if len(levels) == 1:
         return levels[0]
     fine, middle = (item.all for item in levels[:2])
-    return levels[0].filled({name: (4 * _halved(values) - middle[name]) / 3 for name, values in fine.items()})
+    share = 1 / (control.halved - 1)
+    return levels[0].filled({
+        name: (1 + share) * _halved(values) - share * middle[name] for name, values in fine.items()
+    })  # fmt: skip
 
 
 def step_errors(levels: Sequence[Curves], control: Steps) -> Errors:
     """Return the error of extrapolated curves, from steps h, 2h and 4h."""
-    better, rough = extrapolate(levels).all, extrapolate(levels[1:]).all
+    better, rough = extrapolate(levels, control).all, extrapolate(levels[1:], control).all
     gaps = {  # the largest of neighbouring values: one may be small by chance
         name: over_neighbours(np.abs(_halved(values) - rough[name]), 1, np.max) for name, values in better.items()
     }
@@ -293,7 +310,7 @@ class Ensembles:
 
     def on_coarser_steps(self, solved: Solved) -> Solved:
         """Return the solution with twice as long steps, with the same noise."""
-        grid = OperatorGrid.trapezoid(solved.grid.nodes[::2], _BLOCK)
+        grid = OperatorGrid.trapezoid(solved.grid.nodes[::2], choose_steps(self.engine).block)
         means = transfer(solved.means, self.engine.responses, solved.grid, grid)
         level = solved.averages[0].choice.level
         return self._iterate(grid, means, Design(level), self.control.stop, kept=on_coarser(self.engine, solved.averages))
@@ -332,7 +349,7 @@ class Ensembles:
             last, pairs = final, [self._correct(*item) for item in every]
             final = tuple(pair[0] for pair in pairs)
             levels = [judge.curves(item) for item in final]
-            curves = extrapolate(levels)
+            curves = extrapolate(levels, choose_steps(self.engine))
             change = self._apart(curves, final, [item.means for item in last])
             rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
             room = max(0.95 - judge.worst(curves, by_panels(levels)) - rest, control.share)
@@ -387,7 +404,7 @@ class Ensembles:
     def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""
         levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
-        return self.judge.apart(curves, extrapolate(levels))
+        return self.judge.apart(curves, extrapolate(levels, choose_steps(self.engine)))
 
     def _correct(self, small: Solved, final: Solved, every: Sequence[Means]) -> tuple[Solved, Callable[[bool], list[Means]]]:
         """Return the solution of the average of all ensembles, and what finds that of each, exactly or to first order."""

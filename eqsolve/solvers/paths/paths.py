@@ -190,11 +190,23 @@ class _Inputs:
 def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Drawn, backend: Backend = CPU) -> _Inputs:
     """Return what the path equations read beside the unknowns."""
     constants = [backend.put(points.constants[name][None, :]) for name in plan.constants]
-    functions = [backend.put(kernels.functions[name][:, None]) for name in plan.functions]
+    functions = [backend.put(read_function(plan, kernels, name)[:, None]) for name in plan.functions]
     noises = [backend.put(values) for values in drawn.noises]
     return _Inputs(
         backend.put(kernels.grid.nodes[:, None]), noises, constants, functions, len(points.weights), len(plan.noises)
     )
+
+
+def read_function(plan: EnsemblePlan, kernels: Kernels, name: str) -> Array:
+    """Return a function of one time on the nodes: one of the model's, or the width of ramps."""
+    if name in kernels.functions:
+        return kernels.functions[name]
+    if plan not in kernels.derived:
+        operators = [o for (_, k), o in act(plan, kernels).operators.items() if k in plan.jumping]
+        reach = [2 * np.abs(np.diagonal(operator)) for operator in (kernels.grid.integration, *operators)]
+        kernels.derived[plan] = np.max(reach, axis=0)
+        kernels.derived[plan][0] = kernels.derived[plan][:2][-1]  # no step ends at the first node
+    return np.asarray(kernels.derived[plan])
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
-from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, extrapolate, step_errors, steps_in_time
+from eqsolve.solvers.paths.ensembles import Ensembles, Steps, choose_steps, denser, extrapolate, step_errors, steps_in_time
 from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, Solved, begin_beside, hand_on, iterate, start
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
@@ -151,6 +151,7 @@ class _Solve:
         self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[Solved, Errors | None, str] | None = None
         self._kinked = kinked
+        self.jumps = any(plan.jumping for plan in engine.plan.ensembles)
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -185,7 +186,7 @@ class _Solve:
 
     def _run(self) -> Result:
         options = self.options
-        if self.engine.plan.whites:
+        if self.engine.plan.whites or (self.jumps and options.step is None):
             return self._run_rough()
         wanted = self._level(min(1e-2, 10 * options.rtol))
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
@@ -288,10 +289,10 @@ class _Solve:
 
     def _run_rough(self) -> Result:
         """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
-        judge, ensembles, control, options = self.judge, self.ensembles, Steps(), self.options
+        judge, ensembles, control, options = self.ensembles.judge, self.ensembles, choose_steps(self.engine), self.options
         level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
         count, last = control.first, math.inf
-        grid = steps_in_time(self.begin, options, count, control.ratio)
+        grid = steps_in_time(self.begin, options, count, control)
         rough = start(self.engine, grid, level)
         for number in range(control.rounds):
             self.stage = "time grid"
@@ -309,11 +310,11 @@ class _Solve:
                 by_steps, worst = self._judge_steps(final, control)
                 self._keep_levels(final, by_steps, by_points)
                 drawn = False
-            if (worst <= self.control.share and not drawn) or number == control.rounds - 1 or options.is_short_of_time():
+            if (worst <= control.enough and not drawn) or number == control.rounds - 1 or options.is_short_of_time():
                 break
             more = min(max((worst / control.aim) ** (1 / control.order), 1.2), control.growth)
             count, last = count * more, 2 * worst * more**-control.order
-            grid = steps_in_time(self.begin, options, count, control.ratio)
+            grid = steps_in_time(self.begin, options, count, control)
             means = transfer(final[0].means, self.engine.responses, final[0].grid, grid)
             averages = sweep(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
             rough = Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
@@ -329,7 +330,7 @@ class _Solve:
         """Return the error of the steps, and its largest value in units of the tolerance."""
         curves = [self.judge.curves(item) for item in levels]
         errors = step_errors(curves, control)
-        worst = self.judge.worst(extrapolate(curves), errors)
+        worst = self.ensembles.judge.worst(extrapolate(curves, control), errors)
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
 
@@ -595,7 +596,8 @@ class _Solve:
             errors = {name: np.abs(values) for name, values in curves.all.items()}
         doubt = self._doubt(solved, errors, curves)
         if self.levels:
-            solved, curves = self.levels[1], extrapolate([self.judge.curves(item) for item in self.levels])
+            solved, every = self.levels[1], [self.judge.curves(item) for item in self.levels]
+            curves = extrapolate(every, choose_steps(self.engine))
         over = self.judge.excesses(curves, errors, kinks=True)
         kept = self._sample(solved)
         near = None if doubt else self.near

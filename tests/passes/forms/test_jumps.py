@@ -49,6 +49,7 @@ def test_a_response_of_a_jump_is_refused_where_it_stands() -> None:
     system = System("signs", eqs=eqs, laws={z: GP(1 + t * tp)}, init={x: 0}, observables={"q": E(x(t) ** 2)})
     with pytest.raises(ModelError, match=r"equation for `R` \(test_jumps\.py:\d+\) .* jumps where `x\(t\)` = 0"):
         eqsolve.check(system)
-    stuck = System("stuck", eqs=[Eq(x(t).diff(t), z(t) - sign(x(t)))], laws={z: GP(1 + t * tp)}, init={x: 0})
+    cases = Piecewise((-1, x(t) > 0), (1, True))
+    stuck = System("stuck", eqs=[Eq(x(t).diff(t), z(t) + cases)], laws={z: GP(1 + t * tp)}, init={x: 0})
     with pytest.raises(ModelError, match=r"equation for `x` \(test_jumps\.py:\d+\) jumps where `x\(t\)` = 0"):
         eqsolve.check(stuck)

@@ -151,6 +151,25 @@ def test_births_and_deaths(inflow: float, sense: str, rtol: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rate", [0, Rational(1, 2)])
+def test_genetic_drift_stays_between_its_ends(rate: Any) -> None:
+    """Wright and Fisher's √(x (1 − x)) ξ beside mutation u (1 − 2x), whose moments close."""
+    right, start = rate * (1 - 2 * x(t)) + sqrt(x(t) * (1 - x(t))) * xi(t), 0.2
+    result = solved(right, start, {"m": E(x(t)), "h": E(x(t) * (1 - x(t)))}, t_max=2, rtol=3e-2)
+    u = float(rate)
+    # of m and m₂ the derivatives are u (1 − 2m) and 2u (m − 2m₂) + S (m − m₂)
+    m = 0.5 + (start - 0.5) * math.exp(-4 * u)
+    falls = 4 * u + S
+    square = (
+        math.exp(-2 * falls) * start**2
+        + quad(lambda s: (2 * u + S) * (0.5 + (start - 0.5) * math.exp(-2 * u * s)) * math.exp(-falls * (2 - s)), 0, 2)[0]
+    )
+    if not rate:
+        assert m - square == pytest.approx(start * (1 - start) * math.exp(-2 * S))
+    holds(result, {"m": m, "h": m - square}, 2.0)
+
+
+@pytest.mark.slow
 def test_species_without_variance_settle_to_the_boltzmann_law() -> None:
     """σ = 0: the density of N is N^(ι/T − 1) exp((N (1 − μ m) − N²/2)/T), with m its own mean."""
     mu, iota, T = 1.0, 0.1, 0.1

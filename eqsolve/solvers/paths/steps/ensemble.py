@@ -146,7 +146,8 @@ class Ensemble:
         return [np.concatenate([past[a], [tables[a][b][node] for b in range(a + 1)]]) for a in count]
 
     def _arguments(self, node: int, kernels: Kernels, unknowns: Array, noises: Sequence[Array]) -> list[Any]:
-        functions = [kernels.functions[name][node] for name in self.plan.functions]
+        known = kernels.functions  # ramps have no width: jumps are as they are
+        functions = [known[name][node] if name in known else 0.0 for name in self.plan.functions]
         return [self.grid.nodes[node], *unknowns, *noises, *self.constants, *functions]
 
     def average(self, node: int, kernels: Kernels | None, means: Mapping[str, Array], acting: bool | None = None) -> None:
