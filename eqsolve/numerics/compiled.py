@@ -1,10 +1,9 @@
 """Compiled kernels of the engine of paths: linear responses of all paths, and the small systems of Newton's method.
 
-Both are loops over *lanes*: eight paths side by side in one vector of the processor (sixteen where tangents are in single
-precision), whose arithmetic is written out in LLVM's own vector type, since the automatic vectoriser does not keep the
-accumulators of such short loops in registers. The linearised equations of a path, X = S + O (diag(D) X), are solved by block
-forward substitution, block column by block column; the sum over the past is a matrix product with O, which all paths share,
-as a tile of accumulators in registers.
+Both are loops over *lanes*: eight paths side by side in one vector of the processor, whose arithmetic is written out in
+LLVM's own vector type, since the automatic vectoriser does not keep the accumulators of such short loops in registers. The
+linearised equations of a path, X = S + O (diag(D) X), are solved by block forward substitution, block column by block
+column; the sum over the past is a matrix product with O, which all paths share, as a tile of accumulators in registers.
 Cost: nodes³/6 multiply-adds per path for every pair of an unknown and a signal.
 
 Compiled at first use, some seconds once per machine, and kept in numba's cache on disk.
@@ -20,17 +19,16 @@ from numba.extending import intrinsic
 LANES = 8
 _ROWS, _COLUMNS = 6, 4  # largest tile of accumulators: 24 of the 32 vector registers of AVX-512
 _DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
-_DOUBLES, _SINGLES = ir.VectorType(_DOUBLE, LANES), ir.VectorType(ir.FloatType(), 2 * LANES)
-_WIDE = 64  # bytes of a vector of either kind
+_VECTOR = ir.VectorType(_DOUBLE, LANES)
 _FAST = ("contract", "reassoc", "nsz")
 
 
-def _load(builder: Any, address: Any, kind: Any) -> Any:
-    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=4)
+def _load(builder: Any, address: Any, kind: Any = _VECTOR) -> Any:
+    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=8)
 
 
 def _store(builder: Any, value: Any, address: Any) -> None:
-    builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=4)
+    builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=8)
 
 
 def _bytes(builder: Any, address: Any, index: Any, size: int) -> Any:
@@ -38,44 +36,43 @@ def _bytes(builder: Any, address: Any, index: Any, size: int) -> Any:
     return builder.add(address, builder.mul(index, _INT(size)))
 
 
-def _spread(builder: Any, scalar: Any, kind: Any) -> Any:
+def _spread(builder: Any, scalar: Any) -> Any:
     """Return a scalar in every lane."""
-    one = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
-    return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), scalar, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
 
 
-def _emit_tile(builder: Any, kind: Any, rows: int, columns: int, shared: bool, arguments: Any) -> None:
+def _emit_tile(builder: Any, rows: int, columns: int, shared: bool, arguments: Any) -> None:
     """Emit target[i, j] (+)= Σ_k left[k, i] right[k, j] for one size of a tile; strides count scalars or vectors."""
     left, left_by_row, left_by_term, right, right_by_term, terms, target, target_by_row, add = arguments
     entry = builder.block
     head, body, done = (builder.append_basic_block(name) for name in ("head", "body", "done"))
-    unit = _WIDE // kind.count if shared else _WIDE
+    unit = 8 if shared else 8 * LANES
     begin = []
     for i in range(rows):
-        at = _bytes(builder, target, builder.mul(_INT(i), target_by_row), _WIDE)
+        at = _bytes(builder, target, builder.mul(_INT(i), target_by_row), 8 * LANES)
         for j in range(columns):
-            old = _load(builder, builder.add(at, _INT(_WIDE * j)), kind)
-            begin.append(builder.select(add, old, ir.Constant(kind, [0.0] * kind.count)))
+            old = _load(builder, builder.add(at, _INT(8 * LANES * j)))
+            begin.append(builder.select(add, old, ir.Constant(_VECTOR, [0.0] * LANES)))
     builder.branch(head)
     builder.position_at_end(head)
     place = builder.phi(_INT)
     place.add_incoming(_INT(0), entry)
     sums = []
     for first in begin:
-        total = builder.phi(kind)
+        total = builder.phi(_VECTOR)
         total.add_incoming(first, entry)
         sums.append(total)
     builder.cbranch(builder.icmp_signed("<", place, terms), body, done)
     builder.position_at_end(body)
-    here = _bytes(builder, right, builder.mul(place, right_by_term), _WIDE)
-    values = [_load(builder, builder.add(here, _INT(_WIDE * j)), kind) for j in range(columns)]
+    here = _bytes(builder, right, builder.mul(place, right_by_term), 8 * LANES)
+    values = [_load(builder, builder.add(here, _INT(8 * LANES * j))) for j in range(columns)]
     row = _bytes(builder, left, builder.mul(place, left_by_term), unit)
     made = []
     for i in range(rows):
         at = _bytes(builder, row, builder.mul(_INT(i), left_by_row), unit)
-        factor = _load(builder, at, kind.element if shared else kind)
-        factor = _spread(builder, factor, kind) if shared else factor
+        factor = _spread(builder, _load(builder, at, _DOUBLE)) if shared else _load(builder, at)
         for j in range(columns):
             product = builder.fmul(factor, values[j], flags=_FAST)
             made.append(builder.fadd(sums[i * columns + j], product, flags=_FAST))
@@ -85,27 +82,20 @@ def _emit_tile(builder: Any, kind: Any, rows: int, columns: int, shared: bool, a
     builder.branch(head)
     builder.position_at_end(done)
     for i in range(rows):
-        at = _bytes(builder, target, builder.mul(_INT(i), target_by_row), _WIDE)
+        at = _bytes(builder, target, builder.mul(_INT(i), target_by_row), 8 * LANES)
         for j in range(columns):
-            _store(builder, sums[i * columns + j], builder.add(at, _INT(_WIDE * j)))
-
-
-def _kind(like: Any) -> Any:
-    """Return the vector that fits the numbers of an array type."""
-    return _SINGLES if like.dtype == types.float32 else _DOUBLES
+            _store(builder, sums[i * columns + j], builder.add(at, _INT(8 * LANES * j)))
 
 
 def _make_tile(shared: bool) -> Any:
     """Return a product of tiles whose left factor all lanes share, or have each for itself."""
 
     @intrinsic
-    def tile(
-        typing, like, rows, columns, left, left_by_row, left_by_term, right, right_by_term, terms, target, target_by_row, add
-    ):
-        signature, kind = types.void(like, *(types.int64,) * 10, types.boolean), _kind(like)
+    def tile(typing, rows, columns, left, left_by_row, left_by_term, right, right_by_term, terms, target, target_by_row, add):
+        signature = types.void(*(types.int64,) * 10, types.boolean)
 
         def generate(context, builder, signature, arguments):
-            _, rows, columns, *rest, add = arguments
+            rows, columns, *rest, add = arguments
             flag = builder.trunc(add, ir.IntType(1)) if add.type != ir.IntType(1) else add
             after = builder.append_basic_block("after")
             size = builder.add(builder.mul(rows, _INT(16)), columns)
@@ -115,7 +105,7 @@ def _make_tile(shared: bool) -> Any:
                     case = builder.append_basic_block(f"tile_{i}_{j}")
                     switch.add_case(_INT(16 * i + j), case)
                     builder.position_at_end(case)
-                    _emit_tile(builder, kind, i, j, shared, (*rest, flag))
+                    _emit_tile(builder, i, j, shared, (*rest, flag))
                     builder.branch(after)
             builder.position_at_end(after)
             return context.get_dummy_value()
@@ -129,30 +119,27 @@ _tile_shared, _tile_own = _make_tile(True), _make_tile(False)
 
 
 @intrinsic
-def _multiply(typing, like, target, first, second, add):
-    """target (+)= first × second, lane by lane; addresses of numbers ``like`` those of an array."""
-    kind = _kind(like)
+def _multiply(typing, target, first, second, add):
+    """target (+)= first × second, lane by lane; addresses."""
 
     def generate(context, builder, signature, arguments):
-        _, target, first, second, add = arguments
+        target, first, second, add = arguments
         flag = builder.trunc(add, ir.IntType(1)) if add.type != ir.IntType(1) else add
-        product = builder.fmul(_load(builder, first, kind), _load(builder, second, kind), flags=_FAST)
-        old = builder.select(flag, _load(builder, target, kind), ir.Constant(kind, [0.0] * kind.count))
+        product = builder.fmul(_load(builder, first), _load(builder, second), flags=_FAST)
+        old = builder.select(flag, _load(builder, target), ir.Constant(_VECTOR, [0.0] * LANES))
         _store(builder, builder.fadd(old, product, flags=_FAST), target)
         return context.get_dummy_value()
 
-    return types.void(like, types.int64, types.int64, types.int64, types.boolean), generate
+    return types.void(types.int64, types.int64, types.int64, types.boolean), generate
 
 
 @intrinsic
-def _add_lanes(typing, like, target, first, second):
-    """Add Σ over lanes of first × second to one number in double precision; addresses."""
-    kind = _kind(like)
+def _add_lanes(typing, target, first, second):
+    """Add Σ over lanes of first × second to one number; addresses."""
 
     def generate(context, builder, signature, arguments):
-        _, target, *factors = arguments
-        product = builder.fmul(*(_load(builder, item, kind) for item in factors), flags=_FAST)
-        width = kind.count
+        product = builder.fmul(_load(builder, arguments[1]), _load(builder, arguments[2]), flags=_FAST)
+        width = LANES
         while width > 1:  # halves onto each other
             width //= 2
             low, high = (
@@ -164,36 +151,35 @@ def _add_lanes(typing, like, target, first, second):
             ]
             product = builder.fadd(*parts, flags=_FAST)
         total = builder.extract_element(product, ir.IntType(32)(0))
-        total = total if kind is _DOUBLES else builder.fpext(total, _DOUBLE)
-        _store(builder, builder.fadd(_load(builder, target, _DOUBLE), total, flags=_FAST), target)
+        _store(builder, builder.fadd(_load(builder, arguments[0], _DOUBLE), total, flags=_FAST), arguments[0])
         return context.get_dummy_value()
 
-    return types.void(like, types.int64, types.int64, types.int64), generate
+    return types.void(types.int64, types.int64, types.int64), generate
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _invert(matrix, size, scratch):
     """Invert matrices (row, column, lane) in place by Gauss–Jordan elimination without pivoting."""
     for pivot in range(size):
-        for lane in range(matrix.shape[2]):
+        for lane in range(8):
             scratch[0, lane] = 1.0 / matrix[pivot, pivot, lane]
         for column in range(size):
             if column != pivot:
-                for lane in range(matrix.shape[2]):
+                for lane in range(8):
                     matrix[pivot, column, lane] *= scratch[0, lane]
         for other in range(size):
             if other == pivot:
                 continue
-            for lane in range(matrix.shape[2]):
+            for lane in range(8):
                 scratch[1, lane] = matrix[other, pivot, lane]
             for column in range(size):
                 if column == pivot:
-                    for lane in range(matrix.shape[2]):
+                    for lane in range(8):
                         matrix[other, column, lane] = -scratch[1, lane] * scratch[0, lane]
                 else:
-                    for lane in range(matrix.shape[2]):
+                    for lane in range(8):
                         matrix[other, column, lane] -= scratch[1, lane] * matrix[pivot, column, lane]
-        for lane in range(matrix.shape[2]):
+        for lane in range(8):
             matrix[pivot, pivot, lane] = scratch[0, lane]
 
 
@@ -394,12 +380,12 @@ def newton_block(
 
 
 @njit(nogil=True, cache=True)
-def _by_tiles(like, shared, left, by_row, by_term, right, right_by_term, terms, target, by_target, rows, columns):
+def _by_tiles(shared, left, by_row, by_term, right, right_by_term, terms, target, by_target, rows, columns):
     """Add leftᵀ right, the left factor ``shared`` by all lanes; or set left right, lane by lane.
 
     Everything is an address or a stride.
     """
-    tallest, unit = (6, like.itemsize) if shared else (3, 64)
+    tallest, unit = (6, 8) if shared else (3, 64)
     i, high = 0, (rows + tallest - 1) // tallest
     for part in range(high):
         tall = (rows - i + high - part - 1) // (high - part)
@@ -408,9 +394,9 @@ def _by_tiles(like, shared, left, by_row, by_term, right, right_by_term, terms, 
             wide = (columns - j + many - piece - 1) // (many - piece)
             first, to = left + unit * i * by_row, target + 64 * (i * by_target + j)
             if shared:
-                _tile_shared(like, tall, wide, first, 1, by_term, right + 64 * j, right_by_term, terms, to, by_target, True)
+                _tile_shared(tall, wide, first, 1, by_term, right + 64 * j, right_by_term, terms, to, by_target, True)
             else:
-                _tile_own(like, tall, wide, first, by_row, 1, right + 64 * j, right_by_term, terms, to, by_target, False)
+                _tile_own(tall, wide, first, by_row, 1, right + 64 * j, right_by_term, terms, to, by_target, False)
             j += wide
         i += tall
 
@@ -424,8 +410,7 @@ def mean_tangents(operators, starts, unknowns, signals, slopes, source, direct, 
     Parameters
     ----------
     operators
-        O transposed: (signal rows, unknown rows), rows by block, then signal or unknown, then node. In single precision the
-        tangents are followed in it as well, sixteen paths side by side; sums over paths are always in double.
+        O transposed: (signal rows, unknown rows), rows by block, then signal or unknown, then node.
     starts
         First node of every block, and the number of nodes.
     slopes
@@ -438,42 +423,37 @@ def mean_tangents(operators, starts, unknowns, signals, slopes, source, direct, 
         Factors with the weights of the paths, (job, unknown, node, path) and (job, node, path); ``right`` is empty where they
         are one.
     """
-    lanes = 64 // operators.itemsize
     nodes, jobs, blocks = starts[-1], left.shape[0], len(starts) - 1
     widest = 0
     for p in range(blocks):
         widest = max(widest, starts[p + 1] - starts[p])
     high = unknowns * widest
-    inverses = np.empty((blocks, high, high, lanes), operators.dtype)
-    slope = np.empty((nodes, signals, unknowns, lanes), operators.dtype)
-    effects = np.empty((signals * nodes, widest, lanes), operators.dtype)
-    tangent = np.empty((high, widest, lanes), operators.dtype)
-    sums = np.empty((high, widest, lanes), operators.dtype)
-    factors, columns = (
-        np.empty((nodes, jobs, unknowns, lanes), operators.dtype),
-        np.empty((nodes, jobs, lanes), operators.dtype),
-    )
-    entering = np.zeros((nodes, signals, lanes), operators.dtype)
-    product = np.empty(lanes, operators.dtype)
-    scratch = np.empty((2, lanes), operators.dtype)
+    inverses = np.empty((blocks, high, high, 8))
+    slope = np.empty((nodes, signals, unknowns, 8))
+    effects, tangent = np.empty((signals * nodes, widest, 8)), np.empty((high, widest, 8))
+    sums = np.empty((high, widest, 8))
+    factors, columns = np.empty((nodes, jobs, unknowns, 8)), np.empty((nodes, jobs, 8))
+    entering = np.zeros((nodes, signals, 8))
+    product = np.empty(8)
+    scratch = np.empty((2, 8))
     out = np.zeros((jobs, nodes, nodes))
     stride, paired = operators.shape[1], right.size > 0
-    for first in range(begin, end, lanes):
-        width = min(lanes, end - first)
+    for first in range(begin, end, 8):
+        width = min(8, end - first)
         for t in range(nodes):
             for k in range(signals):
                 for b in range(unknowns):
-                    for lane in range(lanes):
+                    for lane in range(8):
                         slope[t, k, b, lane] = slopes[k, b, t, first + lane] if lane < width else 0.0
                 if direct.size:
-                    for lane in range(lanes):
+                    for lane in range(8):
                         entering[t, k, lane] = direct[k, t, first + lane] if lane < width else 0.0
             for job in range(jobs):
                 for b in range(unknowns):
-                    for lane in range(lanes):
+                    for lane in range(8):
                         factors[t, job, b, lane] = left[job, b, t, first + lane] if lane < width else 0.0
                 if right.size:
-                    for lane in range(lanes):
+                    for lane in range(8):
                         columns[t, job, lane] = right[job, t, first + lane] if lane < width else 0.0
         for p in range(blocks):
             low, size = starts[p], starts[p + 1] - starts[p]
@@ -484,12 +464,12 @@ def mean_tangents(operators, starts, unknowns, signals, slopes, source, direct, 
                     for b in range(unknowns):
                         for j in range(size):
                             column = b * size + j
-                            for lane in range(lanes):
+                            for lane in range(8):
                                 matrix[row, column, lane] = 1.0 if row == column else 0.0
                             for k in range(signals):
                                 weight = operators[signals * low + k * size + j, unknowns * low + row]
                                 if weight != 0.0:
-                                    for lane in range(lanes):
+                                    for lane in range(8):
                                         matrix[row, column, lane] -= weight * slope[low + j, k, b, lane]
             _invert(matrix, unknowns * size, scratch)
         for q in range(blocks):
@@ -500,11 +480,10 @@ def mean_tangents(operators, starts, unknowns, signals, slopes, source, direct, 
                 for i in range(rows):
                     for j in range(wide):
                         value = source[unknowns * top + i, low + j]
-                        for lane in range(lanes):
+                        for lane in range(8):
                             sums[i, j, lane] = value
                 if p > q:
-                    place = signals * low * stride + unknowns * top
-                    _by_tiles(operators, True, operators.ctypes.data + operators.itemsize * place, 1, stride,
+                    _by_tiles(True, operators.ctypes.data + 8 * (signals * low * stride + unknowns * top), 1, stride,
                               effects.ctypes.data + 64 * signals * low * widest, widest, signals * (top - low),
                               sums.ctypes.data, widest, rows, wide)  # fmt: skip
                 elif direct.size:
@@ -513,10 +492,10 @@ def mean_tangents(operators, starts, unknowns, signals, slopes, source, direct, 
                             for k in range(signals):
                                 weight = operators[signals * low + k * size + j, unknowns * low + i]
                                 if weight != 0.0:
-                                    for lane in range(lanes):
+                                    for lane in range(8):
                                         sums[i, j, lane] += weight * entering[low + j, k, lane]
-                _by_tiles(operators, False, inverses.ctypes.data + 64 * p * high * high, high, 1,
-                          sums.ctypes.data, widest, rows, tangent.ctypes.data, widest, rows, wide)  # fmt: skip
+                _by_tiles(False, inverses.ctypes.data + 64 * p * high * high, high, 1, sums.ctypes.data, widest, rows,
+                          tangent.ctypes.data, widest, rows, wide)  # fmt: skip
                 for i in range(size):
                     for k in range(signals):
                         to = effects.ctypes.data + 64 * (signals * top + k * size + i) * widest
@@ -524,9 +503,9 @@ def mean_tangents(operators, starts, unknowns, signals, slopes, source, direct, 
                             by = slope.ctypes.data + 64 * (((top + i) * signals + k) * unknowns + b)
                             of = tangent.ctypes.data + 64 * (b * size + i) * widest
                             for j in range(wide):
-                                _multiply(operators, to + 64 * j, by, of + 64 * j, b > 0)
+                                _multiply(to + 64 * j, by, of + 64 * j, b > 0)
                         if p == q and direct.size:
-                            for lane in range(lanes):
+                            for lane in range(8):
                                 effects[signals * top + k * size + i, i, lane] += entering[low + i, k, lane]
                     for job in range(jobs):
                         to = out.ctypes.data + 8 * ((job * nodes + top + i) * nodes + low)
@@ -535,10 +514,10 @@ def mean_tangents(operators, starts, unknowns, signals, slopes, source, direct, 
                             of = tangent.ctypes.data + 64 * (b * size + i) * widest
                             if paired:
                                 for j in range(wide):
-                                    _multiply(operators, product.ctypes.data, of + 64 * j,
+                                    _multiply(product.ctypes.data, of + 64 * j,
                                               columns.ctypes.data + 64 * ((low + j) * jobs + job), False)  # fmt: skip
-                                    _add_lanes(operators, to + 8 * j, by, product.ctypes.data)
+                                    _add_lanes(to + 8 * j, by, product.ctypes.data)
                             else:
                                 for j in range(wide):
-                                    _add_lanes(operators, to + 8 * j, by, of + 64 * j)
+                                    _add_lanes(to + 8 * j, by, of + 64 * j)
     return out

@@ -87,7 +87,6 @@ class Paths:
     unknowns: Array
     signals: Array
     slopes: Array
-    single: bool = False  # whether their tangents are followed in single precision
 
     @property
     def backend(self) -> Backend:

@@ -110,8 +110,6 @@ def _compiled(
 
     (size, count), unknowns, signals = paths.shape, len(source), paths.plan.count
     starts, transposed = by_block(paths.actions.operators, paths.kernels.grid, unknowns, signals)
-    if paths.single and backend is CPU:
-        transposed = transposed.astype(np.float32)
     entering = np.ascontiguousarray(source.reshape(unknowns * size, size)[sort_by_block(starts, unknowns)])
 
     if backend is not CPU:

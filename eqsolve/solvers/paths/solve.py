@@ -108,9 +108,7 @@ class StochasticSolver(Solver):
 
         def part(asked: Options) -> _Solve:
             work = Work(checkpoint=asked.checkpoint, cluster=asked.cluster)
-            # rounding of single precision below a thousandth of the tolerance; derivatives need more
-            single = bool(np.finfo(np.float32).eps < 1e-3 * asked.rtol) and asked.beside is None
-            engine = Engine(program, laws, work, accuracy, asked.device, asked.threads, single=single)
+            engine = Engine(program, laws, work, accuracy, asked.device, asked.threads)
             return _Solve(engine, asked, control, begin, values.settings)
 
         def until(end: float) -> _Solve:

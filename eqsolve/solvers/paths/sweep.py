@@ -64,7 +64,6 @@ class Engine:
     device: str = "cpu"
     threads: int | None = 1
     known: Kernels | None = None
-    single: bool = False  # whether single precision does for mean tangents of large sets, whose spread shows its rounding
 
     def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
         """Return where paths and their tangents are followed."""
@@ -172,7 +171,7 @@ def _followed(
         choice = replace(choice, points=choice.points.on(backend.put))
         drawn = draw(plan, groups, choice, aligned=previous is not None)
         paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, backend, engine.threads)
-        made.append((replace(paths, single=engine.single and whole), choice))
+        made.append((paths, choice))
     return made
 
 
