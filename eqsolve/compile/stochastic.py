@@ -324,22 +324,21 @@ def with_ramps(ensemble: PathEnsemble) -> PathEnsemble:
             ramp = Max(-1, Min(1, inside / (reach * size.xreplace({jump: S.One}) + TINY)))
             ramps[node] = ramp if isinstance(node, sign) else (1 + ramp) / 2
 
-    def put(expr: Expr) -> Expr:
-        return expr.xreplace(ramps)
-
-    return (
-        replace(
-            ensemble,
-            links=tuple(replace(link, signal=put(link.signal)) for link in ensemble.links),
-            memories=tuple(replace(memory, signal=put(memory.signal)) for memory in ensemble.memories),
-            means=tuple(
-                replace(mean, terms=tuple(tuple(map(put, term)) for term in mean.terms), output=put(mean.output))
-                for mean in ensemble.means
-            ),
-            processes=tuple((head, put(expr)) for head, expr in ensemble.processes),
-        )
-        if ramps
-        else ensemble
+    if not ramps:
+        return ensemble
+    return replace(
+        ensemble,
+        links=tuple(replace(link, signal=link.signal.xreplace(ramps)) for link in ensemble.links),
+        memories=tuple(replace(memory, signal=memory.signal.xreplace(ramps)) for memory in ensemble.memories),
+        means=tuple(
+            replace(
+                mean,
+                terms=tuple(tuple(part.xreplace(ramps) for part in term) for term in mean.terms),
+                output=mean.output.xreplace(ramps),
+            )
+            for mean in ensemble.means
+        ),
+        processes=tuple((head, expr.xreplace(ramps)) for head, expr in ensemble.processes),
     )
 
 

@@ -86,12 +86,16 @@ class Optimum:
     at_edge: bool
     edge: str
     scan: tuple[Array, Array]
-    ranges: tuple[Range, ...] = field(repr=False)
+    ranges: tuple[Range, ...]
     solves: int = 0
-    latex: dict[str, str] = field(repr=False, default_factory=dict)
+    latex: dict[str, str] = field(default_factory=dict)
     active: tuple[str, ...] = ()
     status: str = "ok"
-    settings: dict[str, Any] = field(repr=False, default_factory=dict)  # that stay, the time among them
+    settings: dict[str, Any] = field(default_factory=dict)  # that stay, the time among them
+
+    def __repr__(self) -> str:
+        places = ", ".join(f"{name} = {value:.4g} ± {self.errors[name]:.2g}" for name, value in self.parameters.items())
+        return f"<Optimum of {self.model!r}: {self.observable} = {self.value:.4g} ± {self.error:.2g} at {places}>"
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""

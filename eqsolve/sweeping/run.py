@@ -444,6 +444,9 @@ def same_settings(
         try:
             names = {axis.name for axis in axes}
             settings = bind_routed(model, {**fixed, **point.settings}).settings()
+            with contextlib.suppress(ParameterError):  # a law may follow what is swept
+                last = bind_routed(model, {**fixed, **points[-1].settings}).settings()
+                settings = {name: value for name, value in settings.items() if last.get(name) == value}
             return {name: value for name, value in settings.items() if name not in names}, point
         except ParameterError as error:
             problem = problem or error

@@ -34,6 +34,8 @@ def test_two_parameters_of_a_dynamics():
     assert found.parameters["a"] == pytest.approx(0.4, abs=1e-5)
     assert found.parameters["b"] == pytest.approx(-0.2, abs=1e-5)
     assert found.value == pytest.approx(1.0, abs=1e-9)
+    assert repr(found).startswith("<Optimum of 'bowl': height = 1 ± ")
+    assert "at a = 0.4 ± " in repr(found)
     axes = found.plot()
     assert axes.get_title() == "bowl\n$t = 2$"  # the settings that stay
     [told] = axes.get_legend().get_texts()

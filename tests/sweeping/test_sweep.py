@@ -49,6 +49,11 @@ def test_labelled_axes_with_errors() -> None:
     assert json.loads(json.dumps(res.json_object()))["axes"] == {"k": [0.5, 1.0, 2.0]}
 
 
+def test_a_law_that_follows_an_axis_is_no_setting() -> None:
+    res = eqsolve.sweep("linear_regression", {"delta": [0.5, 2]}, at=[1])
+    assert sorted(res.params) == ["lam", "rho2", "sigma2"]
+
+
 def test_a_failure_is_recorded_and_stops_nothing() -> None:
     res = eqsolve.sweep(decay, {"c": [0, 3], "k": [1, 2]}, at=[0.1, 2])  # y' = -ky + 3y² blows up before t = 2
     assert res["status"].sel(c=0).values.tolist() == ["ok", "ok"]
