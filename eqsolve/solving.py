@@ -384,8 +384,7 @@ def _solve_generic(
     solver = find_solver(options.solver) if isinstance(options.solver, str) else options.solver
     if not isinstance(model, System) or options.derivatives or (solver is not None and not solver.generic):
         return None
-    composed = not model.noises and (options.step is not None or options.kernels is False)
-    if composed or (stands := generic(model)) is None:
+    if (stands := generic(model)) is None:
         return None
     called = dict(zip(model.observables, stands.observables, strict=True))
     wanted = options.observables and tuple(called.get(name, name) for name in options.observables)

@@ -28,6 +28,7 @@ from eqsolve import (
     unknown,
 )
 from eqsolve.cli import main
+from eqsolve.compile import lowering
 from eqsolve.laws import Normal
 
 t, tp, s = times("t t' s")
@@ -144,9 +145,9 @@ def test_no_stationary_state_without_time() -> None:
     assert time.process_time() - begun < 5
 
 
-@pytest.mark.parametrize("how", [{"kernels": False}, {"step": 0.1}], ids=["flow", "descent"])
-def test_responses_as_operators(how) -> None:
-    """Three regressions that differ in their label noise: those of `dln_lazy`, one by one."""
+def tasks(levels: list[float]) -> System:
+    """Regressions that differ in their label noise."""
+    k = index("k", len(levels))
     S, delta = table("S", k), param("delta", positive=True)
     C_w, C_f = correlation("C_w C_f", k)
     R_w, R_f = response("R_w R_f", k)
@@ -158,11 +159,28 @@ def test_responses_as_operators(how) -> None:
         Eq(R_w[k](t, tp).diff(t), Int(R_f[k](t, s) * R_w[k](s, tp), (s, tp, t)) - R_w[k](t, tp)),
         Eq(R_f[k](t, tp), R_w[k](t, tp) - Int(R_w[k](t, s) * R_f[k](s, tp), (s, tp, t))),
     ]
-    levels, start = [0.0, 0.1, 0.3], {C_w[k](0, 0): 0.1, R_w[k](t, t): 1 / delta}
-    shown = {"E_test": C_w[k](t, t) + S[k]}
-    model = System("tasks", eqs=eqs, init=start, defaults={delta: 0.5}, tables={S: levels}, observables=shown)
-    found = eqsolve.solve(model, at=[0.5, 3.0], **how)
+    start, shown = {C_w[k](0, 0): 0.1, R_w[k](t, t): 1 / delta}, {"E_test": C_w[k](t, t) + S[k]}
+    return System("tasks", eqs=eqs, init=start, defaults={delta: 0.5}, tables={S: levels}, observables=shown)
+
+
+@pytest.mark.parametrize("how", [{"kernels": False}, {"step": 0.1}], ids=["flow", "descent"])
+def test_responses_as_operators(how) -> None:
+    """Three regressions: those of `dln_lazy`, one by one."""
+    levels = [0.0, 0.1, 0.3]
+    found = eqsolve.solve(tasks(levels), at=[0.5, 3.0], **how)
     assert found.stats["solver"] == "operators"
     for place, level in enumerate(levels):
         alone = eqsolve.solve("dln_lazy", sigma2=level, at=[0.5, 3.0], **how)
         np.testing.assert_allclose(found["E_test"][place], alone["E_test"], rtol=1e-9)
+
+
+def test_operators_are_compiled_once(monkeypatch) -> None:
+    calls: list[int] = []
+    original = lowering.as_function
+    monkeypatch.setattr(lowering, "as_function", lambda *given, **more: calls.append(1) or original(*given, **more))
+    made = []
+    for count in (3, 40):
+        calls.clear()
+        eqsolve.solve(tasks([0.1] * count), at=[0.1], rtol=0.1, kernels=False)
+        made.append(len(calls))
+    assert made[0] == made[1] > 0
