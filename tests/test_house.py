@@ -17,7 +17,6 @@ ORDER = [  # a room may import itself, its neighbours in the row, and earlier ro
         "graphs",
         "options",
         "progress",
-        "deviations",
     ],  # `verbs` names later stages: see its docstring
     ["numerics", "spectra", "files"],
     ["language", "laws"],
@@ -29,7 +28,7 @@ ORDER = [  # a room may import itself, its neighbours in the row, and earlier ro
     ["solving", "explaining"],
     ["sweeping", "validation", "fitting"],
     ["eqsolve"],  # the public names
-    ["figures", "tools", "explorer"],
+    ["figures", "explorer"],
     ["cli", "__main__"],
 ]
 RANK = {room: place for place, row in enumerate(ORDER) for room in row}

@@ -24,7 +24,6 @@ from eqsolve.passes.forms.structure import Derivation
 
 WIDTH = Function("_width")(ROW)
 """How far a step moves what jumps, by a jump of one."""
-TINY = Float(1e-300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +320,7 @@ def with_ramps(ensemble: PathEnsemble) -> PathEnsemble:
         reach = WIDTH * (pushed if pushed != 0 else Add(*slopes.values()))
         size = Add(*(Abs(slope(signal.xreplace({node: jump}), jump)) for signal in ensemble.signals))
         if reach != 0:
-            ramp = Max(-1, Min(1, inside / (reach * size.xreplace({jump: S.One}) + TINY)))
+            ramp = Max(-1, Min(1, inside / (reach * size.xreplace({jump: S.One}) + Float(1e-300))))
             ramps[node] = ramp if isinstance(node, sign) else (1 + ramp) / 2
 
     if not ramps:

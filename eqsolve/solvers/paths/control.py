@@ -23,9 +23,9 @@ class Control:
     rough: float = 5e-2
     # of the tolerance: where the iteration leaves more, refining panels and points is of no use
     settled: float = 0.3
-    # of what the iteration may leave: the accuracy to which paths are followed. Newton's method takes
-    # its next step for the square of the last; where that is 1e5 times too small, as with three
-    # layers, less accurate paths make sweeps rough and the iteration stalls
+    # of what the iteration may leave: the accuracy to which paths are followed. Newton's method ends
+    # when the square of its last step is below that; the error is this square times a constant, 5e4
+    # with three layers, and where it exceeds what the iteration may leave, that stalls
     paths_to: float = 1e-8
     # when more points change the solution by so many tolerances, panels are looked at again; more
     # points are taken before panels are chosen; and where two sets do, a sample is tried

@@ -8,6 +8,7 @@ chooses the panels, on all of which it has the same points. Large ensembles are 
 """
 
 import contextlib
+import functools
 import itertools
 import logging
 import math
@@ -69,18 +70,6 @@ class Steps:
     halved: float = 4.0  # what half the steps divide their error by
     block: int = 4  # how many are solved together
     enough: float = 0.45  # of the tolerance, that their error may be
-
-
-def choose_steps(engine: Engine) -> Steps:
-    """Return what the steps of a solve are chosen by.
-
-    Ramps in place of jumps are as wide as a step: Newton's method finds its place on those of one step at a time, and where
-    paths are held on them they err by the first order.
-    """
-    plans = engine.plan.ensembles
-    if any(plan.held for plan in plans):
-        return Steps(order=2.0, share=0.6, halved=2.0, block=1, enough=0.7)
-    return Steps(block=1) if any(plan.jumping for plan in plans) else Steps()
 
 
 def steps_in_time(begin: float, options: Options, count: float, control: Steps) -> OperatorGrid:
@@ -176,6 +165,18 @@ class Ensembles:
     control: Sampling
     seed: int
     rtol: float
+
+    @functools.cached_property
+    def steps(self) -> Steps:
+        """What steps in time are chosen by.
+
+        Ramps in place of jumps are as wide as a step: Newton's method finds its place on those of one step at a time, and
+        where paths are held on them they err by the first order.
+        """
+        plans = self.engine.plan.ensembles
+        if any(plan.held for plan in plans):
+            return Steps(order=2.0, share=0.6, halved=2.0, block=1, enough=0.7)
+        return Steps(block=1) if any(plan.jumping for plan in plans) else Steps()
 
     # --- the small ensemble
     def begin(self, rough: Solved) -> Solved:
@@ -310,7 +311,7 @@ class Ensembles:
 
     def on_coarser_steps(self, solved: Solved) -> Solved:
         """Return the solution with twice as long steps, with the same noise."""
-        grid = OperatorGrid.trapezoid(solved.grid.nodes[::2], choose_steps(self.engine).block)
+        grid = OperatorGrid.trapezoid(solved.grid.nodes[::2], self.steps.block)
         means = transfer(solved.means, self.engine.responses, solved.grid, grid)
         level = solved.averages[0].choice.level
         return self._iterate(grid, means, Design(level), self.control.stop, kept=on_coarser(self.engine, solved.averages))
@@ -349,7 +350,7 @@ class Ensembles:
             last, pairs = final, [self._correct(*item) for item in every]
             final = tuple(pair[0] for pair in pairs)
             levels = [judge.curves(item) for item in final]
-            curves = extrapolate(levels, choose_steps(self.engine))
+            curves = extrapolate(levels, self.steps)
             change = self._apart(curves, final, [item.means for item in last])
             rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
             room = max(0.95 - judge.worst(curves, by_panels(levels)) - rest, control.share)
@@ -404,7 +405,7 @@ class Ensembles:
     def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""
         levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
-        return self.judge.apart(curves, extrapolate(levels, choose_steps(self.engine)))
+        return self.judge.apart(curves, extrapolate(levels, self.steps))
 
     def _correct(self, small: Solved, final: Solved, every: Sequence[Means]) -> tuple[Solved, Callable[[bool], list[Means]]]:
         """Return the solution of the average of all ensembles, and what finds that of each, exactly or to first order."""

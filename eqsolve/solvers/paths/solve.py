@@ -34,7 +34,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
-from eqsolve.solvers.paths.ensembles import Ensembles, Steps, choose_steps, denser, extrapolate, step_errors, steps_in_time
+from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, extrapolate, step_errors, steps_in_time
 from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, Solved, begin_beside, hand_on, iterate, start
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
@@ -287,7 +287,7 @@ class _Solve:
 
     def _run_rough(self) -> Result:
         """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
-        judge, ensembles, control, options = self.ensembles.judge, self.ensembles, choose_steps(self.engine), self.options
+        judge, ensembles, control, options = self.ensembles.judge, self.ensembles, self.ensembles.steps, self.options
         level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
         count, last = control.first, math.inf
         grid = steps_in_time(self.begin, options, count, control)
@@ -595,7 +595,7 @@ class _Solve:
         doubt = self._doubt(solved, errors, curves)
         if self.levels:
             solved, every = self.levels[1], [self.judge.curves(item) for item in self.levels]
-            curves = extrapolate(every, choose_steps(self.engine))
+            curves = extrapolate(every, self.ensembles.steps)
         over = self.judge.excesses(curves, errors, kinks=True)
         kept = self._sample(solved)
         near = None if doubt else self.near
