@@ -88,6 +88,7 @@ class EnsemblePlan:
     functions: tuple[str, ...]
     starts: Lowered
     signals: Lowered  # the signals, ``count`` of them, then their derivatives by the unknowns
+    forces: Lowered  # the signals alone
     noise_slopes: Lowered | None  # derivatives of the signals by the noises; None if all vanish
     count: int
     links: tuple[Link, ...]
@@ -272,6 +273,7 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
         functions=tuple(head.name for head in functions),
         starts=make(starts, constants),
         signals=make([*signals, *slopes(signals, unknowns)], inputs),
+        forces=make(signals, inputs),
         noise_slopes=unless_zero(slopes(signals, noises)),
         count=len(signals),
         links=tuple(

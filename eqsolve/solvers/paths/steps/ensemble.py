@@ -20,7 +20,7 @@ from eqsolve.numerics.gaussian import Factor
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import stacked
 from eqsolve.numerics.relations import Kernels, Pointwise
-from eqsolve.solvers.paths.steps.draws import StepsSample
+from eqsolve.solvers.paths.steps.draws import StepsSample, normals_along
 
 _STEPS = 50  # of Newton's method for unknowns that stand in their own definition at the same time
 _OUTCOMES = 8  # of all that is drawn afresh at a node, at most: more are not gone through
@@ -49,6 +49,10 @@ class Ensemble:
         self.unknowns = stacked(plan.starts(*self.constants), self.paths)
         self.drift = np.zeros_like(self.unknowns)
         self.acting = np.zeros((len(plan.unknowns), plan.count))
+        # whether the past acts through one number: noise that is independent of it is then drawn in the order of that number
+        self.alone = plan.signal_slopes is None and not (self.remembered or plan.memories or sample.drawn)
+        self.alone = self.alone and int(self.integrated.sum()) == 1 and [len(law.noises) for law, *_ in self.groups] == [1]
+        self.drawn = -1  # the last node at which it was
         asked: dict[str, list[MeanPlan]] = {}
         for mean in plan.means:
             if mean.kind == "response":
@@ -108,24 +112,28 @@ class Ensemble:
         unknowns = np.where(self.integrated[:, None], self.unknowns, known)
         acting = np.where(self.integrated[:, None], 0.0, weights)
         loops = bool(acting.any())
-        for _ in range(_STEPS if loops else 1):
-            arguments = self._arguments(node, kernels, unknowns, noises)
-            table = stacked(plan.signals(*arguments), self.paths)
-            signals, slopes = table[: plan.count], table[plan.count :].reshape(plan.count, count, self.paths)
-            if not loops:
-                break
+        for _ in range(_STEPS if loops else 0):
+            signals, slopes = self._signals(self._arguments(node, kernels, unknowns, noises), self.paths)
             miss = unknowns - np.where(self.integrated[:, None], self.unknowns, known + acting @ signals)
             change = np.einsum("abp,bp->ap", invert(_jacobian(acting, slopes)), miss)
             unknowns = unknowns - change
             if float(np.abs(change / (1.0 + np.abs(unknowns))).max()) < 10 * ROUNDING:
                 break
-        self.signals, self.slopes, self.known, self.acting = signals, slopes, known, acting
-        self.plain, self.arguments = weights, self._arguments(node, kernels, unknowns, noises)
-        self.unknowns = unknowns
-        self.noise_slopes = None
-        if plan.noise_slopes is not None:
-            direct = stacked(plan.noise_slopes(*self.arguments), self.paths)
-            self.noise_slopes = direct.reshape(plan.count, len(plan.noises), self.paths)
+        self.known, self.acting, self.plain, self.unknowns = known, acting, weights, unknowns
+        self.arguments = self._arguments(node, kernels, unknowns, noises)
+        self.signals = stacked(plan.forces(*self.arguments), self.paths)
+        if self.tangents:  # slopes along the paths of which responses are followed
+            some = self.sample.some
+            few = [value if np.ndim(value) == 0 else value[some] for value in self.arguments]
+            self.slopes = self._signals(few, len(some))[1]
+            self.noise_slopes = None
+            if plan.noise_slopes is not None:
+                self.noise_slopes = stacked(plan.noise_slopes(*few), len(some)).reshape(plan.count, len(plan.noises), len(some))
+
+    def _signals(self, arguments: list[Any], paths: int) -> tuple[Array, Array]:
+        """Return the signals and their derivatives by the unknowns."""
+        count, table = self.plan.count, stacked(self.plan.signals(*arguments), paths)
+        return table[:count], table[count:].reshape(count, len(self.plan.unknowns), paths)
 
     def _noises(self, node: int, kernels: Kernels) -> list[Array]:
         found: dict[str, Array] = {name: values[node] for name, values in self.sample.drawn.items()}
@@ -134,6 +142,9 @@ class Ensemble:
             for a, name in enumerate(law.noises):
                 row = factor.row(self._covariances(node, law, kernels)[a])
                 factor.keep(row)
+                if self.alone and self.drawn < node and not row[:-1].any():
+                    coordinates[node] = normals_along(self.unknowns[self.integrated][0], self.sample.seed + node)
+                    self.drawn = node
                 found[name] = float(kernels.vector(law.centres[a])[node]) + row @ coordinates[: len(row)]
             factor.known = before  # kept when the node is done
         return [found[name] for name in self.plan.noises]
@@ -197,7 +208,7 @@ class Ensemble:
             made.append((share, given))
         if made and self.acting.any():
             acting = np.flatnonzero(self.acting.any(axis=0))
-            signals = [stacked(self.plan.signals(*given[: self.given]), self.paths)[acting] for _, given in made]
+            signals = [stacked(self.plan.forces(*given[: self.given]), self.paths)[acting] for _, given in made]
             if any((other != signals[0]).any() for other in signals[1:]):
                 return [(1.0, arguments)]
         return made or [(1.0, arguments)]
@@ -251,7 +262,7 @@ class Tangents:
         item = self.ensemble
         if item.noise_slopes is None or self.noise not in item.plan.noises:
             return None
-        return np.asarray(item.noise_slopes[k, item.plan.noises.index(self.noise)][self.some], dtype=np.float32)
+        return np.asarray(item.noise_slopes[k, item.plan.noises.index(self.noise)], dtype=np.float32)
 
     def _solve(self, node: int, kernels: Kernels) -> dict[int, Array]:
         """Find the tangents of the unknowns that follow at the node itself; return what memory and noise add to the others."""
@@ -280,7 +291,7 @@ class Tangents:
                     base[node] += np.float32(item.acting[b, k]) * direct
             self.made[b][:n] = base
         if item.acting.any():  # unknowns that stand in each other's definitions at the same time
-            inverse = invert(_jacobian(item.acting, item.slopes[:, :, self.some])).astype(np.float32)
+            inverse = invert(_jacobian(item.acting, item.slopes)).astype(np.float32)
             before = [made[:n].copy() for made in self.made]
             for a in np.flatnonzero(~item.integrated):
                 self.made[a][:n] = sum(inverse[a, b] * before[b] for b in range(len(before)))
@@ -332,7 +343,7 @@ class Tangents:
         places = [int(a) for a in np.flatnonzero(item.integrated)]
         acting = {a: [int(k) for k in np.flatnonzero(item.plain[a])] for a in places}
         wanted = sorted({*self.effects, *(k for ks in acting.values() for k in ks)})
-        every = np.asarray(item.slopes[:, :, self.some], dtype=np.float32)
+        every = np.asarray(item.slopes, dtype=np.float32)
         slopes = {k: {b: every[k, b] for b in range(size) if every[k, b].any()} for k in wanted}
         direct = {k: self._direct(k) for k in wanted}
         length = np.float32(item.length)

@@ -193,9 +193,9 @@ def _prepare(plan: Plan, values: Values, options: Options, step: float, control:
 
 def _refine(plan: Plan, values: Values, options: Options, control: StepsControl) -> Result:
     """Solve in continuous time: steps are halved, and values extrapolated from two lengths of first order, until half the
-    change from the two before (1/3 of it for a second order) is below half the tolerance."""
+    change from the two before (1/3 of it for a second order), with what is left to chance, is below the tolerance."""
     begin = float(at(plan.program(DISCRETE), values.numbers).start()[0])
-    share = 1 / math.sqrt(5.0)  # 2 a − b scatters by √5
+    share = 0.6 / math.sqrt(5.0)  # 2 a − b scatters by √5
     inner = replace(options, rtol=share * options.rtol, atol=share * (options.atol or 0.0) or None)
     levels: list[Estimate] = []
     for number in range(control.rounds + 1):
@@ -217,10 +217,12 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControl)
         made = Estimate(fine.curves.filled(every), spread, bias, fine.rounds)
         solve.options, solve.kept = options, stride
         solve.grid = OperatorGrid.discrete(step * stride, begin, options.t_max)
-        over = [max(solve.excesses(made.curves, item).values(), default=0.0) for item in (steps, solve.chance(made))]
+        chance = solve.chance(made)
+        stated = {name: error + bias[name] for name, error in chance.items()}
+        over = [max(solve.excesses(made.curves, item).values(), default=0.0) for item in (steps, chance, stated)]
         logger.info("time grid: %d steps; their error is %.2g times the tolerance, that by chance %.2g",
-                    count, *over)  # fmt: skip
-        if over[0] <= 0.5 or over[1] > over[0] or solve.ended or options.is_short_of_time():
+                    count, *over[:2])  # fmt: skip
+        if over[2] <= 1 or over[1] > over[0] or solve.ended or options.is_short_of_time():
             break
     result = solve.package(made, values.settings)
     return result.stopped(*solve.ended) if solve.ended else result
