@@ -147,6 +147,8 @@ class _GaussianLaw:
 
     def _pairs(self, mean: Mean, unknowns: Sequence[Basic]) -> tuple[tuple[int, int], ...]:
         """Return the places of the two factors of every term of a mean."""
+        if mean.sides:
+            raise _NotGaussianError("a mean of values at two times is no sum of products: pairs are averaged along paths")
         terms: Iterable[tuple[Expr, Expr]] = [(left, right) for _, left, right in mean.terms]
         if mean.kind == "response":
             ((before, after),) = terms

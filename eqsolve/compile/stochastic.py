@@ -6,6 +6,7 @@ function.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sympy import Abs, Add, Basic, Dummy, Expr, Float, Heaviside, MatrixBase, Max, Min, Mul, Poly, S, sign
 from sympy.core.function import Derivative, Subs
@@ -53,7 +54,8 @@ class Drive:
 class MeanPlan:
     """An expectation.
 
-    By kind, ``"one"``: E f(t). ``"two"``: Σ outer E f(t) g(t'). ``"response"``: outer E a(t) ∂output(t)/∂noise(t') b(t').
+    By kind, ``"one"``: E f(t). ``"two"``: Σ outer E f(t) g(t'), or E joint(f(t) …, g(t') …) with no outers.
+    ``"response"``: outer E a(t) ∂output(t)/∂noise(t') b(t').
     """
 
     name: str
@@ -71,6 +73,13 @@ class MeanPlan:
     reads: tuple[int, ...]  # the places of the arguments that the factors depend on
     switches: Lowered  # the expressions at whose zeros they have a kink or a jump
     output_reads: tuple[int, ...] = ()  # of the arguments of a response's output
+    joint: Lowered | None = None
+    sides: tuple[tuple[int, ...], ...] = ()  # places of f … and g … among the targets, of a joint mean
+
+    def join(self, first: Sequence[Any], second: Sequence[Any]) -> Any:
+        """Return the joint function of what stands at one time and at another."""
+        assert self.joint is not None
+        return self.joint(*first, *second)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +120,8 @@ class EnsemblePlan:
     signal_slopes: Lowered | None
     target_steady: Lowered
     sloped: tuple[bool, ...]  # of every constant, whether these are functions
-    # whether paths cross kinks, so that responses jump from path to path; or pairs of functions
-    # that
-    # jump are averaged, so that slopes do not tell how they respond
+    # whether paths cross kinks, so that responses jump from path to path; or pairs are averaged of functions that jump, or
+    # that are no sum of products, so that slopes do not tell how they respond
     kinked: bool
     degree: int | None  # of what is averaged, when unknowns are affine in noises and constants
     # the signals with ramps in place of jumps, and whether paths may be held on them: white noise drives paths off
@@ -252,17 +260,20 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
 
     def mean(item: Mean) -> MeanPlan:
         respond = item.kind == "response"
-        factors = [piece for term in item.terms for piece in term[1:]]
+        factors = item.pieces[: -1 if respond else None]
+        symbols = [symbol for side in item.sides for _, symbol in side]
         return MeanPlan(
             names[item.node], item.kind, make(factors, full),
             tuple(relations.factor(outer) for outer, _, _ in item.terms),
             tuple((targets[left], targets[right]) for _, left, right in item.terms),
             targets[item.output] if respond else -1, item.noise.name if item.noise is not None else "",
             make(slopes([item.output], unknowns), full) if respond else None,
-            not item.terms[0][2].free_symbols, item.node in needed, item.node.has(*KINKS),
+            respond and not item.terms[0][2].free_symbols, item.node in needed, item.node.has(*KINKS),
             tuple(place for place, entry in enumerate(full) if any(piece.has(entry) for piece in factors)),
             make(switches(factors), full),
             tuple(place for place, entry in enumerate(full) if item.output.has(entry)),
+            make([item.joint], symbols) if item.sides else None,
+            tuple(tuple(targets[piece] for piece, _ in side) for side in item.sides),
         )  # fmt: skip
 
     return EnsemblePlan(
@@ -336,6 +347,7 @@ def with_ramps(ensemble: PathEnsemble) -> PathEnsemble:
                 mean,
                 terms=tuple(tuple(part.xreplace(ramps) for part in term) for term in mean.terms),
                 output=mean.output.xreplace(ramps),
+                sides=tuple(tuple((piece.xreplace(ramps), symbol) for piece, symbol in side) for side in mean.sides),
             )
             for mean in ensemble.means
         ),
@@ -344,11 +356,11 @@ def with_ramps(ensemble: PathEnsemble) -> PathEnsemble:
 
 
 def _is_kinked(ensemble: PathEnsemble, moving: list[Basic]) -> bool:
-    """Whether a signal has a kink, or one of a pair that is averaged a jump, in what moves along a path."""
+    """Whether a signal has a kink, or one of a pair that is averaged a jump, in what moves; or a pair is joint."""
     if any(node.has(*moving) for signal in ensemble.signals for node in signal.atoms(*KINKS) if moving):
         return True
     pairs = [piece for mean in ensemble.means if mean.kind == "two" for piece in mean.pieces]
-    return any(jumps(piece, moving) is not None for piece in pairs)
+    return any(mean.sides for mean in ensemble.means) or any(jumps(piece, moving) is not None for piece in pairs)
 
 
 def _targets(ensemble: PathEnsemble) -> dict[Expr, int]:
@@ -372,7 +384,7 @@ def _degree(ensemble: PathEnsemble, signals: list[Expr]) -> int | None:
         return int(Poly(plain, *present).total_degree()) if plain.is_polynomial(*present) else None
 
     linear = [*signals, *(memory.signal for memory in ensemble.memories), *(unknown.start for unknown in ensemble.unknowns)]
-    if any(order is None or order > 1 for order in map(degree, linear)):
+    if any(order is None or order > 1 for order in map(degree, linear)) or any(mean.sides for mean in ensemble.means):
         return None
     orders = [
         degree(Mul(*term[1:])) if mean.kind != "response" else 2 * (degree(mean.output) or 2)

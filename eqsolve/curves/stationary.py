@@ -102,6 +102,8 @@ def why_not_stationary(task: Task) -> str:
         return "a flow without noise comes to rest: see `model.long_time()`, `eqsolve longtime`"
     if task.plan.why_not_gaussian() and any(item.jumping for item in task.plan.program(STOCHASTIC).ensembles):
         return "its forces jump, and are followed in short steps; solve it to a late time"
+    if task.plan.why_not_gaussian() and any(m.joint for item in task.plan.program(STOCHASTIC).ensembles for m in item.means):
+        return "it averages pairs of values that are no sum of products; solve it to a late time"
     model = task.plan.model
     return f"`{model.stepped[0].name}` is drawn step by step" if isinstance(model, System) and model.stepped else ""
 

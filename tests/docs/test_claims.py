@@ -66,12 +66,16 @@ NOT_TAKEN: dict[str, tuple[Callable[[], Model], str]] = {
         "delay depends on the solution",
     ),
     "masks are taken in steps": (lambda: masked(Telegraph(0.5, 1)), "in discrete time"),
-    "no sum of products": (lambda: driven("mixed", -(x(t) ** 3), E(exp(x(t) * x(tp)))), "does not separate"),
+    "with another function of both inside": (
+        lambda: driven("mixed", -(x(t) ** 3), E(exp(C(t, tp) * x(t) * x(tp)))),
+        "mixes paths at two times",
+    ),
     "constraints beside processes on anything but means": (constrained, "constraints on means are taken"),
 }
 TAKEN: dict[str, Callable[[], Model]] = {
     "`Telegraph`": lambda: masked(Telegraph(0.5, 1)),
     "`Resampled`": lambda: masked(Resampled(Bernoulli(0.5))),
+    "is averaged pair by pair": lambda: driven("pairs", -(x(t) ** 3), E(exp(-((x(t) - x(tp)) ** 2)))),
     "sign and Heaviside in a force are taken": lambda: driven("held", -sign(x(t))),
     "a jump of what is only averaged": lambda: driven("averaged", -x(t), E(sign(x(t)) * sign(x(tp)))),
 }

@@ -238,7 +238,8 @@ class _SystemCheck(ExpressionCheck):
                 if len(times) != 2 or node.argument.has(Resp, Int):
                     continue
                 one, other = ({item} for item in times)
-                if any(mixes(term, one, other) for term in expanded(node.argument, one, other)):
+                terms = [term for term in expanded(node.argument, one, other) if mixes(term, one, other)]
+                if any(len(value.moments) == 2 for term in terms for value in term.atoms(Value)):
                     self.add([unseparated(equation.label, node)])
 
     def _jumps(self) -> None:

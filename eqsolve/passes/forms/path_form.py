@@ -97,10 +97,10 @@ def mixes(term: Expr, one: set[Time], other: set[Time]) -> bool:
 
 
 def unseparated(label: str, node: E) -> str:
-    """Return what is wrong with an expectation whose two times do not come apart, and what to do."""
+    """Return what is wrong with an expectation in which a function of two times meets paths, and what to do."""
     return (
-        f"{label}: `{as_written(node)}` does not separate into factors of one time each; write what is averaged as a sum of "
-        "products f(t)*g(t') (a polynomial, or a series, where there is no identity)"
+        f"{label}: `{as_written(node)}` mixes paths at two times with a function of both; write what is averaged as a sum of "
+        "products f(t)*g(t'), with that function outside"
     )
 
 
@@ -160,11 +160,16 @@ class Mean:
     terms: tuple[tuple[Expr, Expr, Expr], ...]
     output: Expr = S.Zero
     noise: Process | None = None
+    # of "two" without terms, what is no sum of products: a function of symbols, and what these
+    # stand for at the row's time and at the column's, in ROW
+    joint: Expr = S.Zero
+    sides: tuple[tuple[tuple[Expr, Dummy], ...], ...] = ()
 
     @property
     def pieces(self) -> list[Expr]:
         """What it averages, factor by factor, and the output of a response."""
-        return [*(piece for term in self.terms for piece in term[1:]), *([self.output] if self.kind == "response" else [])]
+        factors = [piece for term in self.terms for piece in term[1:]] + [piece for side in self.sides for piece, _ in side]
+        return [*factors, *([self.output] if self.kind == "response" else [])]
 
 
 @dataclass(frozen=True)
@@ -322,8 +327,25 @@ class _Builder:
         if None in terms:
             terms = [self.split(term, label) for term in expanded(argument, {ROW}, {COLUMN})]
         if None in terms:
-            raise ModelError(unseparated(label, node))
+            return self.join(node, argument, label)
         return Mean(node, "two", tuple(terms))  # type: ignore[arg-type]
+
+    def join(self, node: E, argument: Expr, label: str) -> Mean:
+        """Return a mean over pairs of values: a function of what there is at each time alone."""
+        sides: tuple[dict[Expr, Dummy], ...] = ({}, {})
+
+        def mark(expr: Any) -> Any:
+            now, then = ROW in expr.free_symbols, COLUMN in expr.free_symbols
+            if now and then:
+                if isinstance(expr, Value | E | Int):
+                    raise ModelError(unseparated(label, node))
+                return rebuilt(expr, mark)
+            if not (now or then or is_random(expr)):
+                return expr
+            piece = self.local(expr.xreplace({COLUMN: ROW}), label)
+            return sides[then].setdefault(piece, Dummy("piece", real=True))
+
+        return Mean(node, "two", (), joint=mark(argument), sides=tuple(tuple(side.items()) for side in sides))
 
     def split(self, term: Expr, label: str) -> tuple[Expr, Expr, Expr] | None:
         """Return a product as (deterministic, random at ROW, random at COLUMN), or None if a factor mixes the times."""

@@ -265,7 +265,10 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
             if mean.kind == "response" or any(outer is not None for outer in mean.outers):
                 continue
             factors = paths.values(mean.factors)
-            pieces = zip(factors[::2], factors[1::2], strict=True) if mean.kind == "two" else [(factors[0], np.ones(1))]
+            if mean.joint is not None:
+                factors = [mean.join(factors[: len(mean.sides[0])], factors[len(mean.sides[0]) :])]
+            pair = mean.kind == "two" and mean.joint is None
+            pieces = zip(factors[::2], factors[1::2], strict=True) if pair else [(factors[0], np.ones(1))]
             values = np.sum(
                 [first[nodes] * (second[nodes] if second.ndim > 1 else second) for first, second in pieces], axis=0
             )

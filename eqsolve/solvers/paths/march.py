@@ -136,7 +136,7 @@ class _SelfDriven:
             values = [np.broadcast_to(value, shape) for value in mean.factors(*arguments)]
             if mean.kind == "one":
                 single[mean.name] = values[0] @ self.points.weights
-            else:
+            elif mean.joint is None:
                 self.factors[mean.name][:, part] = values
         return single, self._respond(kernels, actions, part, arguments)
 
@@ -228,6 +228,8 @@ class _March:
             for mean in item.plan.means:
                 if mean.kind != "two" or not mean.acts:
                     continue
+                if mean.joint is not None:
+                    raise SolverError("a mean over pairs is no sum of products")
                 for term, (outer, pair) in enumerate(zip(mean.outers, mean.targets, strict=True)):
                     if pair[0] != pair[1]:
                         raise SolverError("a mean over pairs is no covariance")

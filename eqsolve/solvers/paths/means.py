@@ -191,6 +191,10 @@ def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions, steady: Reactions
     ``sampled`` are the noises, centred, and the coordinates of constants where modes are sampled.
     """
     weights, factors = paths.points.weights, paths.values(mean.factors)
+    if mean.joint is not None:  # row by row: nodes² × paths values of the function
+        near = len(mean.sides[0])
+        rows = [mean.join([value[i] for value in factors[:near]], factors[near:]) @ weights for i in range(paths.shape[0])]
+        return paths.backend.get(paths.backend.arrays.stack(rows))
     total = np.zeros((paths.shape[0], paths.shape[0]))
     for outer, places, first, second in zip(mean.outers, mean.targets, factors[::2], factors[1::2], strict=True):
         if sampled is not None:
@@ -286,8 +290,8 @@ def react(averages: Averages, kernels: Kernels, changes: list[tuple[Group, Array
     forces = [entry for entry in forces if entry[2].any()]
     made: dict[str, Array] = {}
     for mean in plan.means:
-        if mean.kind == "one":
-            made[mean.name] = np.zeros(size)
+        if mean.kind == "one" or mean.joint is not None:
+            made[mean.name] = np.zeros((size,) if mean.kind == "one" else (size, size))
             continue
         total = np.zeros((size, size))
         for outer, (left, right) in zip(mean.outers, mean.targets, strict=True):

@@ -18,7 +18,6 @@ from eqsolve import (
     E,
     Eq,
     Int,
-    ModelError,
     Result,
     System,
     UsageError,
@@ -203,11 +202,6 @@ def test_means_of_a_tuple_of_noises() -> None:
 def driven(drift: Expr, average: Expr, **parts: Any) -> System:
     equations = [Eq(C(t, tp), average), Eq(x(t).diff(t), drift + a(t))]
     return System("driven", eqs=equations, laws={a: GP(exp(-((t - tp) ** 2)))}, init={x: 1}, **parts)
-
-
-def test_expectation_that_does_not_separate() -> None:
-    with pytest.raises(ModelError, match=r"equation for `C` .*does not separate"):
-        eqsolve.solve(driven(-x(t), E(tanh(x(t) + x(tp)))), t_max=1)
 
 
 def test_kernels_are_watched_when_nothing_else_is() -> None:

@@ -38,7 +38,7 @@ class StepsSample:
     """Weights of the paths, constants by name, coordinates (noises × nodes, paths) by group, draws (nodes, paths) by name.
 
     ``some`` are the places of the paths of which responses are followed, as even as all of them; ``fresh`` are values and
-    probabilities of what is drawn afresh at every node and has few values.
+    probabilities of what is drawn afresh at every node and has few values; ``seed`` is for what is drawn on the way.
     """
 
     weights: Array
@@ -99,7 +99,8 @@ def draw(
     }
     some = np.add.outer(np.arange(2 * many) * half, np.arange(block)).ravel()
     fresh = {name: law.atoms_of() for name, law in drawn.items() if not isinstance(law, Chain) and not law.has_density}
-    return StepsSample(weights, some, made, tuple(np.tile(item, (1, many)) for item in signed[1:]), signals, fresh, int(rng.integers(1 << 31)))
+    noises = tuple(np.tile(item, (1, many)) for item in signed[1:])
+    return StepsSample(weights, some, made, noises, signals, fresh, int(rng.integers(1 << 31)))
 
 
 def _coordinates(

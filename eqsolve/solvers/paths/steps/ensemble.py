@@ -40,7 +40,8 @@ class Ensemble:
             for law, coordinates in zip(laws, sample.groups, strict=True)
         ]
         self.integrated = np.array(plan.integrated, dtype=bool)
-        self.paired = sorted({t for mean in plan.means if mean.kind == "two" for term in mean.targets for t in term})
+        terms = [term for mean in plan.means if mean.kind == "two" for term in (*mean.targets, *mean.sides)]
+        self.paired = sorted({t for term in terms for t in term})
         self.remembered = sorted({link.signal for link in plan.links if link.kernel is not None})
         self.values = {t: np.zeros((size, self.paths)) for t in self.paired}
         self.history = {k: np.zeros((size, self.paths)) for k in self.remembered}
@@ -128,7 +129,9 @@ class Ensemble:
             self.slopes = self._signals(few, len(some))[1]
             self.noise_slopes = None
             if plan.noise_slopes is not None:
-                self.noise_slopes = stacked(plan.noise_slopes(*few), len(some)).reshape(plan.count, len(plan.noises), len(some))
+                self.noise_slopes = stacked(plan.noise_slopes(*few), len(some)).reshape(
+                    plan.count, len(plan.noises), len(some)
+                )
 
     def _signals(self, arguments: list[Any], paths: int) -> tuple[Array, Array]:
         """Return the signals and their derivatives by the unknowns."""
@@ -183,6 +186,11 @@ class Ensemble:
                 means[mean.name][node] = sum(
                     share * self._mean(mean.factors(*given)[0]) for share, given in self.outcomes_of(mean)
                 )
+            elif mean.joint is not None:
+                past = [[self.values[t][:n] for t in side] for side in mean.sides]
+                here, there = ([self.values[t][node] for t in side] for side in mean.sides)
+                means[mean.name][node, :n] = mean.join(here, past[1]) @ self.weights
+                means[mean.name][:n, node] = mean.join(past[0], there) @ self.weights
             elif mean.kind == "two":
                 row, column = np.zeros(n), np.zeros(n)
                 for outer, (f, g) in zip(mean.outers, mean.targets, strict=True):
