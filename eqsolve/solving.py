@@ -17,7 +17,7 @@ from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, di
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.language.system import System
+from eqsolve.language.system import Flow, System
 from eqsolve.numerics.backend import choose_backend
 from eqsolve.options import documented, refuse_idle
 from eqsolve.progress import Bar, watching
@@ -223,6 +223,11 @@ def _solve(
         return _solve_indexed(model, settings, options, again)
     refuse_words("solve", model, [word for word in settings if not model.knows(word)], settable(model))
     options = options.begun()
+    if isinstance(model, Flow) and options.step is None:
+        from eqsolve.passes.flow.dmft import without_jumps
+
+        if (smooth := without_jumps(model)) is not model:
+            return _solve_jumps(model, smooth, settings, options)
     derivatives = options.derivatives
     called: dict[str, str] = {}
     if any("." in name for name in derivatives):
@@ -316,6 +321,34 @@ def _solve(
         raise
 
 
+def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options: Options) -> Result:
+    """Solve a flow with steps of ever smaller widths where its loss gradients jump, and extrapolate to none."""
+    from eqsolve.passes.forms.kinks import JUMP_WIDTH
+    from eqsolve.results.derivatives import extrapolated
+    from eqsolve.results.provenance import describe
+    from eqsolve.solvers.tolerance import KERNEL_FLOOR, find_worst
+
+    inner, found, started = replace(options, rtol=options.rtol / 3), list[Result](), time.perf_counter()
+    for place in range(_WIDTHS):
+        near = found[-1].source if found else None
+        found.append(solve_as_asked(smooth, {**settings, JUMP_WIDTH.name: 0.5**place}, inner, neighbour=near))
+        if len(found) < 3:
+            continue
+        result = extrapolated(found[-3:])
+        data = result.dataset
+        names = [name for name in options.observables or model.observables or result.names if data[name].dims == ("t",)]
+        values, errors = ({name: data[f"{name}{end}"].values for name in names} for end in ("", "_error"))
+        worst = find_worst(names, values, errors, data["t"].values, options, KERNEL_FLOOR)
+        logger.info("jumps: width %.2g, the error is %.2g tolerances", 0.5**place, worst.excess)
+        if worst.excess <= 1 or not result.is_finished or options.is_short_of_time():
+            break
+    params = {name: value for name, value in result.params.items() if name != JUMP_WIDTH.name}
+    failure = worst.failure(options, "jumps of a loss gradient are smooth steps of smaller and smaller widths: raise rtol")
+    stats = {**result.stats, "seconds": time.perf_counter() - started}
+    result = replace(result, params=params, stats=stats, provenance=describe(model, options.seed))
+    return result if failure is None or result.status != "ok" else result.stopped(*failure)
+
+
 class _WritingOut(Exception):
     """A solver is needed that takes no families."""
 
@@ -401,6 +434,7 @@ def _solve_generic(
     return replace(result, params=params, latex=latex_names([model]), provenance=about)
 
 
+_WIDTHS = 8  # of smooth steps in place of jumps, each half the one before: a width of 1/128 is a hundred times as stiff
 _DIFFERENCE = 1e-3  # of a parameter: two central differences and Richardson's step err by its fourth power
 
 

@@ -506,7 +506,9 @@ class _Known:
     def mean_field(self, laws: Mapping[str, Any]) -> Model:
         """Return the mean-field system of a flow."""
         key = tuple((name, str(law)) for name, law in laws.items())
-        return self._once(("mean field", key), lambda: later("dmft")(self._with_laws(laws), None))
+        from eqsolve.passes.flow.dmft import without_jumps
+
+        return self._once(("mean field", key), lambda: later("dmft")(without_jumps(self._with_laws(laws)), None))
 
     def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""

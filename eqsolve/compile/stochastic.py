@@ -19,7 +19,7 @@ from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, PointwiseSum
 from eqsolve.passes.forms import path_form as form
 from eqsolve.passes.forms.expressions import slope
-from eqsolve.passes.forms.kinks import KINKS, jumps, switches
+from eqsolve.passes.forms.kinks import JUMP_WIDTH, KINKS, jumps, switches
 from eqsolve.passes.forms.path_form import ROW, Mean, PathEnsemble
 from eqsolve.passes.forms.structure import Derivation
 
@@ -357,7 +357,8 @@ def with_ramps(ensemble: PathEnsemble) -> PathEnsemble:
 
 def _is_kinked(ensemble: PathEnsemble, moving: list[Basic]) -> bool:
     """Whether a signal has a kink, or one of a pair that is averaged a jump, in what moves; or a pair is joint."""
-    if any(node.has(*moving) for signal in ensemble.signals for node in signal.atoms(*KINKS) if moving):
+    bends = [node for signal in ensemble.signals for node in signal.atoms(*KINKS, Parameter) if node.has(*moving, JUMP_WIDTH)]
+    if bends:
         return True
     pairs = [piece for mean in ensemble.means if mean.kind == "two" for piece in mean.pieces]
     return any(mean.sides for mean in ensemble.means) or any(jumps(piece, moving) is not None for piece in pairs)

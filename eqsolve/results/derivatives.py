@@ -87,6 +87,34 @@ def with_differences(result: Result, parameter: str, step: float, beside: Sequen
     return replace(result, table=data)
 
 
+def extrapolated(results: Sequence[Result]) -> Result:
+    """Return the limit of three results, each with half the width of the one before, as the last one with other values.
+
+    The limit is between what a width to the second power leaves and what the first power does, or a slower one where the
+    results say so; the middle is returned, the distance to both ends is in the error. What has no limit is left out.
+    """
+    fine = results[-1]
+    assert fine.grid is not None
+    data, nodes = fine.dataset.copy(deep=False), fine.grid.nodes
+    pairs = [(float(one), float(other)) for one in nodes for other in nodes]
+    for name in fine.names:
+        if (dims := data[name].dims) not in (("t",), ("row", "column")):
+            continue
+        tables = [item.at(nodes) if dims == ("t",) else item.at2(pairs) for item in results]
+        first, second, third = (table[name].values.reshape(data[name].shape) for table in tables)
+        coarse, error = (table[name + _ERROR].values.reshape(data[name].shape) for table in tables[1:])
+        moved = float(np.abs(third - second).max())
+        if (ratio := float(np.abs(second - first).max()) / max(moved, 1e-300)) < 1 and moved > (coarse + error).max():
+            data = data.drop_vars([name, name + _ERROR])
+            continue
+        slow, fast = 1 / (min(max(ratio, 1.25), 2.0) - 1), 1 / 3
+        share = (slow + fast) / 2
+        data[name] = (dims, third + share * (third - second), data[name].attrs)
+        left = (slow - fast) / 2 * np.abs(third - second)
+        data[name + _ERROR] = (dims, left + (1 + share) * error + share * coarse)
+    return replace(fine, table=data)
+
+
 def derivative_keys(data: Mapping[Any, Any]) -> dict[tuple[str, str], str]:
     """Return the names of the derivatives among variables, by (value, parameter)."""
     found = {str(key): entry.attrs for key, entry in data.items() if ALONG in entry.attrs}

@@ -12,7 +12,7 @@ from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Process, Random, State, Time, Value
 from eqsolve.language.system import Flow
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
-from eqsolve.passes.forms.kinks import SMOOTH, jumps
+from eqsolve.passes.forms.kinks import SMOOTH, jumps, with_steps
 from eqsolve.passes.rewrite.substitution import change_states, new_states
 
 _REASONS = {
@@ -42,7 +42,7 @@ def flow_problems(model: Flow) -> list[str]:
                 check.report(scope, f"depends on the {item.kind_name} `{item}`; {reason}")
         for node in sorted(expr.atoms(E), key=str):
             check.report(scope, f"contains the expectation `{node}`; expected an expression of one coordinate or sample")
-        switch = jumps(expr, crossed.get(role, ()))
+        switch = jumps(with_steps(expr, moving) if role == "loss gradient" else expr, crossed.get(role, ()))
         if switch is not None:  # its mean response is a density of paths, and paths may get stuck on it
             where = sorted((x for x in crossed[role] if switch.has(x)), key=str)[0]
             said = (

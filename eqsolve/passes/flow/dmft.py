@@ -42,7 +42,7 @@ from eqsolve.language.symbols import (
 )
 from eqsolve.language.system import Flow, System
 from eqsolve.passes.forms.expressions import slope
-from eqsolve.passes.forms.kinks import SMOOTH, jumps
+from eqsolve.passes.forms.kinks import SMOOTH, jumps, with_steps
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
 from eqsolve.passes.rewrite.substitution import new_states
 
@@ -304,6 +304,16 @@ def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
     if reason is None and eliminate is not False:
         return eliminate_fields(parts)
     return GeneralLimit(flow, parts.rough_teachers()).system()
+
+
+def without_jumps(flow: Flow) -> Flow:
+    """Return a flow whose loss gradients rise over ``JUMP_WIDTH`` where they jump in a field that moves; itself without any.
+
+    For vanishing widths its solution is Filippov's: a field that is drawn to the jump from both sides stays there.
+    """
+    moving = [f for f, weight in zip(flow.fields, flow.weights, strict=True) if weight.free_symbols & set(flow.state)]
+    smooth = tuple(with_steps(loss, moving) for loss in flow.loss_gradient)
+    return flow if smooth == tuple(flow.loss_gradient) else flow._with(loss_gradient=smooth)
 
 
 def derive_descent(flow: Flow, eta: Any) -> System:

@@ -5,23 +5,49 @@ are those of a smooth function plus a term for every jump that moves.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Abs, Basic, Dummy, Eq, Expr, Heaviside, Max, Min, Ne, Piecewise, S, Symbol, default_sort_key, lambdify, sign
+from sympy import (
+    Abs,
+    Basic,
+    Dummy,
+    Eq,
+    Expr,
+    Heaviside,
+    Max,
+    Min,
+    Ne,
+    Piecewise,
+    S,
+    Symbol,
+    default_sort_key,
+    lambdify,
+    sign,
+    tanh,
+)
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFunction
 
 from eqsolve.language.nodes import E, Int, InverseValue
-from eqsolve.language.symbols import Value
+from eqsolve.language.symbols import Parameter, Value
 from eqsolve.passes.forms.expressions import rebuilt
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
 """Functions with a kink or a jump."""
 SMOOTH = "make it smooth, for instance by tanh(k*x) in place of sign(x), or (1 + tanh(k*x))/2 in place of Heaviside(x)"
 """What to do about a jump, in messages."""
+JUMP_WIDTH = Parameter("jump_width", positive=True)
+"""Over what smooth steps rise that stand for the jumps of a loss gradient."""
+
+
+def with_steps(expr: Expr, moving: Sequence[Basic]) -> Expr:
+    """Return an expression with smooth steps in place of sign and Heaviside of what moves."""
+    jumping = [node for node in sorted(expr.atoms(sign, Heaviside), key=str) if node.has(*moving)] if moving else []
+    ramps = {node: tanh(node.args[0] / JUMP_WIDTH) for node in jumping}
+    return expr.xreplace({node: ramp if isinstance(node, sign) else (1 + ramp) / 2 for node, ramp in ramps.items()})
 
 
 def switches(expressions: Iterable[Basic]) -> list[Expr]:

@@ -1,5 +1,7 @@
 """Forces that jump on paths with noise: paths that cross a jump, and paths that are held on it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sparse
@@ -7,7 +9,28 @@ from scipy.sparse.linalg import expm_multiply
 from sympy import Abs, Heaviside, Piecewise, S, exp, sign
 
 import eqsolve
-from eqsolve import GP, E, Eq, Int, ModelError, Resp, System, White, process, response, times
+from eqsolve import (
+    GP,
+    E,
+    Eq,
+    Flow,
+    Int,
+    ModelError,
+    Resp,
+    System,
+    White,
+    field,
+    function,
+    gradient,
+    param,
+    process,
+    random,
+    response,
+    state,
+    times,
+)  # fmt: skip
+from eqsolve.laws import Normal
+from eqsolve.results.derivatives import extrapolated
 
 t, tp, s = times("t t' s")
 x, z, xi = process("x z xi")
@@ -104,3 +127,61 @@ def test_a_jump_by_cases_is_refused() -> None:
     system = System("cases", [Eq(x(t).diff(t), force + xi(t))], laws={xi: White(1)}, init={x: 0}, observables=OBSERVABLES)
     with pytest.raises(ModelError, match=r"equation for `x` \(test_jumps\.py:\d+\) jumps where `x\(t\)` = 0"):
         eqsolve.solve(system, t_max=1)
+
+
+# --- loss gradients that jump in the student's own field
+def test_a_limit_of_widths_is_between_two_orders() -> None:
+    """Errors w and w² of a width w: the limit is within three stated errors."""
+    for order in (1, 2):
+        made = []
+        for width in (0.4, 0.2, 0.1):
+            y = function("y")
+            model = System("line", eqs=[Eq(y(t).diff(t), 1 + width**order)], init={y: 0}, observables={"h": y(t) ** 2})
+            made.append(eqsolve.solve(model, t_max=1, rtol=1e-8))
+        limit = extrapolated(made)
+        off = abs(float(limit.at([1])["h"].values[0]) - 1)
+        assert off <= 3 * float(limit.at([1])["h_error"].values[0])
+
+
+def perceptron(start: Any) -> Flow:
+    w, (f, f_star), (g, g_star) = state("w"), field("f f_star"), gradient("g g_star")
+    w_star, delta = random("w_star", Normal(0, 1)), param("delta", positive=True)
+    return Flow(
+        "perceptron_rule", state={w: start}, weights=[w, w_star], fields=[f, f_star], gradients=[g, g_star], drift={w: -g},
+        loss_gradient=[sign(f) - sign(f_star), 0], defaults={delta: 2}, observables={"m": E(w * w_star), "q": E(w**2)},
+    )  # fmt: skip
+
+
+def test_a_loss_gradient_that_jumps_is_taken_by_solve_alone() -> None:
+    flow = perceptron(Normal(0, 1))
+    eqsolve.check(flow)
+    with pytest.raises(ModelError, match="no derivative in `f` that is a function"):
+        flow.dmft()
+
+
+@pytest.mark.slow
+def test_the_perceptrons_rule() -> None:
+    """Against Euler's steps of 2 d samples of d coordinates: weights of unit length on average, at t = 1/2 and 1."""
+    size, runs, steps = 800, 8, 400
+    found = []
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        data, teacher, w = rng.standard_normal((2 * size, size)) / np.sqrt(size), *rng.standard_normal((2, size))
+        teacher, w = (item * np.sqrt(size) / np.linalg.norm(item) for item in (teacher, w))
+        w -= teacher * (w @ teacher) / size  # as they are for large sizes
+        w *= np.sqrt(size) / np.linalg.norm(w)
+        labels, kept = np.sign(data @ teacher), []
+        for step in range(steps):
+            w = w - data.T @ (np.sign(data @ w) - labels) / (2 * steps)
+            if step + 1 in (steps // 2, steps):
+                kept.append((w @ teacher / size, w @ w / size))
+        found.append(kept)
+    truth, spread = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(runs)
+    result = eqsolve.solve(perceptron(Normal(0, 1)), t_max=1, rtol=2e-2)
+    assert result.status == "ok"
+    assert "jump_width" not in result.params
+    assert "Gamma_f" not in result.dataset  # it has no limit
+    values = result.at([0.5, 1])
+    for place, name in enumerate(("m", "q")):
+        off = np.abs(values[name].values - truth[:, place])
+        assert (off <= 3 * np.hypot(values[f"{name}_error"].values, spread[:, place] + 1 / size)).all(), (name, off)
