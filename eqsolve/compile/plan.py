@@ -508,7 +508,8 @@ class _Known:
         key = tuple((name, str(law)) for name, law in laws.items())
         from eqsolve.passes.flow.dmft import without_jumps
 
-        return self._once(("mean field", key), lambda: later("dmft")(without_jumps(self._with_laws(laws)), None))
+        flow: Any = self._with_laws(laws)
+        return self._once(("mean field", key), lambda: later("dmft")(without_jumps(flow), None))
 
     def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""
