@@ -38,7 +38,8 @@ class StepsSample:
     """Weights of the paths, constants by name, coordinates (noises × nodes, paths) by group, draws (nodes, paths) by name.
 
     ``some`` are the places of the paths of which responses are followed, as even as all of them; ``fresh`` are values and
-    probabilities of what is drawn afresh at every node and has few values; ``seed`` is for what is drawn on the way.
+    probabilities of what is drawn afresh at every node and has few values; ``seed`` is for what is drawn on the way, in the
+    order of the paths if they are ``ordered``.
     """
 
     weights: Array
@@ -48,6 +49,7 @@ class StepsSample:
     drawn: Mapping[str, Array]
     fresh: Mapping[str, list[tuple[float, float]]]
     seed: int
+    ordered: bool
 
 
 def strata(names: Sequence[str], laws: Mapping[str, NumericLaw]) -> tuple[list[str], list[tuple[tuple[float, ...], float]]]:
@@ -68,7 +70,7 @@ def strata(names: Sequence[str], laws: Mapping[str, NumericLaw]) -> tuple[list[s
 def draw(
     constants: Sequence[str], laws: Mapping[str, NumericLaw], groups: Sequence[int],
     drawn: Mapping[str, NumericLaw | Chain], nodes: int, paths: int, share: float, seed: Any,
-    turns: Sequence[Array | None] = (),
+    turns: Sequence[Array | None] = (), ordered: bool = False,
 ) -> StepsSample:  # fmt: skip
     """Return a sample of about so many paths; ``groups`` are how many noises are driven together, group by group.
 
@@ -100,7 +102,7 @@ def draw(
     some = np.add.outer(np.arange(2 * many) * half, np.arange(block)).ravel()
     fresh = {name: law.atoms_of() for name, law in drawn.items() if not isinstance(law, Chain) and not law.has_density}
     noises = tuple(np.tile(item, (1, many)) for item in signed[1:])
-    return StepsSample(weights, some, made, noises, signals, fresh, int(rng.integers(1 << 31)))
+    return StepsSample(weights, some, made, noises, signals, fresh, int(rng.integers(1 << 31)), ordered)
 
 
 def _coordinates(

@@ -27,6 +27,12 @@ _OUTCOMES = 8  # of all that is drawn afresh at a node, at most: more are not go
 _NEAR = 512  # paths whose tangents are carried on together
 
 
+def is_chain(plan: EnsemblePlan) -> bool:
+    """Whether the past of a path acts through one number alone, so that noise may be drawn in the order of that number."""
+    remembers = plan.memories or any(link.kernel is not None for link in plan.links)
+    return plan.signal_slopes is None and not remembers and sum(plan.integrated) == len(plan.noises) == 1
+
+
 class Ensemble:
     """The state of a march: what averages and memory need of the past, and the present node."""
 
@@ -50,10 +56,7 @@ class Ensemble:
         self.unknowns = stacked(plan.starts(*self.constants), self.paths)
         self.drift = np.zeros_like(self.unknowns)
         self.acting = np.zeros((len(plan.unknowns), plan.count))
-        # whether the past acts through one number: noise that is independent of it is then drawn in the order of that number
-        self.alone = plan.signal_slopes is None and not (self.remembered or plan.memories or sample.drawn)
-        self.alone = self.alone and int(self.integrated.sum()) == 1 and [len(law.noises) for law, *_ in self.groups] == [1]
-        self.drawn = -1  # the last node at which it was
+        self.drawn = -1  # the last node at which noise was drawn in the order of the paths
         asked: dict[str, list[MeanPlan]] = {}
         for mean in plan.means:
             if mean.kind == "response":
@@ -145,7 +148,7 @@ class Ensemble:
             for a, name in enumerate(law.noises):
                 row = factor.row(self._covariances(node, law, kernels)[a])
                 factor.keep(row)
-                if self.alone and self.drawn < node and not row[:-1].any():
+                if self.sample.ordered and self.drawn < node and not row[:-1].any():
                     coordinates[node] = normals_along(self.unknowns[self.integrated][0], self.sample.seed + node)
                     self.drawn = node
                 found[name] = float(kernels.vector(law.centres[a])[node]) + row @ coordinates[: len(row)]

@@ -41,7 +41,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.judge import Curves, make_result
 from eqsolve.solvers.paths.steps.draws import Chain, StepsSample, draw
-from eqsolve.solvers.paths.steps.ensemble import Ensemble
+from eqsolve.solvers.paths.steps.ensemble import Ensemble, is_chain
 from eqsolve.solvers.threads import in_order, one_each, usable_threads
 from eqsolve.solvers.tolerance import DEVIATIONS, KERNEL_FLOOR, excess
 
@@ -197,12 +197,14 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControl)
     begin = float(at(plan.program(DISCRETE), values.numbers).start()[0])
     share = 0.6 / math.sqrt(5.0)  # 2 a − b scatters by √5
     inner = replace(options, rtol=share * options.rtol, atol=share * (options.atol or 0.0) or None)
-    levels: list[Estimate] = []
+    levels, ordered = list[Estimate](), None  # how noise is drawn is found out on the longest steps
     for number in range(control.rounds + 1):
         count = 16 << number
         step = (options.t_max - begin) / count
         solve = _prepare(plan, values, inner, step, control)
+        solve.ordered = solve.ordered if ordered is None else ordered
         levels = [*levels[-2:], solve.best(max(levels[-1].rounds[-1][0] // 8, control.paths) if levels else control.paths)]
+        ordered = solve.ordered
         if solve.ended and len(levels) < 3:
             raise KeyboardInterrupt
         if len(levels) < 3:
@@ -256,7 +258,7 @@ Sampled = tuple[Curves, list[list[Array | None]], list[PathSet]]
 
 def draw_sample(
     plan: StochasticPlan, laws: Mapping[str, Any], drawn: Mapping[str, Any], grid: OperatorGrid,
-    turns: Sequence[list[Array | None]], share: float, paths: int, seed: tuple[int, ...], keep: bool,
+    turns: Sequence[list[Array | None]], share: float, paths: int, seed: tuple[int, ...], keep: bool, ordered: bool,
 ) -> Sampled:  # fmt: skip
     """March one sample; responses are followed along a share of its paths, some are kept if asked for."""
     samples = []
@@ -264,7 +266,7 @@ def draw_sample(
         groups = [len(law.noises) for law in plan.covariances if law.noises[0] in item.noises]
         fresh = {name: law for name, law in drawn.items() if name in item.noises}
         seeds = (*seed, place)
-        samples.append(draw(item.constants, laws, groups, fresh, grid.size, paths, share, seeds, turns[place]))
+        samples.append(draw(item.constants, laws, groups, fresh, grid.size, paths, share, seeds, turns[place], ordered))
     marched = march(plan, grid, samples)
     kernels, found = marched.kernels, [turns_of(item, marched) for item in marched.ensembles]
     for ensemble in marched.ensembles:
@@ -294,6 +296,8 @@ class _StepsSolve:
         self.turns: list[list[Array | None]] = [[] for _ in self.plan.ensembles]
         self.last: Sampled | None = None
         self.kept = 1  # the stride of what is reported
+        # whether noise is drawn in the order of the paths; None: to be tried
+        self.ordered: bool | None = None if all(map(is_chain, self.plan.ensembles)) else False
         self.ended: tuple[str, str] | None = None  # what stopped it before its end, and in words
 
     def run(self, params: Mapping[str, Any]) -> Result:
@@ -309,6 +313,12 @@ class _StepsSolve:
             begun = time.perf_counter()
             try:
                 made = self._estimate(paths, number, best)
+                if self.ordered is None:  # which way scatters less
+                    self.ordered = True
+                    other = self._estimate(paths, number, best)
+                    first, second = (max(self.excesses(it.curves, self.chance(it)).values()) for it in (made, other))
+                    self.ordered = second < first
+                    made = other if self.ordered else made
             except (KeyboardInterrupt, MemoryError) as reason:
                 if best is None:
                     raise
@@ -345,7 +355,8 @@ class _StepsSolve:
         threads = min(usable_threads(options.threads, paths), max(1, int(0.5 * memory() / self._bytes(paths))))
         log = options.checkpoint
         missing = [seed for place, seed in enumerate(seeds) if log is None or not log.holds(place)]
-        asked = [(*self.given, self.turns, self._share(paths), paths, seed, seed == seeds[-1]) for seed in missing]
+        how = self.turns, self._share(paths), paths
+        asked = [(*self.given, *how, seed, seed == seeds[-1], bool(self.ordered)) for seed in missing]
         pieces = [options.cluster.piece(draw_sample, *item) for item in asked]
 
         def report(place: int) -> None:
