@@ -531,11 +531,12 @@ class _Known:
     @functools.cached_property
     def additive(self) -> tuple[Model, bool]:
         """The system with its white noise added to the rest, and whether it is in steps whose length goes to zero."""
-        from eqsolve.passes.rewrite.starts import STEP
+        from eqsolve.passes.rewrite.starts import STEP, follow_memories
         from eqsolve.passes.rewrite.white import make_additive
 
-        made = make_additive(self.model) if isinstance(self.model, System) and self.model.whites else self.model
-        return made, isinstance(made, System) and made.step is None and STEP in made.parameters
+        assert isinstance(self.model, System)
+        made = make_additive(self.model) if self.model.whites else follow_memories(self.model)
+        return made, made.step is None and STEP in made.parameters
 
     @functools.cached_property
     def only_in_steps(self) -> str:

@@ -27,6 +27,7 @@ from eqsolve.errors import ModelError, quoted
 from eqsolve.language.laws import Bernoulli, Law, Normal, Point, Resampled, exact_value
 from eqsolve.language.model import Equation, Model, Table, mapper
 from eqsolve.language.nodes import GP, E, Int, Resp, White
+from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import (
     Correlation,
     Field,
@@ -306,6 +307,7 @@ def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
     return GeneralLimit(flow, parts.rough_teachers()).system()
 
 
+@kept_by_model
 def without_jumps(flow: Flow) -> Flow:
     """Return a flow whose loss gradients rise over ``JUMP_WIDTH`` where they jump in a field that moves; itself without any.
 

@@ -6,7 +6,7 @@ a random constant, the same one in the paths and where it is read.
 
 from typing import Any
 
-from sympy import Basic, Expr, KroneckerDelta, S, expand
+from sympy import Add, Basic, Derivative, Expr, KroneckerDelta, Mul, S, expand, simplify
 
 from eqsolve.errors import ModelError
 from eqsolve.language.laws import Normal, Resampled
@@ -100,3 +100,40 @@ def name_means(system: System) -> System:
             swaps[node] = made[body].head(*moments)  # type: ignore[misc]
     given = system._mapped(mapper(swaps), "equations", "observables")
     return given._with(equations=(*given.equations, *made.values())) if made else system
+
+
+def follow_memories(system: System) -> System:
+    """Return a system with means over random constants and memory, but no processes, with a process for every memory.
+
+    ∫ E(a e^{−b (t − s)}) y(s) ds is the mean of x with x' = −b x + a y, x = 0 at the start.
+    """
+    moving = any(free_times(node.argument) for eq in system.equations for node in eq.rhs.atoms(E))
+    if system.processes or system.is_indexed or not (moving and any(eq.rhs.has(Int) for eq in system.equations)):
+        return system
+    made: list[Equation] = []
+    swaps: dict[Basic, Basic] = {}
+    taken = {*system.names}
+    for equation in system.equations:
+        for node in sorted(equation.rhs.atoms(Int), key=str):
+            total, t, s = S.Zero, node.high, node.variable
+            lagged = any(value.has(t) for value in node.integrand.atoms(Value)) and node.low == 0
+            integrand = node.integrand.xreplace({s: t - s}) if lagged else node.integrand
+            for term in Add.make_args(expand(integrand, power_exp=False)):
+                means = [item for item in Mul.make_args(term) if isinstance(item, E)]
+                kernel = means[0].argument if means else Mul(*(item for item in Mul.make_args(term) if item.has(t)))
+                for part in Add.make_args(expand(kernel, power_exp=False)):
+                    rate = simplify(part.diff(t) / part)
+                    if node.low != system.start or rate.has(t, s) or simplify(part.diff(s) / part + rate) != 0:
+                        raise ModelError(
+                            f"{equation.label}: beside means over random constants, memory is taken whose kernel is a sum of "
+                            f"exponentials a*exp(-b*(t - s)) from the start on, got `{node}`; declare processes that give it"
+                        )
+                    path = Process(fresh_name(f"{equation.key}_memory", taken))
+                    taken.add(path.name)
+                    drive = (part * term / (means[0] if means else kernel)).xreplace({s: t})
+                    made.append(Equation(Derivative(path(t), t), rate * path(t) + drive, equation.location))
+                    total += E(path(t))
+            swaps[node] = total
+    given = system._mapped(mapper(swaps), "equations")
+    init = Table({**given.init, **{item.lhs.args[0].head: S.Zero for item in made}})
+    return given._with(equations=(*given.equations, *made), init=init)

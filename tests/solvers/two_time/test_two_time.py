@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sympy import exp, log
+from sympy import exp, log, sqrt
 
 import eqsolve
 from eqsolve import E, Eq, Int, System, function, random, times
@@ -149,10 +149,24 @@ def test_only_observables_need_logarithmically_many_nodes() -> None:
     assert sizes[2] - sizes[1] < 1.5 * (sizes[1] - sizes[0])
 
 
-def test_a_mean_in_a_kernel_is_sent_to_a_process() -> None:
+@pytest.mark.parametrize("lagged", [False, True])
+def test_a_mean_in_a_kernel_is_that_of_a_process(lagged: bool) -> None:
+    """E e^{−k² (t − s)} = 1/√(1 + 2 (t − s)) of a standard normal k, given as it is to another solver; so is a force."""
     rate = random("k", Normal(0, 1))
-    model = System("m", eqs=[Eq(y(t), 1 + Int(E(exp(-(rate**2) * (t - s))) * y(s), (s, 0, t)))])
-    with pytest.raises(ModelError, match="a mean in a kernel of memory is that of a process"):
+    written = E(exp(-(rate**2) * s)) * y(t - s) if lagged else E(exp(-(rate**2) * (t - s))) * y(s)
+    memory = Int(exp(s - t) * y(s), (s, 0, t)) + Int(written, (s, 0, t))
+    force = 1 / sqrt(1 + 2 * t) if lagged else E(exp(-t * rate**2))
+    model = System("m", eqs=[Eq(y(t), force - memory)])
+    plain = Int(exp(s - t) * y(s) + y(s) / sqrt(1 + 2 * (t - s)), (s, 0, t))
+    truth = eqsolve.solve(System("plain", eqs=[Eq(y(t), 1 / sqrt(1 + 2 * t) - plain)]), t_max=2, rtol=1e-9).at([1, 2])["y"]
+    found = eqsolve.solve(model, t_max=2, rtol=1e-6).at([1, 2])
+    assert (abs(found["y"].values - truth.values) <= 3 * found["y_error"].values + 1e-9).all()
+
+
+def test_a_mean_in_another_kernel_is_refused() -> None:
+    rate = random("k", Normal(0, 1))
+    model = System("m", eqs=[Eq(y(t), 1 + Int(E(1 / (1 + rate**2 * (t - s))) * y(s), (s, 0, t)))])
+    with pytest.raises(ModelError, match=r"a sum of exponentials a\*exp\(-b\*\(t - s\)\) from the start on"):
         eqsolve.solve(model, t_max=1)
 
 
