@@ -185,3 +185,29 @@ def test_the_perceptrons_rule() -> None:
     for place, name in enumerate(("m", "q")):
         off = np.abs(values[name].values - truth[:, place])
         assert (off <= 3 * np.hypot(values[f"{name}_error"].values, spread[:, place] + 1 / size)).all(), (name, off)
+
+
+@pytest.mark.slow
+def test_an_oscillator_with_dry_restoring_force() -> None:
+    """x'' = −sign(x) + z against the midpoint rule along drawn paths."""
+    model = System(
+        "dry", eqs=[Eq(x(t).diff(t, 2), -sign(x(t)) + z(t))], laws={z: GP(SMOOTH)}, init={x: 1, x(t).diff(t): 0},
+        observables={"mean": E(x(t)), "square": E(x(t) ** 2)},
+    )  # fmt: skip
+    count, paths, nodes = 1200, 50_000, np.linspace(0, 3, 61)
+    factor = np.linalg.cholesky(2 * np.exp(-((nodes[:, None] - nodes) ** 2) / 2) + 1e-10 * np.eye(61))
+    drawn = factor @ np.random.default_rng(0).standard_normal((61, paths))
+    place, speed, step = np.ones(paths), np.zeros(paths), 3 / count
+
+    def force(where: np.ndarray, when: float) -> np.ndarray:
+        left = min(int(when * 20), 59)
+        share = when * 20 - left
+        return -np.sign(where) + (1 - share) * drawn[left] + share * drawn[left + 1]
+
+    for number in range(count):
+        half, middle = place + step / 2 * speed, speed + step / 2 * force(place, number * step)
+        place, speed = place + step * middle, speed + step * force(half, (number + 0.5) * step)
+    found = eqsolve.solve(model, t_max=3, rtol=1e-2).at([3])
+    for name, values in (("mean", place), ("square", place**2)):
+        error = np.hypot(values.std() / np.sqrt(paths), float(found[f"{name}_error"].values[0]))
+        assert abs(values.mean() - float(found[name].values[0])) <= 3 * error
