@@ -20,7 +20,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.system import Flow, System
 from eqsolve.numerics.backend import choose_backend
 from eqsolve.options import documented, refuse_idle
-from eqsolve.progress import Bar, watching
+from eqsolve.progress import Bar, part_of, watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.cluster import Cluster, connect
 from eqsolve.solvers.options import Options
@@ -329,8 +329,12 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
     from eqsolve.solvers.tolerance import KERNEL_FLOOR, find_worst
 
     inner, found, started = replace(options, rtol=options.rtol / 3), list[Result](), time.perf_counter()
+    work = [1.5**place for place in range(_WIDTHS + 1)]  # steeper steps take more paths
+    whole = work[max(3, min(_WIDTHS, round(-math.log2(options.rtol)) - 1))]  # about as many widths as the tolerance needs
     for place in range(_WIDTHS):
         near = found[-1].source if found else None
+        shares = (min((item - 1) / (whole - 1), 0.99) for item in work[place : place + 2])
+        inner = replace(inner, progress=part_of(options.progress, *shares))
         found.append(solve_as_asked(smooth, {**settings, JUMP_WIDTH.name: 0.5**place}, inner, neighbour=near))
         if len(found) < 3:
             continue
