@@ -31,11 +31,12 @@ from eqsolve.language.indices import (
 )
 from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model, Table, leaves
-from eqsolve.language.nodes import GP, E, Int, Resp
+from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
+from eqsolve.passes.forms.expressions import outermost
 from eqsolve.passes.forms.kinks import KINKS
 from eqsolve.passes.forms.path_form import is_random
 from eqsolve.passes.forms.structure import choosing_parameters
@@ -674,10 +675,28 @@ def families_in(names: Container[str], model: Model, settings: Mapping[str, Any]
 
 
 # --- How a model with indices is solved.
+def _is_joint(node: E) -> bool:
+    """Whether a mean is no function of what one member has: over several members of a random family, or of other means."""
+    items = node.atoms(Random)
+    if node.argument.has(E) or len({item.base for item in items}) < len(items) or any(map(is_random, node.atoms(Sum))):
+        return True
+    for item in items:
+        mixed = isinstance(item.law, Normal) or not item.law or not (free_indices(item.law) or item.law.atoms(Unknown))
+        plain = len({entry for entry in item.indices if entry.is_Symbol}) == len(item.indices)
+        if not mixed or not plain or joint_normal(item) is not None or (item.law is not None and item.law.has(E)):
+            return True
+    return False
+
+
 def _why_not_on_arrays(model: FixedPoint) -> str:
     """Return why a fixed point is solved with its members written out; nothing where it is solved on arrays."""
-    if model.randoms or any(leaf.has(E) for leaf in leaves(model._key())):
-        return "it has expectations"
+    means = {node for leaf in leaves(model._key()) for node in leaf.atoms(E)}
+    if means and sum(int(np.prod(counts(axes))) for axes in {item.base: item.axes for item in model.unknowns}.values()) <= 3:
+        return "it has few unknowns, which are scanned"
+    if any(outermost(leaf, InverseValue, but=E) for eq in model.equations for leaf in (eq.lhs, eq.rhs)):
+        return "it has an inverse function outside of expectations"
+    if any(map(_is_joint, means)):
+        return "an expectation is taken over several members of a family"
     if any(not entry.is_Symbol for leaf in leaves(model.equations) for item in leaf.atoms(Unknown) for entry in item.indices):
         return "members of a family stand at fixed numbers"
     return ""

@@ -18,7 +18,7 @@ from eqsolve.compile.plan import Values
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
 from eqsolve.numerics.arrays import ROUNDING, Array
-from eqsolve.numerics.quadrature import LawBranch, Lines, PanelMesh, Rows, branches, gradients
+from eqsolve.numerics.quadrature import LawBranch, Lines, PanelMesh, Rows, branches
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
@@ -111,7 +111,7 @@ def linearise(problem: Problem, values: Array, mesh: PanelMesh, along: tuple[str
     names = tuple(item.name for item in plan.unknowns) if along is None else along
     lines = problem.lines(values)
     mesh = mesh.moved(lines.kinks(mesh.rows))
-    means, slopes, sizes = gradients(lines, mesh, names)
+    means, slopes, sizes = _gradients(lines, mesh, names)
     count, wide = len(plan.lefts), len(names) + len(means)
     scalars = (*problem.parameters, *values, *means)
     with np.errstate(all="ignore"):
@@ -256,14 +256,14 @@ def sensitivity(solution: FixedPointSolution, parameter: str) -> dict[str, float
     along = _parameter(problem, parameter)
     moved = _unknowns(problem, point, along)
     _demand_spread(problem, point, along, moved)
-    return {**dict(zip(_names(problem), moved.tolist(), strict=True)), **_outputs(problem, point, along, moved)}
+    return {**dict(zip(names_of(problem), moved.tolist(), strict=True)), **_outputs(problem, point, along, moved)}
 
 
 def sensitivity_errors(solution: FixedPointSolution, parameter: str, values: Mapping[str, float]) -> dict[str, float]:
     """Return the errors of all derivatives: how they change with a finer mesh, and with each unknown by its own error."""
     problem, point = solution.problem, solution.point
     others = [replace(point, mesh=point.mesh.halved())]
-    for place, name in enumerate(_names(problem)):
+    for place, name in enumerate(names_of(problem)):
         for side in (-1.0, 1.0):
             moved = point.values.copy()
             moved[place] += side * solution.errors[name]
@@ -287,7 +287,7 @@ def derivative(solution: FixedPointSolution, what: Any, parameter: str, values: 
     point = Iterate(solution.point.values, problem.adapted(solution.point.values), solution.point.linear, 0, True)
     moved = _unknowns(problem, point, name)
     _demand_spread(problem, point, name, moved)
-    _, slopes, _ = gradients(problem.lines(point.values), point.mesh, (*_names(problem), name))
+    _, slopes, _ = _gradients(problem.lines(point.values), point.mesh, (*names_of(problem), name))
     return float(slopes[-1, :-1] @ moved + slopes[-1, -1])
 
 
@@ -296,9 +296,9 @@ def expectation(solution: FixedPointSolution, what: Any, values: Mapping[str, fl
     problem = extended(solution, what, values)
     mesh = problem.adapted(solution.point.values)
     lines = problem.lines(solution.point.values)
-    first, slopes, sizes = gradients(lines, mesh, _names(problem))
-    second, _, _ = gradients(lines, mesh.halved(), _names(problem))
-    noise = np.array([solution.errors[name] for name in _names(problem)])
+    first, slopes, sizes = _gradients(lines, mesh, names_of(problem))
+    second, _, _ = _gradients(lines, mesh.halved(), names_of(problem))
+    noise = np.array([solution.errors[name] for name in names_of(problem)])
     error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + 2.3e-16 * sizes[-1]
     return float(second[-1]), float(error)
 
@@ -322,7 +322,7 @@ def _parameter(problem: Problem, name: str) -> str:
 def _demand_spread(problem: Problem, point: Iterate, parameter: str, moved: Array) -> None:
     """Raise where a Gaussian of variance zero gains variance along a parameter: the derivative under the mean is 0/0."""
     plan = problem.plan
-    scalars, along = (*problem.parameters, *point.values), (*_names(problem), parameter)
+    scalars, along = (*problem.parameters, *point.values), (*names_of(problem), parameter)
     for place, (name, variance) in enumerate(zip(plan.spreads, plan.piece("variances")(*scalars), strict=True)):
         if variance != 0:
             continue
@@ -334,24 +334,29 @@ def _demand_spread(problem: Problem, point: Iterate, parameter: str, moved: Arra
             )
 
 
-def _names(problem: Problem) -> tuple[str, ...]:
+def names_of(problem: Problem) -> tuple[str, ...]:
     return tuple(item.name for item in problem.plan.unknowns)
+
+
+def _gradients(*given: Any) -> list[Array]:
+    """Return means, their derivatives and sizes for one set of unknowns."""
+    return [part[..., 0] for part in quadrature.gradients(*given)]
 
 
 def _unknowns(problem: Problem, point: Iterate, parameter: str) -> Array:
     """Return the derivatives of the remaining unknowns."""
     if not problem.plan.unknowns:
         return np.zeros(0)
-    linear = linearise(problem, point.values, point.mesh, (*_names(problem), parameter))
+    linear = linearise(problem, point.values, point.mesh, (*names_of(problem), parameter))
     return np.asarray(-np.linalg.solve(linear.jacobian[:, :-1], linear.jacobian[:, -1]))
 
 
 def _outputs(problem: Problem, point: Iterate, parameter: str, moved: Array) -> dict[str, float]:
     """Return the derivatives of eliminated unknowns and observables."""
     plan = problem.plan
-    along = (*_names(problem), parameter)
+    along = (*names_of(problem), parameter)
     lines = problem.lines(point.values)
-    means, slopes, _ = gradients(lines, point.mesh.moved(lines.kinks(point.mesh.rows)), along)
+    means, slopes, _ = _gradients(lines, point.mesh.moved(lines.kinks(point.mesh.rows)), along)
     partial, through = np.split(output_slopes(problem, point.values, means, along), [len(along)], axis=1)
     total = (partial + through @ slopes) @ np.append(moved, 1.0)
     return dict(zip(plan.outputs, total.tolist(), strict=True))

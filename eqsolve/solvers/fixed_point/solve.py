@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.families import FamilyProgram, Slopes, over_points
-from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
+from eqsolve.compile.families import Slopes, over_points
+from eqsolve.compile.fixed_point import FamilyProgram, FixedPointPlan, FixedPointProgram, MeanProgram
 from eqsolve.compile.forms import FAMILIES, FIXED_POINT
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.quadrature import PanelMesh, branches, coarse_mesh, expectations
+from eqsolve.numerics.quadrature import PanelMesh, branches, coarse_mesh, expectations, gradients, stacked
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver, why_not_a
@@ -34,7 +34,7 @@ from eqsolve.solvers.fixed_point import newton
 from eqsolve.solvers.fixed_point.newton import RULE, Iterate, Problem, make_problem, polish, residuals, sides
 from eqsolve.solvers.options import Options
 
-# --- Fixed points of many unknowns with indices and without expectations: successive substitution, then Newton's method.
+# --- Fixed points of many unknowns with indices: successive substitution, then Newton's method.
 #
 # A hundred unknowns cannot be scanned. Where every equation gives its own unknown by the others, f = g(f), values are put in
 # again and again, from the upper ends of the domains, then from the lower ends and between: of equations that increase, as
@@ -46,12 +46,50 @@ _PUT_IN = 4000  # how often values are put in, at most: next to a fold, at a dis
 _NEAR = 0.3  # of the values: so near Newton's solution must lie to where it began
 
 
+class FamilyMeans:
+    """Means of families at numbers; of what they read each member has a column."""
+
+    def __init__(self, program: MeanProgram, values: Values) -> None:
+        self.values = replace(values, laws={name.partition("[")[0]: law for name, law in values.laws.items()})
+        self.program, self.problem = program, make_problem(program.program, self.values)
+        self.size, self.mesh, self.names = math.prod(program.shape), None, newton.names_of(self.problem)
+
+    def read(self, arguments: Sequence[Any]) -> Array:
+        found = [over_points(value, self.program.shape, ()).ravel() for value in self.program.reads(arguments)]
+        return np.array(found).reshape(len(found), self.size)
+
+    def _outputs(self, what: str, columns: Array, means: Array, *along: str) -> Array:
+        return stacked(self.problem.plan.piece(what, *along)(*self.problem.parameters, *columns, *means), self.size)
+
+    def __call__(self, columns: Array) -> Array:
+        """Return the means, (means, members)."""
+        self.mesh = self.problem.adapted(columns, like=self.mesh)
+        return self._outputs("outputs", columns, expectations(self.problem.lines(columns), self.mesh))
+
+    def slopes(self, columns: Array) -> tuple[Array, Callable[[], Array]]:
+        """Return the derivatives of the means by what they read, (means, read, members), and what gives their errors."""
+        lines, mesh = self.problem.lines(columns), self.problem.adapted(columns, like=self.mesh)
+        means, slopes, sizes = gradients(lines, mesh, self.names)
+        partial = self._outputs("output slopes", columns, means, *self.names).reshape(-1, len(columns) + len(means), self.size)
+        through = partial[:, len(columns) :]
+
+        def errors() -> Array:
+            finer, halved = _finer(self.values, self.problem, columns, mesh)
+            change = np.abs(expectations(finer.lines(columns), halved) - means) + EPSILON * sizes
+            return np.einsum("oem,em->om", np.abs(through), change)
+
+        return partial[:, : len(columns)] + np.einsum("oem,erm->orm", through, slopes), errors
+
+
 class FamilyProblem:
     """The equations at numbers, of one vector of all unknowns."""
 
-    def __init__(self, program: FamilyProgram, numbers: Mapping[str, Any]) -> None:
-        self.program = at(program, numbers)
+    def __init__(self, program: FamilyProgram, values: Values) -> None:
+        self.program = at(program, values.numbers)
         self.constants = list(self.program.constants)
+        self.means = [FamilyMeans(item, values) for item in self.program.means]
+        self.first = len(self.program.owner) + len(self.constants)  # arguments that are no means
+        self._known: tuple[Any, list[Any]] = (None, [])
         sizes = [math.prod(shape) for _, shape, _ in self.program.unknowns]
         ends = np.cumsum([0, *sizes])
         self.parts = [slice(*pair) for pair in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
@@ -63,24 +101,44 @@ class FamilyProblem:
 
     def arguments(self, values: Array) -> list[Any]:
         """Return the arrays that functions take."""
-        shaped = [values[part].reshape(shape) for part, (_, shape, _) in zip(self.parts, self.program.unknowns, strict=True)]
-        return [*(shaped[number] for number in self.program.owner), *self.constants]
+        if not np.array_equal(values, self._known[0]):
+            pairs = zip(self.parts, self.program.unknowns, strict=True)
+            shaped = [values[part].reshape(shape) for part, (_, shape, _) in pairs]
+            first = [*(shaped[number] for number in self.program.owner), *self.constants]
+            means = [row.reshape(item.program.shape) for item in self.means for row in item(item.read(first))]
+            self._known = (values.copy(), [*first, *means])
+        return self._known[1]
 
     def sides(self, values: Array) -> tuple[Array, Array]:
         found = self.program.sides(self.arguments(values))
         flat = [over_points(side, self.program.shapes[k // 2], ()).ravel() for k, side in enumerate(found)]
         return np.concatenate(flat[::2]), np.concatenate(flat[1::2])
 
-    def _matrix(self, slopes: Slopes, starts: Array, total: int, values: Array) -> Array:
-        made = np.zeros((total, self.count))
-        for row, argument, rows, columns, change in slopes(self.arguments(values), 0):
-            at = self.parts[self.program.owner[argument]].start
+    def matrix(self, slopes: Slopes, starts: Array, total: int, arguments: list[Any]) -> Array:
+        """Return derivatives by the unknowns and, behind, by the means."""
+        made = np.zeros((total, self.count + sum(map(np.size, arguments[self.first :]))))
+        ends = np.cumsum([self.count, *map(np.size, arguments[self.first :])])
+        for row, argument, rows, columns, change in slopes(arguments, 0):
+            inner = argument >= self.first
+            at = ends[argument - self.first] if inner else self.parts[self.program.owner[argument]].start
             np.add.at(made, (starts[row] + rows, at + columns), np.broadcast_to(change, rows.shape))
         return made
 
+    def moving(self, values: Array) -> tuple[Array, Array]:
+        """Return how unknowns and means move with the unknowns, and the errors of the means."""
+        moved, errors, first = [np.eye(self.count)], [np.zeros(self.count)], self.arguments(values)[: self.first]
+        for item in self.means:
+            columns = item.read(first)
+            slopes, told = item.slopes(columns)
+            read = self.matrix(item.program.slopes, item.size * np.arange(len(columns)), columns.size, first)
+            moved.append(np.einsum("orm,rmv->omv", slopes, read.reshape(*columns.shape, -1)).reshape(-1, self.count))
+            errors.append(told().ravel())
+        return np.concatenate(moved), np.concatenate(errors)
+
     def slopes(self, values: Array) -> tuple[Array, Array]:
         """Return the derivatives of the left sides, and of the right sides."""
-        left, right = (self._matrix(item, self.rows, self.count, values) for item in self.program.slopes)
+        arguments, moving = self.arguments(values), self.moving(values)[0]
+        left, right = (self.matrix(item, self.rows, self.count, arguments) @ moving for item in self.program.slopes)
         return left, right
 
     def scales(self, values: Array) -> Array:
@@ -184,7 +242,7 @@ def _search(problem: FamilyProblem, start: Array) -> Array | None:
 
 def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start: Mapping[str, float] | None) -> Result:
     """Return the solution of a fixed point on arrays, every unknown and observable with its error."""
-    problem, settings = FamilyProblem(compiled, values_at.numbers), values_at.settings
+    problem, settings = FamilyProblem(compiled, values_at), values_at.settings
     program = problem.program
     names = [name for base, shape, _ in program.unknowns for name in member_names(base, shape)]
     found: list[Array] = []
@@ -208,15 +266,17 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
         if np.array_equal(*problem.sides(without)):
             values = without
         left, right = problem.sides(values)
-        rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left)
-        below, above = problem.slopes(values)
-        errors = np.abs(np.linalg.inv(above - below)) @ rounding + EPSILON * np.abs(values)
+        arguments, (moving, inner) = problem.arguments(values), problem.moving(values)
+        below, above = (problem.matrix(item, problem.rows, problem.count, arguments) for item in program.slopes)
+        rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left) + np.abs(above - below) @ inner
+        errors = np.abs(np.linalg.inv((above - below) @ moving)) @ rounding + EPSILON * np.abs(values)
         outputs = [
             over_points(value, shape, ()).ravel()
-            for value, (_, shape) in zip(program.outputs(problem.arguments(values)), program.observables, strict=True)
+            for value, (_, shape) in zip(program.outputs(arguments), program.observables, strict=True)
         ]
         starts = np.cumsum([0, *(len(item) for item in outputs)])
-        moved = np.abs(problem._matrix(program.output_slopes, starts[:-1], int(starts[-1]), values)) @ errors
+        change = problem.matrix(program.output_slopes, starts[:-1], int(starts[-1]), arguments)
+        moved = np.abs(change @ moving) @ errors + np.abs(change) @ inner
     data: dict[str, LabelledArray] = {}
     told = [name for base, shape in program.observables for name in member_names(base, shape)]
     every = np.concatenate([values, *outputs])
@@ -824,7 +884,7 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
         values = _outputs(plan, problem.parameters, point.values, point.linear.means)
         return values, {name: 4e-16 * abs(value) for name, value in values.items()}
     linear = point.linear  # one step before the point: good enough for derivatives
-    finer, mesh = _finer(at, problem, point)
+    finer, mesh = _finer(at, problem, point.values, point.mesh)
     lines = problem.lines(point.values)
     coarse = expectations(lines, point.mesh.moved(lines.kinks(point.mesh.rows)))[:, 0]
     fine = expectations(finer.lines(point.values), mesh)[:, 0]
@@ -849,15 +909,14 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     return {name: values[name] for name in order}, {name: errors[name] for name in order}
 
 
-def _finer(at: Values, problem: Problem, point: Iterate) -> tuple[Problem, PanelMesh]:
+def _finer(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> tuple[Problem, PanelMesh]:
     """Return the same problem with a finer quadrature: every panel cut in two, rules with more nodes."""
-    if point.mesh.rows.exact:
-        lines = problem.lines(point.values)
-        return problem, point.mesh.moved(lines.kinks(point.mesh.rows)).halved()
+    if mesh.rows.exact:
+        return problem, mesh.moved(problem.lines(values).kinks(mesh.rows)).halved()
     laws = {name: at.laws[name] for name in problem.plan.constants}
     parts = tuple(branches(tuple(laws), laws, RULE * 3 // 2))
     finer = replace(problem, parts=parts, outer=problem.outer * 3 // 2)
-    return finer, finer.adapted(point.values)
+    return finer, finer.adapted(values)
 
 
 def _outputs(plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, means: Array) -> dict[str, float]:
