@@ -21,6 +21,7 @@ from eqsolve.compile.forms import GAUSSIAN, MEMBERS, Form
 from eqsolve.compile.lowering import compile_law, lower
 from eqsolve.errors import EqsolveError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, ParameterDomain, bind, bind_some, read_value
+from eqsolve.language.indices import counts
 from eqsolve.language.laws import IN_STEPS, Telegraph
 from eqsolve.language.loading import load
 from eqsolve.language.model import Equation, Model, Table
@@ -28,6 +29,7 @@ from eqsolve.language.nodes import GP, E, Int
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value
 from eqsolve.language.system import Cases, Flow, Singularity, System, members
+from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.passes.forms.structure import (
     Chosen,
@@ -134,8 +136,10 @@ class Plan:
 def find_facts(model: Model) -> Facts:
     """Return what a model is made of."""
     if not isinstance(model, System):
-        names = tuple(item.name for item in getattr(model, "unknowns", ()))
-        return Facts(model.kind, functions=names, indexed=model.is_indexed)
+        names = dict.fromkeys(
+            name for item in getattr(model, "unknowns", ()) for name in member_names(item.base, counts(item.axes))
+        )
+        return Facts(model.kind, functions=tuple(names), indexed=model.is_indexed)
     from eqsolve.passes.forms.convolution_form import has_shifts
     from eqsolve.passes.rewrite.starts import STEP
 

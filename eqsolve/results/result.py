@@ -468,7 +468,7 @@ class Result:
                 return made
             errors = stack_family({name: members[name]["error"] for name in names}, what, axes)
             return made.drop_vars("error").assign_coords(error=(made.dims, errors.values))
-        if self.grid is not None or self.source is None:
+        if self.grid is not None or not hasattr(self.source, "derivatives"):
             found = read_derivative(self, what, parameter)
             if found is not None:
                 return found

@@ -691,7 +691,9 @@ def _is_joint(node: E) -> bool:
 def _why_not_on_arrays(model: FixedPoint) -> str:
     """Return why a fixed point is solved with its members written out; nothing where it is solved on arrays."""
     means = {node for leaf in leaves(model._key()) for node in leaf.atoms(E)}
-    if means and sum(int(np.prod(counts(axes))) for axes in {item.base: item.axes for item in model.unknowns}.values()) <= 3:
+    count = sum(np.prod(counts(axes)) for axes in {item.base: item.axes for item in model.unknowns}.values())
+    given = all(isinstance(eq.lhs, Unknown) for eq in model.equations)
+    if means and count <= (3 if given else 5) and not any(item.indices for item in model.randoms):
         return "it has few unknowns, which are scanned"
     if any(outermost(leaf, InverseValue, but=E) for eq in model.equations for leaf in (eq.lhs, eq.rhs)):
         return "it has an inverse function outside of expectations"

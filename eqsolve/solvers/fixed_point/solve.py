@@ -68,8 +68,9 @@ class FamilyMeans:
 
     def slopes(self, columns: Array) -> tuple[Array, Callable[[], Array]]:
         """Return the derivatives of the means by what they read, (means, read, members), and what gives their errors."""
-        lines, mesh = self.problem.lines(columns), self.problem.adapted(columns, like=self.mesh)
-        means, slopes, sizes = gradients(lines, mesh, self.names)
+        mesh = self.mesh  # (of the means just taken)
+        assert mesh is not None
+        means, slopes, sizes = gradients(self.problem.lines(columns), mesh, self.names)
         partial = self._outputs("output slopes", columns, means, *self.names).reshape(-1, len(columns) + len(means), self.size)
         through = partial[:, len(columns) :]
 
@@ -124,16 +125,16 @@ class FamilyProblem:
             np.add.at(made, (starts[row] + rows, at + columns), np.broadcast_to(change, rows.shape))
         return made
 
-    def moving(self, values: Array) -> tuple[Array, Array]:
-        """Return how unknowns and means move with the unknowns, and the errors of the means."""
-        moved, errors, first = [np.eye(self.count)], [np.zeros(self.count)], self.arguments(values)[: self.first]
+    def moving(self, values: Array) -> tuple[Array, list[Callable[[], Array]]]:
+        """Return how unknowns and means move with the unknowns, and what gives the errors of the means."""
+        moved, errors, first = [np.eye(self.count)], [], self.arguments(values)[: self.first]
         for item in self.means:
             columns = item.read(first)
             slopes, told = item.slopes(columns)
             read = self.matrix(item.program.slopes, item.size * np.arange(len(columns)), columns.size, first)
             moved.append(np.einsum("orm,rmv->omv", slopes, read.reshape(*columns.shape, -1)).reshape(-1, self.count))
-            errors.append(told().ravel())
-        return np.concatenate(moved), np.concatenate(errors)
+            errors.append(told)
+        return np.concatenate(moved), errors
 
     def slopes(self, values: Array) -> tuple[Array, Array]:
         """Return the derivatives of the left sides, and of the right sides."""
@@ -266,7 +267,8 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
         if np.array_equal(*problem.sides(without)):
             values = without
         left, right = problem.sides(values)
-        arguments, (moving, inner) = problem.arguments(values), problem.moving(values)
+        arguments, (moving, told) = problem.arguments(values), problem.moving(values)
+        inner = np.concatenate([np.zeros(problem.count), *(errors().ravel() for errors in told)])
         below, above = (problem.matrix(item, problem.rows, problem.count, arguments) for item in program.slopes)
         rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left) + np.abs(above - below) @ inner
         errors = np.abs(np.linalg.inv((above - below) @ moving)) @ rounding + EPSILON * np.abs(values)
