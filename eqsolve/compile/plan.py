@@ -136,10 +136,10 @@ class Plan:
 def find_facts(model: Model) -> Facts:
     """Return what a model is made of."""
     if not isinstance(model, System):
-        names = dict.fromkeys(
-            name for item in getattr(model, "unknowns", ()) for name in member_names(item.base, counts(item.axes))
-        )
-        return Facts(model.kind, functions=tuple(names), indexed=model.is_indexed)
+        families = {item.base: item.axes for item in getattr(model, "unknowns", ())}
+        shapes = {base: counts(axes) for base, axes in families.items() if all(axis.size.is_Integer for axis in axes)}
+        names = tuple(name for base in families for name in member_names(base, shapes.get(base, ())))
+        return Facts(model.kind, functions=names, indexed=model.is_indexed)
     from eqsolve.passes.forms.convolution_form import has_shifts
     from eqsolve.passes.rewrite.starts import STEP
 

@@ -6,7 +6,9 @@ Every symbol is equal by kind, name, assumptions and printed form, never by obje
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Container, Mapping
+from types import FrameType
 from typing import Any, ClassVar
 
 from sympy import Atom, Basic, Expr, Symbol, SympifyError, sympify
@@ -90,8 +92,16 @@ def as_scalar(value: Any, what: str) -> Expr:
 
 
 def _refuse_index(item: Any) -> None:
-    """Raise where something is differentiated by a member at an index: Σ_j f[j] by f[k] would be found to be zero."""
-    if any(not entry.is_number for entry in item.indices):
+    """Raise where something is differentiated by a member at an index: Σ_j f[j] by f[k] would be found to be zero.
+
+    What sympy differentiates to tell the sign of an expression in one symbol is not.
+    """
+    if all(entry.is_number for entry in item.indices):
+        return
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "_monotonic_sign":
+        frame = frame.f_back
+    if frame is None:
         raise ModelError(f"{here()}the derivative by `{item}`, a member of a family, is not worked out; write the derivative")
 
 
