@@ -402,6 +402,7 @@ def _solve_generic(
     """Solve a system whose members are alike, compiled for one that stands for all; None for others."""
     from eqsolve.compile.members import for_members
     from eqsolve.language.printing import latex_names
+    from eqsolve.numerics.arrays import GENERIC
     from eqsolve.passes.rewrite.indices import by_family, generic
     from eqsolve.results.provenance import describe
     from eqsolve.solvers.registry import find_solver
@@ -422,7 +423,9 @@ def _solve_generic(
         error.args = (by_family(model, str(error)),)
         raise
     params = dict(pair for item in result.params.items() for pair in for_members(item))
-    about = {**describe(model, options.seed), "signature": result.provenance["signature"]}
+    own = {item.base for item in model.names.values()}
+    named = [name for eq in stands.equations if GENERIC.sub("", eq.key) not in own for name in for_members(eq.key)]
+    about = {**describe(model, options.seed), "signature": result.provenance["signature"], "derived": named}
     return replace(result, params=params, latex=latex_names([model]), provenance=about)
 
 

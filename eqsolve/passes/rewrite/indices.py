@@ -30,13 +30,26 @@ from eqsolve.language.indices import (
     places,
 )
 from eqsolve.language.laws import Normal
-from eqsolve.language.model import Equation, Model, Table, leaves
+from eqsolve.language.model import Equation, Model, Table, leaves, mapper
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
+from eqsolve.language.symbols import (
+    Correlation,
+    Function,
+    Head,
+    Named,
+    Parameter,
+    Process,
+    Random,
+    Time,
+    Unknown,
+    Value,
+    default_latex,
+    fresh_name,
+)
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
-from eqsolve.passes.forms.expressions import outermost
+from eqsolve.passes.forms.expressions import free_times, outermost
 from eqsolve.passes.forms.kinks import KINKS
 from eqsolve.passes.forms.path_form import is_random
 from eqsolve.passes.forms.structure import choosing_parameters
@@ -303,6 +316,23 @@ class _NotAlikeError(Exception):
     """Some member has another equation than the rest."""
 
 
+def _named_sums(model: System) -> System:
+    """Return a system whose sums over functions of time in forces are functions of their own."""
+    swaps: dict[Basic, Basic] = {}
+    made: list[Equation] = []
+    taken = {item.base for item in model.names.values()}
+    for eq in model.equations:
+        for node in outermost(eq.rhs, Sum, but=Int) if isinstance(eq.head, Process) else ():
+            times, axes = free_times(node), ordered_indices(node)
+            if len(times) == 1 and node not in swaps and not is_random(node):
+                head = Function(fresh_name(f"{eq.head.base}_sum", taken), None, (axes, axes))
+                taken.add(head.base)
+                swaps[node] = head(*times)
+                made.append(Equation(swaps[node], node, eq.location))
+    given = model._mapped(mapper(swaps), "equations")
+    return given._with(equations=(*given.equations, *made)) if made else model
+
+
 @kept_by_model
 def generic(model: System) -> System | None:
     """Return a system without indices in which each unknown stands for its family; None where members are not alike.
@@ -310,6 +340,7 @@ def generic(model: System) -> System | None:
     They are where they meet in sums of kernels and functions alone: then the equation of ``x_at_0_of_4``, the member of `x`
     at any value of its index, is that of each, with numbers of tables in their places.
     """
+    model = _named_sums(model)
     writer = _MemberWriter(model, stand=True)
     random = {writer.stand(item.axes) for item in model.names.values() if isinstance(item, Process | Random)}
     inner = [node for eq in model.equations for node in ((eq.rhs,) if isinstance(eq.head, Process) else eq.rhs.atoms(E))]
