@@ -9,7 +9,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import callback, checked, flag, got, is_uncertain, names, number, offers, pairs, path, table, text
@@ -320,29 +320,6 @@ class _WritingOut(Exception):
     """A solver is needed that takes no families."""
 
 
-@dataclass(frozen=True)
-class _Members:
-    """What is asked of a fixed point on arrays beyond its values: that of the same one with its members written out."""
-
-    model: Model
-    settings: Mapping[str, Any]
-    options: Options
-    values: Mapping[str, float]
-
-    def __getattr__(self, question: str) -> Any:
-        if question not in ("law", "expect", "derivative"):
-            raise AttributeError(question)
-        return lambda *given, **more: getattr(self._solution, question)(*given, **more)
-
-    @functools.cached_property
-    def _solution(self) -> Any:
-        from eqsolve.passes.rewrite.indices import written_out
-
-        model, settings = written_out(self.model, self.settings)
-        start = {item.name: self.values[item.name] for item in model.unknowns}  # type: ignore[attr-defined]
-        return solve_as_asked(model, settings, self.options, start=start).source
-
-
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
     from eqsolve.language.indices import counts
@@ -361,9 +338,6 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))
     if on_arrays:
         result = solve(model, rest, options, tables=arrays)
-        if isinstance(model, FixedPoint):
-            values = {name: float(result.variables[name].values) for name in result.names}
-            result = replace(result, source=_Members(model, settings, replace(options, derivatives=()), values))
     else:
         found = None if alone else _solve_generic(model, rest, options, solve, arrays)
         if found is None:

@@ -5,7 +5,7 @@ constants, then one value per stage. Functions are made when first asked for and
 the model, one per set of branches its numbers select.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -378,30 +378,31 @@ class FixedPointProgram:
 
 # --- Fixed points of families as functions of arrays: both sides of the equations, and each
 # unknown by its own equation.
+Part = tuple[Functions, Slopes]
+"""Expressions on arrays, and their slopes."""
+
+
 @dataclass(frozen=True, eq=False)
 class MeanProgram:
     """Means of one member, whose unknowns are what they read; that is known of all members."""
 
     program: FixedPointProgram
     shape: tuple[int, ...]  # of the members
-    reads: Functions
-    slopes: Slopes
+    reads: Part
 
 
 @dataclass(frozen=True, eq=False)
 class FamilyProgram:
-    """Equations on arrays: left and right sides and their slopes, each unknown by its equation, outputs."""
+    """Equations on arrays: left and right sides, each unknown by its equation, outputs."""
 
     label: str
     unknowns: tuple[tuple[str, tuple[int, ...], Domain], ...]
     shapes: tuple[tuple[int, ...], ...]  # of the equations
-    sides: Functions
-    slopes: tuple[Slopes, Slopes]  # of the left sides, and of the right sides
+    sides: tuple[Part, Part]
     owner: tuple[int, ...]  # of each argument of the slopes its unknown
     explicit: tuple[tuple[int, Functions], ...] | None  # unknown, and its value by its equation
     observables: tuple[tuple[str, tuple[int, ...]], ...]
-    outputs: Functions
-    output_slopes: Slopes
+    outputs: Part
     constants: tuple[Constant, ...]
     means: tuple[MeanProgram, ...]
 
@@ -455,42 +456,34 @@ def compile_families(model: FixedPoint) -> FamilyProgram:
             heads.setdefault(item.base, item)
             slots.setdefault(item, Slot.of(item.base, item.indices, item.axes))
     bases, constants, by = list(heads), tables_in(*bare), list(slots.values())[len(inner) :]
-    first, known = [*by, *constants], model.parameters
-    arguments, along = [*first, *inner], [*by, *inner]
+    given = [*by, *constants, *inner]
 
-    def put(expr: Expr) -> Expr:
-        return expr.xreplace(slots)
+    def lowered(expressions: Iterable[tuple[Expr, Any]], more: list[Slot] = inner) -> Part:
+        put = [(expr.xreplace(slots), free) for expr, free in expressions]
+        arguments = given[: len(by) + len(constants) + len(more)]
+        functions = lower_families(put, arguments, model.parameters)
+        return functions, lower_slopes(put, arguments, [*by, *more], model.parameters)
 
-    pairs = [(put(eq.lhs), put(eq.rhs), ordered_indices(eq.lhs, eq.rhs)) for eq in model.equations]
-    both = [(side, free) for left, right, free in pairs for side in (left, right)]
-    explicit: list[tuple[int, Functions]] | None = []
-    for eq, (_, right, free) in zip(model.equations, pairs, strict=True):
-        solved = _explicit(eq.lhs, right, free)
-        if solved is None or explicit is None:
-            explicit = None
-            continue
-        explicit.append((bases.index(solved[0].base), lower_families([(solved[1], solved[0].indices)], arguments, known)))
-    if explicit is not None and len({number for number, _ in explicit}) < len(bases):
-        explicit = None
-    programs = []
-    for free, program, reads in found:
-        read = [(put(item), free) for item in reads]
-        functions = lower_families(read, first, known), lower_slopes(read, first, by, known)
-        programs.append(MeanProgram(program, counts(free), *functions))
-    seen = [(put(expr), ordered_indices(expr)) for expr in model.observables.values()]
+    frees = [ordered_indices(eq.lhs, eq.rhs) for eq in model.equations]
+    solved = [_explicit(eq.lhs, eq.rhs, free) for eq, free in zip(model.equations, frees, strict=True)]
+    explicit = [(bases.index(item.base), lowered([(value, item.indices)])[0]) for item, value in filter(None, solved)]
+    seen = {name: ordered_indices(expr) for name, expr in model.observables.items()}
     return FamilyProgram(
         model.label,
         tuple((base, counts(item.axes), domain_of(item)) for base, item in heads.items()),
-        tuple(counts(free) for _, _, free in pairs),
-        lower_families(both, arguments, known),
-        (lower_slopes(both[::2], arguments, along, known), lower_slopes(both[1::2], arguments, along, known)),
+        tuple(map(counts, frees)),
+        (
+            lowered((eq.lhs, free) for eq, free in zip(model.equations, frees, strict=True)),
+            lowered((eq.rhs, free) for eq, free in zip(model.equations, frees, strict=True)),
+        ),
         tuple(bases.index(item.base) for item in slots if isinstance(item, Unknown)),
-        None if explicit is None else tuple(explicit),
-        tuple((name, counts(free)) for name, (_, free) in zip(model.observables, seen, strict=True)),
-        lower_families(seen, arguments, known),
-        lower_slopes(seen, arguments, along, known),
+        tuple(explicit) if len(dict(explicit)) == len(bases) == len(solved) else None,
+        tuple((name, counts(free)) for name, free in seen.items()),
+        lowered(zip(model.observables.values(), seen.values(), strict=True)),
         tuple(map(Constant.of, constants)),
-        tuple(programs),
+        tuple(
+            MeanProgram(program, counts(free), lowered(((item, free) for item in reads), [])) for free, program, reads in found
+        ),
     )
 
 

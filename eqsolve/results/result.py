@@ -468,7 +468,7 @@ class Result:
                 return made
             errors = stack_family({name: members[name]["error"] for name in names}, what, axes)
             return made.drop_vars("error").assign_coords(error=(made.dims, errors.values))
-        if self.grid is not None or not hasattr(self.source, "derivatives"):
+        if self.grid is not None or self.source is None:
             found = read_derivative(self, what, parameter)
             if found is not None:
                 return found
@@ -481,7 +481,7 @@ class Result:
             if question == "derivative" and self.grid is not None:
                 why = "solve with derivatives=[...], naming the parameters"
             elif self.source is None and self.grid is None:
-                why = "a result read from a file keeps numbers only; solve again"
+                why = "a result read from a file keeps numbers only; solve again, what has indices with precision=16"
             elif question == "law" and self.grid is not None:
                 why = "name a random process and a time, such as law('w', 1.0)"
             raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")

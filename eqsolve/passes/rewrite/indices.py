@@ -33,20 +33,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model, Table, leaves, mapper
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import (
-    Correlation,
-    Function,
-    Head,
-    Named,
-    Parameter,
-    Process,
-    Random,
-    Time,
-    Unknown,
-    Value,
-    default_latex,
-    fresh_name,
-)
+from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.passes.forms.expressions import free_times, outermost
@@ -318,6 +305,8 @@ class _NotAlikeError(Exception):
 
 def _named_sums(model: System) -> System:
     """Return a system whose sums over functions of time in forces are functions of their own."""
+    from eqsolve.language.symbols import Function, fresh_name
+
     swaps: dict[Basic, Basic] = {}
     made: list[Equation] = []
     taken = {item.base for item in model.names.values()}
