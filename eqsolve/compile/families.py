@@ -161,15 +161,10 @@ def _term(
     inputs = [*used, *standing.values()]
     if len(frame) > free and (found := _product(bare, inputs)) is not None:
         factors, rest = found
-        if set(range(len(frame))) == set().union(*(_running(place, uses, inner) for place in factors)):
+        running = [{axis for axis, _ in use.axes if axis >= 0} for use in uses] + [set(axes) for _, axes in inner]
+        if set(range(len(frame))) == set().union(*(running[place] for place in factors)):
             return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([rest], [], parameters), factors)
     return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([bare], inputs, parameters))
-
-
-def _running(place: int, uses: tuple[Use, ...], inner: list[Any]) -> set[int]:
-    if place < len(uses):
-        return {axis for axis, _ in uses[place].axes if axis >= 0}
-    return set(inner[place - len(uses)][1])
 
 
 def _axis(entry: Any, places: dict[Index, int]) -> tuple[int, int]:

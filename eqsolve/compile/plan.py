@@ -27,7 +27,7 @@ from eqsolve.language.loading import load
 from eqsolve.language.model import Equation, Model, Table
 from eqsolve.language.nodes import GP, E, Int
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value
+from eqsolve.language.symbols import Correlation, Function, Parameter, Response, Time, Value
 from eqsolve.language.system import Cases, Flow, Singularity, System, members
 from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.laws import NumericLaw
@@ -166,7 +166,8 @@ def _is_composition(system: System) -> bool:
     marker = Time("i")
     for equation in system.equations:
         head = equation.head
-        if isinstance(head, Correlation) and any(_on_diagonal(key, head) for key in system.init):
+        given = [key.moments for key in system.init if isinstance(key, Value) and key.head == head]
+        if isinstance(head, Correlation) and any(isinstance(it[0], Time) and len({*it}) == 1 for it in given):
             return False  # a value on the diagonal means a cusp there
         for node in equation.rhs.atoms(Int):
             kernels = [value for value in node.integrand.atoms(Value) if value.head.arity == 2]
@@ -186,10 +187,6 @@ def _is_composition(system: System) -> bool:
         ):
             return False  # a given kernel, which is no composition of others
     return bool(system.kernels)
-
-
-def _on_diagonal(key: Any, head: Head) -> bool:
-    return isinstance(key, Value) and key.head == head and isinstance(key.moments[0], Time) and len({*key.moments}) == 1
 
 
 def _fresh(model: System) -> tuple[str, ...]:

@@ -6,9 +6,8 @@ Every symbol is equal by kind, name, assumptions and printed form, never by obje
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Container, Mapping
-from types import FrameType
+from traceback import walk_stack
 from typing import Any, ClassVar
 
 from sympy import Atom, Basic, Expr, Symbol, SympifyError, sympify
@@ -96,12 +95,8 @@ def _refuse_index(item: Any) -> None:
 
     What sympy differentiates to tell the sign of an expression in one symbol is not.
     """
-    if all(entry.is_number for entry in item.indices):
-        return
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "_monotonic_sign":
-        frame = frame.f_back
-    if frame is None:
+    callers = (frame.f_code.co_name for frame, _ in walk_stack(None))
+    if any(not entry.is_number for entry in item.indices) and "_monotonic_sign" not in callers:
         raise ModelError(f"{here()}the derivative by `{item}`, a member of a family, is not worked out; write the derivative")
 
 

@@ -402,7 +402,8 @@ class _MemberWriter:
         """Return an expression at values of its indices, its sums written out."""
         if not isinstance(expr, Basic):
             return expr
-        return self._scalars(self._crossed(self._summed(at_indices(expr, place))), label, expr)
+        made = self._crossed(self._summed(at_indices(expr, place)))
+        return made.xreplace({item: self.scalar(item, label, expr) for item in members_in(made)})
 
     def _crossed(self, expr: Any) -> Any:
         """Put in the definition of correlations of two different members: these are not symmetric in their times."""
@@ -442,9 +443,6 @@ class _MemberWriter:
                 raise _NotAlikeError
             made.append(read.xreplace({item: item.member(self.stand(item.axes)) for item in members_in(read)}))
         return MemberSum(contraction, *made)
-
-    def _scalars(self, expr: Any, label: str, source: Any) -> Any:
-        return expr.xreplace({item: self.scalar(item, label, source) for item in members_in(expr)})
 
     def scalar(self, item: Any, label: str, source: Any) -> Any:
         """Return the unknown, constant or parameter that a member of an expression is."""

@@ -34,6 +34,8 @@ class Sought:
     """Equations at given numbers, whose unknowns are searched for in variables of their own."""
 
     domains: Sequence[Domain]
+    adapted: Any  # a mesh at some unknowns
+    linearise: Any  # residuals and their derivatives at some unknowns, on a mesh
 
     def values(self, points: Array) -> Array:
         """Return unknowns from the variables searched in."""
@@ -47,14 +49,6 @@ class Sought:
     def jacobian_scale(self, values: Array) -> Array:
         """Return d unknown / d search variable."""
         return np.array([item.scale(v) for item, v in zip(self.domains, values, strict=True)])
-
-    def adapted(self, values: Array, **how: Any) -> Any:
-        """Return a mesh for the expectations at some unknowns."""
-        raise NotImplementedError
-
-    def linearise(self, values: Array, mesh: Any) -> Linearisation:
-        """Return residuals and their derivatives along the unknowns."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
