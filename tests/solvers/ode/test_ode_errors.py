@@ -325,7 +325,7 @@ def test_frequencies_without_a_mean(coupling: int) -> None:
 
 
 def test_a_mean_that_vanishes_but_for_rounding() -> None:
-    """y' = E sin(3x + x³) + t with x symmetric about zero: y = t²/2. Rounding in the first slope says nothing of the size of y."""
+    """y' = E sin(3x + x³) + t with x symmetric about zero: y = t²/2, whatever rounding there is in the first slope."""
     eqs = [Eq(x(t).diff(t), -x(t)), Eq(y(t).diff(t), E(sin(3 * x(t) + x(t) ** 3)) + t)]
     found = eqsolve.solve(System("odd", eqs=eqs, init={x: a, y: 0}), t_max=1, rtol=1e-6)
     assert found.stats["calls"] < 1000  # it did not end
