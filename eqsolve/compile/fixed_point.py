@@ -423,7 +423,7 @@ def _of_one_member(expr: Any, reads: dict[Basic, Unknown]) -> Any:
         if isinstance(item, Expr) and still(item):
             if not item.atoms(Unknown, Index) and not tables_in(item):
                 return item
-            signs = {word: True for word in ("nonnegative", "positive") if getattr(item, f"is_{word}")}
+            signs: dict[str, Any] = {word: True for word in ("nonnegative", "positive") if getattr(item, f"is_{word}")}
             return reads.setdefault(item, Unknown(f"read_{len(reads):03}", **signs))
         if isinstance(item, Add | Mul):
             apart = [arg for arg in item.args if not still(arg)]

@@ -170,10 +170,13 @@ class Simulation:
             dataset[_KEPT + name] = (("draw", "t", "coordinate"), kept)
         later("write_dataset")(dataset, {"kind": "simulation", **{name: getattr(self, name) for name in _FIELDS}}, path)
 
-    def __repr__(self) -> str:
+    @property
+    def _how(self) -> str:
         how = "gradient flow" if self.step is None else f"step {self.step:g}"
-        how = f"n={self.n}, d={self.d}, {self.seeds} draw{'s' if self.seeds > 1 else ''}, {how}, {self.data}"
-        return f"<Simulation of {self.model!r}: {how}: {', '.join(self.values)}>"
+        return f"n={self.n}, d={self.d}, {self.seeds} draw{'s' if self.seeds > 1 else ''}, {how}, {self.data}"
+
+    def __repr__(self) -> str:
+        return f"<Simulation of {self.model!r}: {self._how}: {', '.join(self.values)}>"
 
     def _repr_html_(self) -> str:
         from eqsolve.results.html import simulation_html

@@ -310,13 +310,14 @@ def _named_sums(model: System) -> System:
     swaps: dict[Basic, Basic] = {}
     made: list[Equation] = []
     taken = {item.base for item in model.names.values()}
-    for eq in model.equations:
-        for node in outermost(eq.rhs, Sum, but=Int) if isinstance(eq.head, Process) else ():
+    paths = [(eq.head.base, eq) for eq in model.equations if isinstance(eq.head, Process)]
+    for base, eq in paths:
+        for node in outermost(eq.rhs, Sum, but=Int):
             times, axes = free_times(node), ordered_indices(node)
             if len(times) == 1 and node not in swaps and not is_random(node):
-                head = Function(fresh_name(f"{eq.head.base}_sum", taken), None, (axes, axes))
-                taken.add(head.base)
-                swaps[node] = head(*times)
+                name = fresh_name(f"{base}_sum", taken)
+                taken.add(name)
+                swaps[node] = Function(name, None, (axes, axes))(*times)
                 made.append(Equation(swaps[node], node, eq.location))
     given = model._mapped(mapper(swaps), "equations")
     return given._with(equations=(*given.equations, *made)) if made else model

@@ -61,7 +61,8 @@ class FamilyMeans:
 
     def __init__(self, program: MeanProgram, values: Values) -> None:
         self.values = replace(values, laws={name.partition("[")[0]: law for name, law in values.laws.items()})
-        self.problem, self.mesh = make_problem(program.program, self.values), None
+        self.problem = make_problem(program.program, self.values)
+        self.mesh: Any = None
         self.shape, (self.reads, self.read_slopes) = program.shape, program.reads
         self.size, self.names = math.prod(program.shape), newton.names_of(self.problem)
 
