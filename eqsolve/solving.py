@@ -17,7 +17,7 @@ from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, di
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.language.system import Flow, System
+from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.backend import choose_backend
 from eqsolve.options import documented, refuse_idle
 from eqsolve.progress import Bar, part_of, watching
@@ -368,9 +368,8 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     arrays, rest = indices.table_arrays(model, plain)
     axes = indices.family_axes(model)
     alone = all(axis.count == 1 for axis in indices.all_indices(model))  # no index at all is faster then
-    on_arrays = not alone and not indices.why_written_out(model)
-    if on_arrays and options.precision is not None:
-        raise UsageError(f"model `{model.name}` has indices and is solved on arrays, in floats; leave precision= out")
+    precise = options.precision is not None and isinstance(model, FixedPoint)
+    on_arrays = not alone and not precise and not indices.why_written_out(model)
     making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
     differenced = tuple(name for name in options.derivatives if on_arrays or name in making)
     options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))
@@ -414,6 +413,7 @@ def _solve_generic(
     """Solve a system whose members are alike, compiled for one that stands for all; None for others."""
     from eqsolve.compile.members import for_members
     from eqsolve.language.printing import latex_names
+    from eqsolve.numerics.arrays import GENERIC
     from eqsolve.passes.rewrite.indices import by_family, generic
     from eqsolve.results.provenance import describe
     from eqsolve.solvers.registry import find_solver
@@ -434,7 +434,9 @@ def _solve_generic(
         error.args = (by_family(model, str(error)),)
         raise
     params = dict(pair for item in result.params.items() for pair in for_members(item))
-    about = {**describe(model, options.seed), "signature": result.provenance["signature"]}
+    own = {item.base for item in model.names.values()}
+    named = [name for eq in stands.equations if GENERIC.sub("", eq.key) not in own for name in for_members(eq.key)]
+    about = {**describe(model, options.seed), "signature": result.provenance["signature"], "derived": named}
     return replace(result, params=params, latex=latex_names([model]), provenance=about)
 
 

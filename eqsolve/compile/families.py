@@ -15,16 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Mul, S, solve
-from sympy.core.sympify import SympifyError
+from sympy import Basic, Dummy, Expr, Mul, S
 
-from eqsolve.compile.lowering import Constant, Lowered, lower
-from eqsolve.language.indices import Index, Slot, Sum, counts, free_indices, members_in, ordered_indices
-from eqsolve.language.model import leaves
-from eqsolve.language.symbols import Parameter, Unknown
-from eqsolve.language.system import FixedPoint
+from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.language.indices import Index, Slot, Sum, counts, free_indices, members_in
+from eqsolve.language.symbols import Parameter
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.domains import Domain
 from eqsolve.passes.forms.expressions import slope
 
 
@@ -165,15 +161,10 @@ def _term(
     inputs = [*used, *standing.values()]
     if len(frame) > free and (found := _product(bare, inputs)) is not None:
         factors, rest = found
-        if set(range(len(frame))) == set().union(*(_running(place, uses, inner) for place in factors)):
+        running = [{axis for axis, _ in use.axes if axis >= 0} for use in uses] + [set(axes) for _, axes in inner]
+        if set(range(len(frame))) == set().union(*(running[place] for place in factors)):
             return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([rest], [], parameters), factors)
     return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([bare], inputs, parameters))
-
-
-def _running(place: int, uses: tuple[Use, ...], inner: list[Any]) -> set[int]:
-    if place < len(uses):
-        return {axis for axis, _ in uses[place].axes if axis >= 0}
-    return set(inner[place - len(uses)][1])
 
 
 def _axis(entry: Any, places: dict[Index, int]) -> tuple[int, int]:
@@ -369,93 +360,3 @@ def over_points(value: Any, shape: tuple[int, ...], points: tuple[int, ...]) -> 
         array = array.reshape(array.shape + (1,) * len(points))
     whole = (*shape, *points)
     return array if array.shape == whole else np.broadcast_to(array, whole)
-
-
-# --- Fixed points of families as functions of arrays: both sides of the equations, and each
-# unknown by its own equation.
-@dataclass(frozen=True, eq=False)
-class FamilyProgram:
-    """Equations on arrays: left and right sides and their slopes, each unknown by its equation, outputs."""
-
-    label: str
-    unknowns: tuple[tuple[str, tuple[int, ...], Domain], ...]
-    shapes: tuple[tuple[int, ...], ...]  # of the equations
-    sides: Functions
-    slopes: tuple[Slopes, Slopes]  # of the left sides, and of the right sides
-    owner: tuple[int, ...]  # of each argument of the slopes its unknown
-    explicit: tuple[tuple[int, Functions], ...] | None  # unknown, and its value by its equation
-    observables: tuple[tuple[str, tuple[int, ...]], ...]
-    outputs: Functions
-    output_slopes: Slopes
-    constants: tuple[Constant, ...]
-
-
-def domain_of(item: Unknown) -> Domain:
-    """Return where an unknown may lie, in numbers."""
-    low, high = item.bounds
-    interval = None if low is None or high is None else (float(low), float(high))
-    sign = 1 if item.is_nonnegative else -1 if item.is_nonpositive else 0
-    return Domain(item.name, sign, interval, interval or ((0.0,) if sign and item.is_zero is None else ()))
-
-
-def compile_families(model: FixedPoint) -> FamilyProgram:
-    """Return the equations of a fixed point on arrays."""
-    heads: dict[str, Unknown] = {}
-    slots: dict[Any, Slot] = {}
-    for leaf in leaves(model._key()):
-        for item in sorted(leaf.atoms(Unknown), key=str):
-            heads.setdefault(item.base, item)
-            slots.setdefault(item, Slot.of(item.base, item.indices, item.axes))
-    bases = list(heads)
-    constants = tables_in(
-        *leaves((*(side for eq in model.equations for side in (eq.lhs, eq.rhs)), *model.observables.values()))
-    )
-    arguments = [*slots.values(), *constants]
-    known = model.parameters
-
-    def put(expr: Expr) -> Expr:
-        return expr.xreplace(slots)
-
-    pairs = [(put(eq.lhs), put(eq.rhs), ordered_indices(eq.lhs, eq.rhs)) for eq in model.equations]
-    both = [(side, free) for left, right, free in pairs for side in (left, right)]
-    explicit: list[tuple[int, Functions]] | None = []
-    for eq, (_, right, free) in zip(model.equations, pairs, strict=True):
-        found = _explicit(eq.lhs, right, free)
-        if found is None or explicit is None:
-            explicit = None
-            continue
-        explicit.append((bases.index(found[0].base), lower_families([(found[1], found[0].indices)], arguments, known)))
-    if explicit is not None and len({number for number, _ in explicit}) < len(bases):
-        explicit = None
-    by = list(slots.values())
-    seen = [(put(expr), ordered_indices(expr)) for expr in model.observables.values()]
-    return FamilyProgram(
-        model.label,
-        tuple((base, counts(item.axes), domain_of(item)) for base, item in heads.items()),
-        tuple(counts(free) for _, _, free in pairs),
-        lower_families(both, arguments, known),
-        (
-            lower_slopes([(left, free) for left, _, free in pairs], arguments, by, known),
-            lower_slopes([(right, free) for _, right, free in pairs], arguments, by, known),
-        ),
-        tuple(bases.index(item.base) for item in slots),
-        None if explicit is None else tuple(explicit),
-        tuple((name, counts(free)) for name, (_, free) in zip(model.observables, seen, strict=True)),
-        lower_families(seen, arguments, known),
-        lower_slopes(seen, arguments, by, known),
-        tuple(map(Constant.of, constants)),
-    )
-
-
-def _explicit(left: Expr, right: Expr, free: Sequence[Index]) -> tuple[Unknown, Expr] | None:
-    """Return the unknown that stands alone on the left of an equation, and its value by the right side."""
-    items = list(left.atoms(Unknown))
-    if len(items) != 1 or set(items[0].indices) != set(free) or len(items[0].indices) != len(free):
-        return None
-    value = Dummy("value", real=True)
-    bare = Dummy(real=True)
-    try:
-        found = solve(left.xreplace({items[0]: bare}) - value, bare)
-    except (NotImplementedError, SympifyError):
-        return None
-    return (items[0], found[0].xreplace({value: right})) if len(found) == 1 else None

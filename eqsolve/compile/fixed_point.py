@@ -5,30 +5,44 @@ constants, then one value per stage. Functions are made when first asked for and
 the model, one per set of branches its numbers select.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 from mpmath import mpf
-from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, S, sympify
+from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, S, solve, sympify
 from sympy.core.function import Function as SympyFunction
 from sympy.core.power import Pow
+from sympy.core.sympify import SympifyError
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from eqsolve.compile.bundles import roots_at
-from eqsolve.compile.families import domain_of
-from eqsolve.compile.lowering import Lowered, Module, as_function
+from eqsolve.compile.families import Functions, Slopes, lower_families, lower_slopes, tables_in
+from eqsolve.compile.lowering import Constant, Lowered, Module, as_function
 from eqsolve.compile.plan import Branches, Values
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.language.indices import Index, Slot, at_indices, counts, ordered_indices
 from eqsolve.language.laws import Normal
+from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, InverseValue
-from eqsolve.language.symbols import Parameter, Unknown
+from eqsolve.language.symbols import Parameter, Random, Unknown
 from eqsolve.language.system import FixedPoint
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.laws import Atoms, NumericLaw
+from eqsolve.passes.forms.expressions import rebuilt
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.structure import Reduced, conditions_of, hold, reduce_fixed_point
+
+
+def domain_of(item: Unknown) -> Domain:
+    """Return where an unknown may lie, in numbers."""
+    low, high = item.bounds
+    interval = None if low is None or high is None else (float(low), float(high))
+    sign = 1 if item.is_nonnegative else -1 if item.is_nonpositive else 0
+    return Domain(item.name, sign, interval, interval or ((0.0,) if sign and item.is_zero is None else ()))
 
 
 class FixedPointPlan:
@@ -360,3 +374,128 @@ class FixedPointProgram:
         """Return the laws of random constants in numbers of mpmath."""
         laws = {item.name: law for item, law in values.exact().laws.items()}
         return {name: laws[name].numeric(digits) for name in names}
+
+
+# --- Fixed points of families as functions of arrays: both sides of the equations, and each
+# unknown by its own equation.
+Part = tuple[Functions, Slopes]
+"""Expressions on arrays, and their slopes."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeanProgram:
+    """Means of one member, whose unknowns are what they read; that is known of all members."""
+
+    program: FixedPointProgram
+    shape: tuple[int, ...]  # of the members
+    reads: Part
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyProgram:
+    """Equations on arrays: left and right sides, each unknown by its equation, outputs."""
+
+    label: str
+    unknowns: tuple[tuple[str, tuple[int, ...], Domain], ...]
+    shapes: tuple[tuple[int, ...], ...]  # of the equations
+    sides: tuple[Part, Part]
+    owner: tuple[int, ...]  # of each argument of the slopes its unknown
+    explicit: tuple[tuple[int, Functions], ...] | None  # unknown, and its value by its equation
+    observables: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: Part
+    constants: tuple[Constant, ...]
+    means: tuple[MeanProgram, ...]
+
+
+def _of_one_member(expr: Any, reads: dict[Basic, Unknown]) -> Any:
+    """Return an integrand in which whatever is not random, and belongs to a member, is an unknown."""
+    moving = expr.atoms(Random) | {node.variable for node in expr.atoms(InverseValue)}
+
+    def still(item: Basic) -> bool:
+        return not item.free_symbols & moving and not item.has(InverseValue)
+
+    def visit(item: Any) -> Any:
+        if isinstance(item, Random):
+            law = item.law
+            if isinstance(law, Normal):
+                law = law.func(*map(visit, at_indices(law, dict(zip(item.axes, item.indices, strict=True))).args))
+            return Random(item.base, None, () if law is None else (law,))
+        if isinstance(item, Expr) and still(item):
+            if not item.atoms(Unknown, Index) and not tables_in(item):
+                return item
+            signs: dict[str, Any] = {word: True for word in ("nonnegative", "positive") if getattr(item, f"is_{word}")}
+            return reads.setdefault(item, Unknown(f"read_{len(reads):03}", **signs))
+        if isinstance(item, Add | Mul):
+            apart = [arg for arg in item.args if not still(arg)]
+            return item.func(visit(item.func(*(arg for arg in item.args if still(arg)))), *map(visit, apart))
+        return rebuilt(item, visit)
+
+    return visit(expr)
+
+
+def compile_families(model: FixedPoint) -> FamilyProgram:
+    """Return the equations of a fixed point on arrays."""
+    everything = [*(side for eq in model.equations for side in (eq.lhs, eq.rhs)), *model.observables.values()]
+    groups: dict[Any, list[E]] = {}  # means over the same members and variables
+    for node in sorted({node for expr in everything for node in expr.atoms(E)}, key=str):
+        key = (ordered_indices(node), frozenset(item.base for item in node.atoms(Random)))
+        groups.setdefault(key, []).append(node)
+    slots: dict[Any, Slot] = {}
+    found: list[tuple[tuple[Index, ...], FixedPointProgram, dict[Basic, Unknown]]] = []
+    empty: dict[str, Any] = dict.fromkeys(("variables", "exact", "tables", "defaults"), Table())
+    for (free, _), nodes in groups.items():
+        slots |= {node: Slot.of("mean", free, free) for node in nodes}
+        reads: dict[Basic, Unknown] = {}
+        means = {f"mean_{place}": E(_of_one_member(node.argument, reads)) for place, node in enumerate(nodes)}
+        alone = model._with(equations=(), conditions=(), observables=Table(means), **empty)
+        found.append((free, FixedPointProgram(alone), reads))
+    inner, heads = list(slots.values()), dict[str, Unknown]()
+    bare = [expr.xreplace(slots) for expr in everything] + [item for _, _, reads in found for item in reads]
+    for expr in bare:
+        for item in sorted(expr.atoms(Unknown), key=str):
+            heads.setdefault(item.base, item)
+            slots.setdefault(item, Slot.of(item.base, item.indices, item.axes))
+    bases, constants, by = list(heads), tables_in(*bare), list(slots.values())[len(inner) :]
+    given = [*by, *constants, *inner]
+
+    def lowered(expressions: Iterable[tuple[Expr, Any]], more: list[Slot] = inner) -> Part:
+        put = [(expr.xreplace(slots), free) for expr, free in expressions]
+        arguments = given[: len(by) + len(constants) + len(more)]
+        functions = lower_families(put, arguments, model.parameters)
+        return functions, lower_slopes(put, arguments, [*by, *more], model.parameters)
+
+    frees = [ordered_indices(eq.lhs, eq.rhs) for eq in model.equations]
+    solved = [_explicit(eq.lhs, eq.rhs, free) for eq, free in zip(model.equations, frees, strict=True)]
+    explicit = [(bases.index(item.base), lowered([(value, item.indices)])[0]) for item, value in filter(None, solved)]
+    seen = {name: ordered_indices(expr) for name, expr in model.observables.items()}
+    return FamilyProgram(
+        model.label,
+        tuple((base, counts(item.axes), domain_of(item)) for base, item in heads.items()),
+        tuple(map(counts, frees)),
+        (
+            lowered((eq.lhs, free) for eq, free in zip(model.equations, frees, strict=True)),
+            lowered((eq.rhs, free) for eq, free in zip(model.equations, frees, strict=True)),
+        ),
+        tuple(bases.index(item.base) for item in slots if isinstance(item, Unknown)),
+        tuple(explicit) if len(dict(explicit)) == len(bases) == len(solved) else None,
+        tuple((name, counts(free)) for name, free in seen.items()),
+        lowered(zip(model.observables.values(), seen.values(), strict=True)),
+        tuple(map(Constant.of, constants)),
+        tuple(
+            MeanProgram(program, counts(free), lowered(((item, free) for item in reads), [])) for free, program, reads in found
+        ),
+    )
+
+
+def _explicit(left: Expr, right: Expr, free: Sequence[Index]) -> tuple[Unknown, Expr] | None:
+    """Return the unknown that stands alone on the left of an equation, and its value by the right side."""
+    items = list(left.atoms(Unknown))
+    if len(items) != 1 or set(items[0].indices) != set(free) or len(items[0].indices) != len(free):
+        return None
+    value = Dummy("value", real=True)
+    bare = Dummy(real=True)
+    try:
+        found = solve(left.xreplace({items[0]: bare}) - value, bare)
+    except (NotImplementedError, SympifyError):
+        return None
+    return (items[0], found[0].xreplace({value: right})) if len(found) == 1 else None

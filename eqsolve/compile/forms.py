@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 if TYPE_CHECKING:
     from eqsolve.compile.convolution import ConvolutionProgram
     from eqsolve.compile.covariances import Covariances
-    from eqsolve.compile.families import FamilyProgram
-    from eqsolve.compile.fixed_point import FixedPointProgram
+    from eqsolve.compile.fixed_point import FamilyProgram, FixedPointProgram
     from eqsolve.compile.gaussian import GaussianPlan
     from eqsolve.compile.ode import OdeProgram
     from eqsolve.compile.relations import OperatorsProgram
@@ -51,6 +50,6 @@ TWO_TIME: Form[CompiledPlan] = Form("two_time", "eqsolve.compile.two_time:compil
 TWO_TIME_GRADIENTS: Form[CompiledPlan] = Form("two_time gradients", "eqsolve.compile.two_time:compile_with_gradients")
 ODE: Form[OdeProgram] = Form("ode", "eqsolve.compile.ode:compile_ode")
 FIXED_POINT: Form[FixedPointProgram] = Form("fixed_point", "eqsolve.compile.fixed_point:FixedPointProgram")
-FAMILIES: Form[FamilyProgram] = Form("families", "eqsolve.compile.families:compile_families")
+FAMILIES: Form[FamilyProgram] = Form("families", "eqsolve.compile.fixed_point:compile_families")
 MEMBERS: Form[Any] = Form("members", "eqsolve.compile.members:write_members")  # of a program of a generic system
 SINGULARITY: Form[SingularityProgram] = Form("singularity", "eqsolve.compile.singularity:SingularityProgram")

@@ -21,13 +21,15 @@ from eqsolve.compile.forms import GAUSSIAN, MEMBERS, Form
 from eqsolve.compile.lowering import compile_law, lower
 from eqsolve.errors import EqsolveError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, ParameterDomain, bind, bind_some, read_value
+from eqsolve.language.indices import counts
 from eqsolve.language.laws import IN_STEPS, Telegraph
 from eqsolve.language.loading import load
 from eqsolve.language.model import Equation, Model, Table
 from eqsolve.language.nodes import GP, E, Int
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value
+from eqsolve.language.symbols import Correlation, Function, Parameter, Response, Time, Value
 from eqsolve.language.system import Cases, Flow, Singularity, System, members
+from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.laws import NumericLaw
 from eqsolve.passes.forms.structure import (
     Chosen,
@@ -134,7 +136,9 @@ class Plan:
 def find_facts(model: Model) -> Facts:
     """Return what a model is made of."""
     if not isinstance(model, System):
-        names = tuple(item.name for item in getattr(model, "unknowns", ()))
+        families = {item.base: item.axes for item in getattr(model, "unknowns", ())}
+        shapes = {base: counts(axes) for base, axes in families.items() if all(axis.size.is_Integer for axis in axes)}
+        names = tuple(name for base in families for name in member_names(base, shapes.get(base, ())))
         return Facts(model.kind, functions=names, indexed=model.is_indexed)
     from eqsolve.passes.forms.convolution_form import has_shifts
     from eqsolve.passes.rewrite.starts import STEP
@@ -162,7 +166,8 @@ def _is_composition(system: System) -> bool:
     marker = Time("i")
     for equation in system.equations:
         head = equation.head
-        if isinstance(head, Correlation) and any(_on_diagonal(key, head) for key in system.init):
+        given = [key.moments for key in system.init if isinstance(key, Value) and key.head == head]
+        if isinstance(head, Correlation) and any(isinstance(it[0], Time) and len({*it}) == 1 for it in given):
             return False  # a value on the diagonal means a cusp there
         for node in equation.rhs.atoms(Int):
             kernels = [value for value in node.integrand.atoms(Value) if value.head.arity == 2]
@@ -182,10 +187,6 @@ def _is_composition(system: System) -> bool:
         ):
             return False  # a given kernel, which is no composition of others
     return bool(system.kernels)
-
-
-def _on_diagonal(key: Any, head: Head) -> bool:
-    return isinstance(key, Value) and key.head == head and isinstance(key.moments[0], Time) and len({*key.moments}) == 1
 
 
 def _fresh(model: System) -> tuple[str, ...]:

@@ -238,7 +238,8 @@ def _with_roots(writer: Writer, terms: list[Expr], plain: set[Expr]) -> Expr:
     """
     waiting = [term for term in terms if term in plain]
     made = [term for term in terms if term not in plain]
-    for root in [term for term in waiting if _is_root(term)]:
+    powers = {term: [node for node in Mul.make_args(term) if isinstance(node, Pow)] for term in waiting}
+    for root in [term for term in waiting if any(it.exp == S.Half and it.base.is_Add for it in powers[term])]:
         others = [term for term in waiting if term is not root]
         for used in [others] if len(others) == 1 else [others, *([term] for term in others)]:
             rest = Add(*used)
@@ -249,10 +250,6 @@ def _with_roots(writer: Writer, terms: list[Expr], plain: set[Expr]) -> Expr:
                 waiting = [term for term in others if term not in used]
                 break
     return Add(*made, *(writer.write(term) for term in waiting))
-
-
-def _is_root(term: Expr) -> bool:
-    return any(isinstance(node, Pow) and node.exp == S.Half and node.base.is_Add for node in Mul.make_args(term))
 
 
 _SLOPE_ONE = (sp.sin, sp.sinh, sp.tan, sp.tanh, sp.asin, sp.atan, sp.asinh, sp.atanh, sp.LambertW, sp.polylog)  # f(x) ~ x at 0
@@ -318,9 +315,11 @@ class Writer:
         taken, factors = self._vanishing(factors)
         pieces = [self.pair(factor) for factor in factors]
         if sum(exponent != 0 for _, exponent in pieces) < 2:
+            # one over something that overflows harmlessly is not to be heard of
+            falls = [isinstance(it, Pow) and it.exp.is_negative and isinstance(it.base, sp.cosh | sp.sinh) for it in factors]
             pieces = [
-                piece if piece[1] != 0 and _falls(factor) else (self._plain(factor), S.Zero)
-                for factor, piece in zip(factors, pieces, strict=True)
+                piece if piece[1] != 0 and harmless else (self._plain(factor), S.Zero)
+                for factor, piece, harmless in zip(factors, pieces, falls, strict=True)
             ]
         return Mul(*taken) * self.join(pieces)
 
@@ -525,11 +524,6 @@ def _cases(expr: Basic) -> list[Any]:
     if isinstance(expr, choose):
         return [expr]
     return [node for arg in expr.args for node in _cases(arg)] if isinstance(expr, Add | Mul) else []
-
-
-def _falls(factor: Expr) -> bool:
-    """Whether a factor is one over something that overflows harmlessly, which is not to be heard of."""
-    return isinstance(factor, Pow) and factor.exp.is_negative and isinstance(factor.base, sp.cosh | sp.sinh)
 
 
 def _with_exponential(expr: Expr, sign: int) -> tuple[Expr, Expr] | None:

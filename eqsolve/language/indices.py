@@ -131,6 +131,7 @@ class Sum(Node):
 
     body: Expr = part(0)
     bracketed = True
+    canonical_variables = property(lambda self: {item: item for item in self.over})  # sympy's own are symbols, not indices
 
     def __new__(cls, body: Any, *indices: Any) -> Sum:
         inner = as_expression(body, "Sum")

@@ -75,11 +75,8 @@ class Rules:
 
     def __call__(self, expr: Expr) -> Expr:
         """Return the transform of an expression that is linear in the unknown functions."""
-        return Add(*(self._term(term) for term in _terms(expr)))
-
-    def _term(self, term: Expr) -> Expr:
-        free, bound = term.as_independent(self.time, as_Add=False)
-        return free * (1 / self.variable if bound == 1 else self._bound(bound))
+        parts = (term.as_independent(self.time, as_Add=False) for term in _terms(expr))
+        return Add(*(free * (1 / self.variable if bound == 1 else self._bound(bound)) for free, bound in parts))
 
     def _bound(self, expr: Expr) -> Expr:
         """Return the transform of what depends on the running time."""

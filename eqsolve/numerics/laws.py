@@ -429,7 +429,9 @@ def _parts(law: NumericLaw) -> list[Part] | None:
         case Atoms():
             return [Part(float(p), _affine(float(value), 0.0)) for value, p in law.atoms_of() if p > 0]
         case UniformLaw():
-            return [Part(1.0, _uniform(float(law.low), float(law.high)))]
+            low, width = float(law.low), float(law.high) - float(law.low)
+            density = width / math.sqrt(2 * math.pi)
+            return [Part(1.0, lambda x: (low + width * special.ndtr(x), density * np.exp(-(x**2) / 2)))]
         case LaplaceLaw():
             return [Part(1.0, _laplace(float(law.scale)))]
         case MixtureLaw():
@@ -445,10 +447,6 @@ def _parts(law: NumericLaw) -> list[Part] | None:
 
 def _affine(mean: float, deviation: float) -> Callable[[Array], tuple[Array, Array]]:
     return lambda x: (mean + deviation * x, np.full_like(x, deviation))
-
-
-def _uniform(low: float, high: float) -> Callable[[Array], tuple[Array, Array]]:
-    return lambda x: (low + (high - low) * special.ndtr(x), (high - low) * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
 
 
 def _laplace(scale: float) -> Callable[[Array], tuple[Array, Array]]:

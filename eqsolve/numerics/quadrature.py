@@ -324,6 +324,13 @@ class Rows:
     def is_point(self) -> Array:
         return np.asarray(~self.direction.any(axis=1))
 
+    def sums(self, table: Array, at: Array) -> Array:
+        """Return the sums over what belongs to each set of unknowns, a column each, of numbers on the rows ``at``."""
+        count, owner = int(self.owner[-1]) + 1, self.owner[at]
+        if count == 1:
+            return table.sum(axis=1)[:, None]
+        return np.array([np.bincount(owner, weights=row, minlength=count) for row in table]).reshape(len(table), count)
+
 
 def make_rows(plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence[float], unknowns: Array, outer: int) -> Rows:
     """Return the rows for several sets of unknowns (one per column), turned to suit the plan's integrands.
@@ -656,7 +663,7 @@ def adapt(
     size: Any = 0.0
     if len(points):
         values = lines.values(rows, points, np.zeros(len(points)), list(lines.signs(rows, points, np.zeros(len(points))).T))
-        size = np.abs(values) @ rows.weight[points]
+        size = rows.sums(np.abs(values) * rows.weight[points], points)
     _, weights, top = legendre(order)
     for left in reversed(range(rounds)):
         panels = panels.with_signs(lines, points[:0])
@@ -673,9 +680,10 @@ def adapt(
         peak = np.abs(scaled).max(axis=2)
         with np.errstate(all="ignore"):
             error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
-        reference = np.maximum(size + mass.sum(axis=1), 1e-300)[:, None]
-        good = (error <= tolerance * reference).all(axis=0) | (not left or count > most)
-        size = size + mass[:, good].sum(axis=1)
+        whole = np.maximum(size + rows.sums(mass, panels.row), 1e-300)
+        reference = whole[:, rows.owner[panels.row]]
+        good = (error <= tolerance * reference).all(axis=0) | (not left or count > most * whole.shape[1])
+        size = size + rows.sums(mass[:, good], panels.row[good])
         looked.append(panels.part(good))
         accepted.append(panels.part(good & (mass > dropped * reference).any(axis=0)))
         panels = panels.part(~good).halved()
@@ -686,16 +694,11 @@ def expectations(lines: Lines, mesh: PanelMesh) -> Array:
     """Return the means of the integrands, one row per integrand, one column per set of unknowns."""
     at, x, share, signs = mesh.nodes()
     with np.errstate(all="ignore"):
-        weighted = lines.values(mesh.rows, at, x, signs) * share
-    owner, count = mesh.rows.owner[at], lines.unknowns.shape[1]
-    if count == 1:
-        return weighted.sum(axis=1)[:, None]
-    sums = [np.bincount(owner, weights=row, minlength=count) for row in weighted]
-    return np.array(sums).reshape(len(weighted), count)
+        return mesh.rows.sums(lines.values(mesh.rows, at, x, signs) * share, at)
 
 
 def gradients(lines: Lines, mesh: PanelMesh, along: tuple[str, ...]) -> tuple[Array, Array, Array]:
-    """Return means, their derivatives along variables, and the means of absolute values, for one set of unknowns."""
+    """Return means, their derivatives along variables and the means of absolute values; the last axis are sets of unknowns."""
     plan = lines.plan
     at, x, share, signs = mesh.nodes()
     with np.errstate(all="ignore"):
@@ -703,16 +706,16 @@ def gradients(lines: Lines, mesh: PanelMesh, along: tuple[str, ...]) -> tuple[Ar
         values = stacked(plan.piece("integrands")(*full), len(x))
         slopes = stacked(plan.piece("integrand slopes", *along)(*full), len(x))
         weighted = values * share
-        means = weighted.sum(axis=1)
-        derivatives = (np.where(np.isfinite(slopes), slopes, 0.0) @ share).reshape(len(values), len(along))
-        derivatives += _jump_terms(lines, mesh.rows, along)
-    return means, derivatives, np.abs(weighted).sum(axis=1)
+        means, sizes = mesh.rows.sums(weighted, at), mesh.rows.sums(np.abs(weighted), at)
+        derivatives = mesh.rows.sums(np.where(np.isfinite(slopes), slopes, 0.0) * share, at)
+        derivatives = derivatives.reshape(len(values), len(along), means.shape[1]) + _jump_terms(lines, mesh.rows, along)
+    return means, derivatives, sizes
 
 
 def _jump_terms(lines: Lines, rows: Rows, along: tuple[str, ...]) -> Array:
     """Return what moving jumps add to derivatives: (left − right value) × density × how the jump moves."""
     plan = lines.plan
-    out = np.zeros((plan.means, len(along)))
+    out = np.zeros((plan.means, len(along), int(rows.owner[-1]) + 1))
     if not plan.switches:
         return out
     kinks = lines.kinks(rows)
@@ -750,5 +753,6 @@ def _jump_terms(lines: Lines, rows: Rows, along: tuple[str, ...]) -> Array:
             continue
         found = stacked(plan.piece("switch slopes", place, *along)(*left), len(x))[:, here]
         crossing = (found[len(along) :] * (rows.scale[row[here]] * rows.direction[row[here]]).T).sum(axis=0)
-        out += (jump[:, here] * share[here]) @ (-found[: len(along)] / crossing).T
+        moved = np.einsum("mj,aj->jma", jump[:, here] * share[here], -found[: len(along)] / crossing)
+        np.add.at(out.transpose(2, 0, 1), rows.owner[row[here]], moved)
     return out

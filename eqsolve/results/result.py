@@ -481,7 +481,7 @@ class Result:
             if question == "derivative" and self.grid is not None:
                 why = "solve with derivatives=[...], naming the parameters"
             elif self.source is None and self.grid is None:
-                why = "a result read from a file keeps numbers only; solve again"
+                why = "a result read from a file keeps numbers only; solve again, what has indices with precision=16"
             elif question == "law" and self.grid is not None:
                 why = "name a random process and a time, such as law('w', 1.0)"
             raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")

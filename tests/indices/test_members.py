@@ -122,7 +122,19 @@ def test_a_coupling_of_zero_and_another_gain() -> None:
             np.testing.assert_allclose(found.at(moments)["q"][place], exact, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("make", "forms"), [(species, (TWO_TIME,)), (None, (GAUSSIAN, COVARIANCES))], ids=["two", "gaussian"])
+def pulled(count: int) -> System:
+    """Units that feel the means of all."""
+    a, b = index("a b", count)
+    g, x, z, m = table("g", a, b), process("x", a), process("z", a), function("m", a)
+    eqs = [Eq(m[a](t), E(tanh(x[a](t)))), Eq(x[a](t).diff(t), -x[a](t) + Sum(g[a, b] * m[b](t), b) + z[a](t))]
+    return System("pulled", eqs=eqs, laws={z[a]: GP(exp(-((t - tp) ** 2)))}, init={x[a]: 0}, tables={g: np.eye(count)})
+
+
+@pytest.mark.parametrize(
+    ("make", "forms"),
+    [(species, (TWO_TIME,)), (None, (GAUSSIAN, COVARIANCES)), (pulled, (GAUSSIAN, COVARIANCES))],
+    ids=["two", "gaussian", "sums"],
+)
 def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> None:
     """Of 4, 64 and 200 members: the same functions are made, with about as many calls into sympy."""
     calls: list[int] = []
@@ -192,20 +204,21 @@ def test_sums_written_out(covariance) -> None:
     [
         (LINEAR + m[0](t), PLAIN),
         (LINEAR - a * x[a](t), PLAIN),
-        (LINEAR + Sum(g[a, b] * m[b](t), b), PLAIN),
+        (LINEAR + Sum(g[a, b] * x[b](t), b), PLAIN),
         (LINEAR, Sum(g[a, b] * exp(-Abs(t - tp)) * C[b](t, tp), b)),
         (LINEAR, g[a, 0] * C[a](t, tp)),
     ],
-    ids=["a neighbour by its number", "the number of the index", "a sum in a path", "a kink in a sum", "a fixed number"],
+    ids=["a neighbour by its number", "the number of the index", "a sum of paths", "a kink in a sum", "a fixed number"],
 )
 def test_what_is_not_alike(drift, covariance) -> None:
     assert generic(driven(drift, covariance)) is None
 
 
 @pytest.mark.parametrize("step", [None, 0.1])
-def test_paths_written_out(step) -> None:
+@pytest.mark.parametrize("more", [0, Sum(g[a, b] * m[b](t), b) * x[a](t)], ids=["plain", "a sum"])
+def test_paths_written_out(step, more) -> None:
     """Units that are not linear: their paths are followed, from the same points."""
-    model = driven(LINEAR - tanh(x[a](t)), PLAIN)
+    model = driven(LINEAR - tanh(x[a](t)) + more, PLAIN)
     assert generic(model) is not None
     found, other = (solve(model, t_max=0.5, rtol=1e-2, step=step) for solve in (eqsolve.solve, written_out))
     assert found.stats["solver"] == "stochastic"
@@ -234,14 +247,17 @@ def test_a_sum_of_responses_beside_processes() -> None:
         np.testing.assert_allclose(three["q"][place], np.squeeze(alone["q"]), rtol=1e-10)
 
 
-def test_members_that_are_not_alike_are_written_out() -> None:
-    """m' = −m + ½ + g m, of which the exponential of a matrix is the truth."""
-    model = driven(LINEAR + Sum(g[a, b] * m[b](t), b), PLAIN)
+@pytest.mark.parametrize("driving", [m, x], ids=["means", "paths"])
+def test_sums_in_paths(driving) -> None:
+    """m' = −m + ½ + g m, of which the exponential of a matrix is the truth; a sum of paths is written out."""
+    model = driven(LINEAR + Sum(g[a, b] * driving[b](t), b), PLAIN)
+    assert (generic(model) is None) == (driving is x)
     (source,) = model.tables.values()
     rates = source.source[0] - np.eye(3)
     exact = np.linalg.solve(rates, (expm(rates * 0.5) - np.eye(3)) @ np.full(3, 0.5))
     found = eqsolve.solve(model, t_max=0.5, rtol=1e-6)
     np.testing.assert_allclose(found["m"][:, -1], exact, rtol=1e-6)
+    assert not any("sum" in name for name in found.shown)
 
 
 def test_large_tables() -> None:

@@ -380,9 +380,9 @@ class SingularityBinding(Binding):
 
 
 def is_found(model: Model, item: Random) -> bool:
-    """Whether the law of a random variable contains an unknown: it is then found, not set."""
+    """Whether the law of a random variable contains an unknown or a table: it is then found, not set."""
     found = item.law.free_symbols if item.law is not None else ()
-    return any(symbol in getattr(model, "unknowns", ()) for symbol in found)
+    return any(symbol in getattr(model, "unknowns", ()) or getattr(symbol, "indices", ()) for symbol in found)
 
 
 def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> SingularityBinding:

@@ -30,12 +30,13 @@ from eqsolve.language.indices import (
     places,
 )
 from eqsolve.language.laws import Normal
-from eqsolve.language.model import Equation, Model, Table, leaves
-from eqsolve.language.nodes import GP, E, Int, Resp
+from eqsolve.language.model import Equation, Model, Table, leaves, mapper
+from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
+from eqsolve.passes.forms.expressions import free_times, outermost
 from eqsolve.passes.forms.kinks import KINKS
 from eqsolve.passes.forms.path_form import is_random
 from eqsolve.passes.forms.structure import choosing_parameters
@@ -302,6 +303,26 @@ class _NotAlikeError(Exception):
     """Some member has another equation than the rest."""
 
 
+def _named_sums(model: System) -> System:
+    """Return a system whose sums over functions of time in forces are functions of their own."""
+    from eqsolve.language.symbols import Function, fresh_name
+
+    swaps: dict[Basic, Basic] = {}
+    made: list[Equation] = []
+    taken = {item.base for item in model.names.values()}
+    paths = [(eq.head.base, eq) for eq in model.equations if isinstance(eq.head, Process)]
+    for base, eq in paths:
+        for node in outermost(eq.rhs, Sum, but=Int):
+            times, axes = free_times(node), ordered_indices(node)
+            if len(times) == 1 and node not in swaps and not is_random(node):
+                name = fresh_name(f"{base}_sum", taken)
+                taken.add(name)
+                swaps[node] = Function(name, None, (axes, axes))(*times)
+                made.append(Equation(swaps[node], node, eq.location))
+    given = model._mapped(mapper(swaps), "equations")
+    return given._with(equations=(*given.equations, *made)) if made else model
+
+
 @kept_by_model
 def generic(model: System) -> System | None:
     """Return a system without indices in which each unknown stands for its family; None where members are not alike.
@@ -309,6 +330,7 @@ def generic(model: System) -> System | None:
     They are where they meet in sums of kernels and functions alone: then the equation of ``x_at_0_of_4``, the member of `x`
     at any value of its index, is that of each, with numbers of tables in their places.
     """
+    model = _named_sums(model)
     writer = _MemberWriter(model, stand=True)
     random = {writer.stand(item.axes) for item in model.names.values() if isinstance(item, Process | Random)}
     inner = [node for eq in model.equations for node in ((eq.rhs,) if isinstance(eq.head, Process) else eq.rhs.atoms(E))]
@@ -381,7 +403,8 @@ class _MemberWriter:
         """Return an expression at values of its indices, its sums written out."""
         if not isinstance(expr, Basic):
             return expr
-        return self._scalars(self._crossed(self._summed(at_indices(expr, place))), label, expr)
+        made = self._crossed(self._summed(at_indices(expr, place)))
+        return made.xreplace({item: self.scalar(item, label, expr) for item in members_in(made)})
 
     def _crossed(self, expr: Any) -> Any:
         """Put in the definition of correlations of two different members: these are not symmetric in their times."""
@@ -421,9 +444,6 @@ class _MemberWriter:
                 raise _NotAlikeError
             made.append(read.xreplace({item: item.member(self.stand(item.axes)) for item in members_in(read)}))
         return MemberSum(contraction, *made)
-
-    def _scalars(self, expr: Any, label: str, source: Any) -> Any:
-        return expr.xreplace({item: self.scalar(item, label, source) for item in members_in(expr)})
 
     def scalar(self, item: Any, label: str, source: Any) -> Any:
         """Return the unknown, constant or parameter that a member of an expression is."""
@@ -674,10 +694,30 @@ def families_in(names: Container[str], model: Model, settings: Mapping[str, Any]
 
 
 # --- How a model with indices is solved.
+def _is_joint(node: E) -> bool:
+    """Whether a mean is no function of what one member has: over several members of a random family, or of other means."""
+    items = node.atoms(Random)
+    if node.argument.has(E) or len({item.base for item in items}) < len(items) or any(map(is_random, node.atoms(Sum))):
+        return True
+    for item in items:
+        mixed = isinstance(item.law, Normal) or not item.law or not (free_indices(item.law) or item.law.atoms(Unknown))
+        plain = len({entry for entry in item.indices if entry.is_Symbol}) == len(item.indices)
+        if not mixed or not plain or joint_normal(item) is not None or (item.law is not None and item.law.has(E)):
+            return True
+    return False
+
+
 def _why_not_on_arrays(model: FixedPoint) -> str:
     """Return why a fixed point is solved with its members written out; nothing where it is solved on arrays."""
-    if model.randoms or any(leaf.has(E) for leaf in leaves(model._key())):
-        return "it has expectations"
+    means = {node for leaf in leaves(model._key()) for node in leaf.atoms(E)}
+    count = sum(np.prod(counts(axes)) for axes in {item.base: item.axes for item in model.unknowns}.values())
+    given = all(isinstance(eq.lhs, Unknown) for eq in model.equations)
+    if means and count <= (3 if given else 5) and not any(item.indices for item in model.randoms):
+        return "it has few unknowns, which are scanned"
+    if any(outermost(leaf, InverseValue, but=E) for eq in model.equations for leaf in (eq.lhs, eq.rhs)):
+        return "it has an inverse function outside of expectations"
+    if any(map(_is_joint, means)):
+        return "an expectation is taken over several members of a family"
     if any(not entry.is_Symbol for leaf in leaves(model.equations) for item in leaf.atoms(Unknown) for entry in item.indices):
         return "members of a family stand at fixed numbers"
     return ""

@@ -296,7 +296,8 @@ class _Limit:
         sides = {}
         for side in (1,) if self._only_positive(head) else (1, -1):
             there = expand(force.xreplace({mark: side * size}).doit())
-            power = min((_power(term, size) for term in Add.make_args(there)), default=S.Zero)
+            powers = (term.as_independent(size)[1].as_powers_dict() for term in Add.make_args(there))
+            power = min((found.get(size, S.Zero) for found in powers), default=S.Zero)
             sides[side] = (power, expand(there / size**power).xreplace({size: side * mark}))
         if all(power == 0 for power, _ in sides.values()):
             return self._simple_root(head, force, mark)
@@ -493,11 +494,6 @@ def _by(expr: Expr, number: Expr) -> Expr:
     """Return a derivative by a number that may be written with a factor."""
     (mark,) = number.atoms(Unknown) or number.free_symbols
     return expr.diff(mark) * mark / number
-
-
-def _power(term: Expr, size: Dummy) -> Expr:
-    """Return the power of a positive variable in front of a term."""
-    return term.as_independent(size)[1].as_powers_dict().get(size, S.Zero)
 
 
 def _without_memory(expr: Any) -> Any:

@@ -18,7 +18,8 @@ from eqsolve.compile.plan import Values
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
 from eqsolve.numerics.arrays import ROUNDING, Array
-from eqsolve.numerics.quadrature import LawBranch, Lines, PanelMesh, Rows, branches, gradients
+from eqsolve.numerics.domains import Domain
+from eqsolve.numerics.quadrature import LawBranch, Lines, PanelMesh, Rows, branches
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
@@ -29,8 +30,29 @@ RULE = 96  # nodes across lines and of densities; the error estimate uses more
 _FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
 
 
+class Sought:
+    """Equations at given numbers, whose unknowns are searched for in variables of their own."""
+
+    domains: Sequence[Domain]
+    adapted: Any  # a mesh at some unknowns
+    linearise: Any  # residuals and their derivatives at some unknowns, on a mesh
+
+    def values(self, points: Array) -> Array:
+        """Return unknowns from the variables searched in."""
+        return np.array([item.value(row) for item, row in zip(self.domains, points, strict=True)]).reshape(np.shape(points))
+
+    def points(self, values: Sequence[float]) -> Array:
+        """Return the variables searched in from unknowns."""
+        with np.errstate(all="ignore"):
+            return np.array([item.point(value) for item, value in zip(self.domains, values, strict=True)])
+
+    def jacobian_scale(self, values: Array) -> Array:
+        """Return d unknown / d search variable."""
+        return np.array([item.scale(v) for item, v in zip(self.domains, values, strict=True)])
+
+
 @dataclass(frozen=True)
-class Problem:
+class Problem(Sought):
     """A plan at given numbers."""
 
     plan: FixedPointPlan
@@ -45,20 +67,9 @@ class Problem:
         table = unknowns if unknowns.ndim == 2 else unknowns[:, None]
         return Lines(self.plan, self.parameters, table)
 
-    def values(self, points: Array) -> Array:
-        """Return unknowns from the variables searched in."""
-        if not self.plan.unknowns:
-            return np.asarray(points)
-        return np.stack([item.value(row) for item, row in zip(self.plan.unknowns, points, strict=True)])
-
-    def points(self, values: Sequence[float]) -> Array:
-        """Return the variables searched in from unknowns."""
-        with np.errstate(all="ignore"):
-            return np.array([item.point(value) for item, value in zip(self.plan.unknowns, values, strict=True)])
-
-    def jacobian_scale(self, values: Array) -> Array:
-        """Return d unknown / d search variable."""
-        return np.array([item.scale(v) for item, v in zip(self.plan.unknowns, values, strict=True)])
+    @property
+    def domains(self) -> Sequence[Domain]:  # type: ignore[override]
+        return self.plan.unknowns
 
     def rows(self, values: Array, outer: int | None = None) -> Rows:
         """Return the lines along which expectations are integrals, for sets of unknowns (columns)."""
@@ -66,6 +77,28 @@ class Problem:
 
     def adapted(self, values: Array, *, outer: int | None = None, **how: Any) -> PanelMesh:
         return quadrature.adapt(self.lines(values), self.rows(values, outer), **how)
+
+    def linearise(self, values: Array, mesh: PanelMesh, along: tuple[str, ...] | None = None) -> Linearisation:
+        """Return residuals and their derivatives along the unknowns (or other names) on a mesh that follows its kinks."""
+        plan = self.plan
+        names = tuple(item.name for item in plan.unknowns) if along is None else along
+        lines = self.lines(values)
+        mesh = mesh.moved(lines.kinks(mesh.rows))
+        means, slopes, sizes = _gradients(lines, mesh, names)
+        count, wide = len(plan.lefts), len(names) + len(means)
+        scalars = (*self.parameters, *values, *means)
+        with np.errstate(all="ignore"):
+            sides = np.array([float(side) for side in plan.piece("sides")(*scalars)]).reshape(2, count)
+            partial = np.array([float(entry) for entry in plan.piece("side slopes", *names)(*scalars)]).reshape(2, count, wide)
+            left, right = sides
+            log = np.array(plan.logarithmic, dtype=bool)
+            residual = np.where(log, np.log(right / left), right - left)
+            scale_left, scale_right = np.where(log, 1 / left, 1.0), np.where(log, 1 / right, 1.0)
+            change = partial[1] * scale_right[:, None] - partial[0] * scale_left[:, None]
+            through = change[:, len(names) :]
+            jacobian = change[:, : len(names)] + through @ slopes
+            rounding = 2.3e-16 * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
+        return Linearisation(residual, jacobian, means, slopes, rounding)
 
 
 @dataclass(frozen=True)
@@ -105,31 +138,8 @@ def residuals(problem: Problem, values: Array, means: Array) -> Array:
         return np.where(np.array(problem.plan.logarithmic)[:, None], np.log(right / left), right - left)
 
 
-def linearise(problem: Problem, values: Array, mesh: PanelMesh, along: tuple[str, ...] | None = None) -> Linearisation:
-    """Return residuals and their derivatives along the unknowns (or other names) on a mesh that follows its kinks."""
-    plan = problem.plan
-    names = tuple(item.name for item in plan.unknowns) if along is None else along
-    lines = problem.lines(values)
-    mesh = mesh.moved(lines.kinks(mesh.rows))
-    means, slopes, sizes = gradients(lines, mesh, names)
-    count, wide = len(plan.lefts), len(names) + len(means)
-    scalars = (*problem.parameters, *values, *means)
-    with np.errstate(all="ignore"):
-        sides = np.array([float(side) for side in plan.piece("sides")(*scalars)]).reshape(2, count)
-        partial = np.array([float(entry) for entry in plan.piece("side slopes", *names)(*scalars)]).reshape(2, count, wide)
-        left, right = sides
-        log = np.array(plan.logarithmic, dtype=bool)
-        residual = np.where(log, np.log(right / left), right - left)
-        scale_left, scale_right = np.where(log, 1 / left, 1.0), np.where(log, 1 / right, 1.0)
-        change = partial[1] * scale_right[:, None] - partial[0] * scale_left[:, None]
-        through = change[:, len(names) :]
-        jacobian = change[:, : len(names)] + through @ slopes
-        rounding = 2.3e-16 * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
-    return Linearisation(residual, jacobian, means, slopes, rounding)
-
-
 def newton(
-    problem: Problem, start: Array, mesh: PanelMesh | None, *, rounds: int = 40, stop: float = 1e-8,
+    problem: Sought, start: Array, mesh: PanelMesh | None, *, rounds: int = 40, stop: float = 1e-8,
     box: list[tuple[float, float]] | None = None, leash: float = np.inf,
 ) -> Iterate:  # fmt: skip
     """Newton's method with limited steps; on ``mesh`` if given, else on rough ones, made anew when it no longer gets on.
@@ -145,7 +155,7 @@ def newton(
     for count in range(1, rounds + 1):
         if here is None:
             here = problem.adapted(values, outer=_FEW, tolerance=left.pop(0))
-        linear = linearise(problem, values, here)
+        linear = problem.linearise(values, here)
         size = float(np.max(np.abs(linear.residual), initial=0.0))
         sound = np.isfinite(size) and np.isfinite(linear.jacobian).all()
         if (not sound or (size > 1.5 * last and size > 1e-6)) and halvings < 6 and np.isfinite(last):
@@ -164,7 +174,7 @@ def newton(
         except np.linalg.LinAlgError:
             break
         # steps at most: a factor e², or the size of the search variable
-        reach = [2.0 if item.is_bounded else 1 + abs(x) for item, x in zip(problem.plan.unknowns, point, strict=True)]
+        reach = [2.0 if item.is_bounded else 1 + abs(x) for item, x in zip(problem.domains, point, strict=True)]
         longest = float(np.max(np.abs(step) / reach, initial=0.0))
         first = longest if count == 1 else first
         step_norm = float(np.max(np.abs(step) / (1 + np.abs(point)), initial=0.0))
@@ -182,8 +192,8 @@ def newton(
         point = point + step
         values = problem.values(point[:, None])[:, 0]
     if best is None:
-        count, means, nan = len(point), problem.plan.means, np.full(len(point), np.nan)
-        nothing = Linearisation(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
+        nan, none = np.full(len(point), np.nan), np.zeros((0, len(point)))
+        nothing = Linearisation(nan, np.outer(nan, nan), none[:, 0], none, nan)
         best = Iterate(values, here or problem.adapted(values), nothing, 0, False)
     return replace(best, first=first)
 
@@ -256,14 +266,14 @@ def sensitivity(solution: FixedPointSolution, parameter: str) -> dict[str, float
     along = _parameter(problem, parameter)
     moved = _unknowns(problem, point, along)
     _demand_spread(problem, point, along, moved)
-    return {**dict(zip(_names(problem), moved.tolist(), strict=True)), **_outputs(problem, point, along, moved)}
+    return {**dict(zip(names_of(problem), moved.tolist(), strict=True)), **_outputs(problem, point, along, moved)}
 
 
 def sensitivity_errors(solution: FixedPointSolution, parameter: str, values: Mapping[str, float]) -> dict[str, float]:
     """Return the errors of all derivatives: how they change with a finer mesh, and with each unknown by its own error."""
     problem, point = solution.problem, solution.point
     others = [replace(point, mesh=point.mesh.halved())]
-    for place, name in enumerate(_names(problem)):
+    for place, name in enumerate(names_of(problem)):
         for side in (-1.0, 1.0):
             moved = point.values.copy()
             moved[place] += side * solution.errors[name]
@@ -287,7 +297,7 @@ def derivative(solution: FixedPointSolution, what: Any, parameter: str, values: 
     point = Iterate(solution.point.values, problem.adapted(solution.point.values), solution.point.linear, 0, True)
     moved = _unknowns(problem, point, name)
     _demand_spread(problem, point, name, moved)
-    _, slopes, _ = gradients(problem.lines(point.values), point.mesh, (*_names(problem), name))
+    _, slopes, _ = _gradients(problem.lines(point.values), point.mesh, (*names_of(problem), name))
     return float(slopes[-1, :-1] @ moved + slopes[-1, -1])
 
 
@@ -296,9 +306,9 @@ def expectation(solution: FixedPointSolution, what: Any, values: Mapping[str, fl
     problem = extended(solution, what, values)
     mesh = problem.adapted(solution.point.values)
     lines = problem.lines(solution.point.values)
-    first, slopes, sizes = gradients(lines, mesh, _names(problem))
-    second, _, _ = gradients(lines, mesh.halved(), _names(problem))
-    noise = np.array([solution.errors[name] for name in _names(problem)])
+    first, slopes, sizes = _gradients(lines, mesh, names_of(problem))
+    second, _, _ = _gradients(lines, mesh.halved(), names_of(problem))
+    noise = np.array([solution.errors[name] for name in names_of(problem)])
     error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + 2.3e-16 * sizes[-1]
     return float(second[-1]), float(error)
 
@@ -322,7 +332,7 @@ def _parameter(problem: Problem, name: str) -> str:
 def _demand_spread(problem: Problem, point: Iterate, parameter: str, moved: Array) -> None:
     """Raise where a Gaussian of variance zero gains variance along a parameter: the derivative under the mean is 0/0."""
     plan = problem.plan
-    scalars, along = (*problem.parameters, *point.values), (*_names(problem), parameter)
+    scalars, along = (*problem.parameters, *point.values), (*names_of(problem), parameter)
     for place, (name, variance) in enumerate(zip(plan.spreads, plan.piece("variances")(*scalars), strict=True)):
         if variance != 0:
             continue
@@ -334,24 +344,29 @@ def _demand_spread(problem: Problem, point: Iterate, parameter: str, moved: Arra
             )
 
 
-def _names(problem: Problem) -> tuple[str, ...]:
+def names_of(problem: Problem) -> tuple[str, ...]:
     return tuple(item.name for item in problem.plan.unknowns)
+
+
+def _gradients(*given: Any) -> list[Array]:
+    """Return means, their derivatives and sizes for one set of unknowns."""
+    return [part[..., 0] for part in quadrature.gradients(*given)]
 
 
 def _unknowns(problem: Problem, point: Iterate, parameter: str) -> Array:
     """Return the derivatives of the remaining unknowns."""
     if not problem.plan.unknowns:
         return np.zeros(0)
-    linear = linearise(problem, point.values, point.mesh, (*_names(problem), parameter))
+    linear = problem.linearise(point.values, point.mesh, (*names_of(problem), parameter))
     return np.asarray(-np.linalg.solve(linear.jacobian[:, :-1], linear.jacobian[:, -1]))
 
 
 def _outputs(problem: Problem, point: Iterate, parameter: str, moved: Array) -> dict[str, float]:
     """Return the derivatives of eliminated unknowns and observables."""
     plan = problem.plan
-    along = (*_names(problem), parameter)
+    along = (*names_of(problem), parameter)
     lines = problem.lines(point.values)
-    means, slopes, _ = gradients(lines, point.mesh.moved(lines.kinks(point.mesh.rows)), along)
+    means, slopes, _ = _gradients(lines, point.mesh.moved(lines.kinks(point.mesh.rows)), along)
     partial, through = np.split(output_slopes(problem, point.values, means, along), [len(along)], axis=1)
     total = (partial + through @ slopes) @ np.append(moved, 1.0)
     return dict(zip(plan.outputs, total.tolist(), strict=True))

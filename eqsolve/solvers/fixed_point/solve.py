@@ -18,23 +18,33 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.families import FamilyProgram, Slopes, over_points
-from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
+from eqsolve.compile.families import Slopes, over_points
+from eqsolve.compile.fixed_point import FamilyProgram, FixedPointPlan, FixedPointProgram, MeanProgram
 from eqsolve.compile.forms import FAMILIES, FIXED_POINT
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.quadrature import PanelMesh, branches, coarse_mesh, expectations
+from eqsolve.numerics.quadrature import PanelMesh, branches, coarse_mesh, expectations, gradients, stacked
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
-from eqsolve.solvers.fixed_point.newton import RULE, Iterate, Problem, make_problem, polish, residuals, sides
+from eqsolve.solvers.fixed_point.newton import (
+    RULE,
+    Iterate,
+    Linearisation,
+    Problem,
+    Sought,
+    make_problem,
+    polish,
+    residuals,
+    sides,
+)
 from eqsolve.solvers.options import Options
 
-# --- Fixed points of many unknowns with indices and without expectations: successive substitution, then Newton's method.
+# --- Fixed points of many unknowns with indices: successive substitution, then Newton's method.
 #
 # A hundred unknowns cannot be scanned. Where every equation gives its own unknown by the others, f = g(f), values are put in
 # again and again, from the upper ends of the domains, then from the lower ends and between: of equations that increase, as
@@ -46,119 +56,139 @@ _PUT_IN = 4000  # how often values are put in, at most: next to a fold, at a dis
 _NEAR = 0.3  # of the values: so near Newton's solution must lie to where it began
 
 
-class FamilyProblem:
+class FamilyMeans:
+    """Means of families at numbers; of what they read each member has a column."""
+
+    def __init__(self, program: MeanProgram, values: Values) -> None:
+        self.values = replace(values, laws={name.partition("[")[0]: law for name, law in values.laws.items()})
+        self.problem = make_problem(program.program, self.values)
+        self.mesh: Any = None
+        self.shape, (self.reads, self.read_slopes) = program.shape, program.reads
+        self.size, self.names = math.prod(program.shape), newton.names_of(self.problem)
+
+    def read(self, arguments: Sequence[Any]) -> Array:
+        return _flat(self.reads(arguments), [self.shape] * len(self.names)).reshape(len(self.names), self.size)
+
+    def _outputs(self, what: str, columns: Array, means: Array, *along: str) -> Array:
+        return stacked(self.problem.plan.piece(what, *along)(*self.problem.parameters, *columns, *means), self.size)
+
+    def __call__(self, columns: Array) -> Array:
+        """Return the means, (means, members)."""
+        self.mesh = self.problem.adapted(columns, like=self.mesh)
+        return self._outputs("outputs", columns, expectations(self.problem.lines(columns), self.mesh))
+
+    def slopes(self, columns: Array) -> tuple[Array, Callable[[], Array]]:
+        """Return the derivatives of the means just taken by what they read, (means, read, members), and their errors."""
+        means, slopes, sizes = gradients(self.problem.lines(columns), self.mesh, self.names)
+        partial = self._outputs("output slopes", columns, means, *self.names).reshape(-1, len(columns) + len(means), self.size)
+        through = partial[:, len(columns) :]
+
+        def errors() -> Array:
+            finer, halved = _finer(self.values, self.problem, columns, self.mesh)
+            change = np.abs(expectations(finer.lines(columns), halved) - means) + EPSILON * sizes
+            return np.einsum("oem,em->om", np.abs(through), change).ravel()
+
+        return partial[:, : len(columns)] + np.einsum("oem,erm->orm", through, slopes), errors
+
+
+def _flat(found: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> Array:
+    """Return values of families, one after the other."""
+    return np.concatenate([[], *(over_points(item, shape, ()).ravel() for item, shape in zip(found, shapes, strict=True))])
+
+
+class FamilyProblem(Sought):
     """The equations at numbers, of one vector of all unknowns."""
 
-    def __init__(self, program: FamilyProgram, numbers: Mapping[str, Any]) -> None:
-        self.program = at(program, numbers)
-        self.constants = list(self.program.constants)
-        sizes = [math.prod(shape) for _, shape, _ in self.program.unknowns]
-        ends = np.cumsum([0, *sizes])
-        self.parts = [slice(*pair) for pair in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
-        self.count = int(ends[-1])
-        rows = np.cumsum([0, *(math.prod(shape) for shape in self.program.shapes)])
-        self.rows = rows[:-1]
-        if rows[-1] != self.count:
-            raise ModelError(f"{program.label} has {rows[-1]} equations for {self.count} unknowns; expected as many")
+    def __init__(self, program: FamilyProgram, values: Values) -> None:
+        self.program = at(program, values.numbers)
+        self.means = [FamilyMeans(item, values) for item in self.program.means]
+        self.first = len(self.program.owner) + len(self.program.constants)  # arguments that are no means
+        self.domains = [domain for _, shape, domain in self.program.unknowns for _ in range(math.prod(shape))]
+        self.starts = np.cumsum([0, *(math.prod(shape) for _, shape, _ in self.program.unknowns)])
+        self.count, self._known = len(self.domains), (np.zeros(0), list[Any]())
+        if (rows := sum(map(math.prod, self.program.shapes))) != self.count:
+            raise ModelError(f"{program.label} has {rows} equations for {self.count} unknowns; expected as many")
 
     def arguments(self, values: Array) -> list[Any]:
         """Return the arrays that functions take."""
-        shaped = [values[part].reshape(shape) for part, (_, shape, _) in zip(self.parts, self.program.unknowns, strict=True)]
-        return [*(shaped[number] for number in self.program.owner), *self.constants]
+        if not np.array_equal(values, self._known[0]):
+            parts = np.split(values, self.starts[1:-1])
+            shaped = [part.reshape(shape) for part, (_, shape, _) in zip(parts, self.program.unknowns, strict=True)]
+            first = [*(shaped[number] for number in self.program.owner), *self.program.constants]
+            means = [row.reshape(item.shape) for item in self.means for row in item(item.read(first))]
+            self._known = (values.copy(), [*first, *means])
+        return self._known[1]
 
     def sides(self, values: Array) -> tuple[Array, Array]:
-        found = self.program.sides(self.arguments(values))
-        flat = [over_points(side, self.program.shapes[k // 2], ()).ravel() for k, side in enumerate(found)]
-        return np.concatenate(flat[::2]), np.concatenate(flat[1::2])
+        left, right = (_flat(side(self.arguments(values)), self.program.shapes) for side, _ in self.program.sides)
+        return left, right
 
-    def _matrix(self, slopes: Slopes, starts: Array, total: int, values: Array) -> Array:
-        made = np.zeros((total, self.count))
-        for row, argument, rows, columns, change in slopes(self.arguments(values), 0):
-            at = self.parts[self.program.owner[argument]].start
+    def matrix(self, slopes: Slopes, shapes: Sequence[tuple[int, ...]], arguments: list[Any]) -> Array:
+        """Return derivatives by the unknowns and, behind, by the means."""
+        starts = np.cumsum([0, *map(math.prod, shapes)])
+        ends = np.cumsum([self.count, *map(np.size, arguments[self.first :])])
+        made = np.zeros((starts[-1], ends[-1]))
+        for row, argument, rows, columns, change in slopes(arguments, 0):
+            inner = argument >= self.first
+            at = ends[argument - self.first] if inner else self.starts[self.program.owner[argument]]
             np.add.at(made, (starts[row] + rows, at + columns), np.broadcast_to(change, rows.shape))
         return made
 
-    def slopes(self, values: Array) -> tuple[Array, Array]:
-        """Return the derivatives of the left sides, and of the right sides."""
-        left, right = (self._matrix(item, self.rows, self.count, values) for item in self.program.slopes)
-        return left, right
+    def moving(self, values: Array) -> tuple[Array, list[Callable[[], Array]]]:
+        """Return how unknowns and means move with the unknowns, and what gives the errors of the means."""
+        moved, errors, first = [np.eye(self.count)], [], self.arguments(values)[: self.first]
+        for item in self.means:
+            columns = item.read(first)
+            slopes, told = item.slopes(columns)
+            read = self.matrix(item.read_slopes, [item.shape] * len(columns), first).reshape(*columns.shape, self.count)
+            moved.append(np.einsum("orm,rmv->omv", slopes, read).reshape(-1, self.count))
+            errors.append(told)
+        return np.concatenate(moved), errors
 
-    def scales(self, values: Array) -> Array:
-        """Return d unknown / d search variable."""
-        made = np.ones(self.count)
-        for part, (_, _, domain) in zip(self.parts, self.program.unknowns, strict=True):
-            made[part] = domain.scale(values[part])  # type: ignore[arg-type]
-        return made
+    def slopes(self, values: Array) -> list[Array]:
+        """Return the derivatives of the left sides, and of the right sides, by unknowns and means."""
+        return [self.matrix(slopes, self.program.shapes, self.arguments(values)) for _, slopes in self.program.sides]
 
-    def moved(self, values: Array, step: Array) -> Array:
-        """Return the values after a step of the search variables."""
-        made = values + step
-        for part, (_, _, domain) in zip(self.parts, self.program.unknowns, strict=True):
-            if domain.is_bounded:
-                made[part] = domain.value(np.array([domain.point(value) for value in values[part]]) + step[part])
-        return made
+    def adapted(self, values: Array, **how: Any) -> Any:
+        return ()  # each of the means has a mesh of its own
+
+    def linearise(self, values: Array, mesh: Any) -> Linearisation:
+        """Return residuals and their derivatives; sides that are positive are compared by their logarithms."""
+        (left, right), (below, above) = self.sides(values), self.slopes(values)
+        log = (left > 0) & (right > 0)
+        residual = np.where(log, np.log(np.where(log, right / left, 1.0)), right - left)
+        weights = [np.where(log, 1 / np.where(log, side, 1.0), 1.0)[:, None] for side in (left, right)]
+        jacobian = (above * weights[1] - below * weights[0]) @ self.moving(values)[0]
+        return Linearisation(residual, jacobian, residual[:0], jacobian[:0], residual)
 
     def stability(self, values: Array) -> float:
         """Return 1 − the largest gain of putting values in: positive where that converges, zero at a fold, like its root."""
+        moving = self.moving(values)[0]
         try:
-            return 1.0 - float(np.max(np.linalg.eigvals(np.linalg.solve(*self.slopes(values))).real, initial=0.0))
+            gains = np.linalg.eigvals(np.linalg.solve(*(side @ moving for side in self.slopes(values))))
         except np.linalg.LinAlgError:
             return float("nan")
+        return 1.0 - float(np.max(gains.real, initial=0.0))
 
     def put_in(self, values: Array) -> Array:
         """Return every unknown by its own equation."""
-        made = values.copy()
-        for number, function in self.program.explicit or ():
-            made[self.parts[number]] = over_points(
-                function(self.arguments(values))[0], self.program.unknowns[number][1], ()
-            ).ravel()
-        return made
+        found = {number: function(self.arguments(values))[0] for number, function in self.program.explicit or ()}
+        return _flat([found[number] for number in sorted(found)], [shape for _, shape, _ in self.program.unknowns])
 
     def inside(self, values: Array) -> bool:
         """Whether all values lie in their domains."""
-        for part, (_, _, domain) in zip(self.parts, self.program.unknowns, strict=True):
-            low, high = domain.interval or ((0.0, np.inf) if domain.sign > 0 else (-np.inf, np.inf))
-            if not np.all((values[part] >= low) & (values[part] <= high)):
-                return False
-        return bool(np.isfinite(values).all())
+        return all(item.holds(value) for item, value in zip(self.domains, values, strict=True))
 
     def start(self, share: float) -> Array:
         """Return a place in the domains; ``share`` from 0, the lower ends, to 1, the upper ends."""
-        made = np.empty(self.count)
-        for part, (_, _, domain) in zip(self.parts, self.program.unknowns, strict=True):
-            low, high = domain.interval or ((0.0, 10.0) if domain.sign > 0 else (-10.0, 10.0))
-            made[part] = low + (0.001 + 0.998 * share) * (high - low)
-        return made
+        ends = np.array([item.interval or (-10.0 * (item.sign <= 0), 10.0 * (item.sign >= 0)) for item in self.domains]).T
+        return np.asarray(ends[0] + (0.001 + 0.998 * share) * (ends[1] - ends[0]))
 
 
-def _newton(problem: FamilyProblem, values: Array, most: int = 60) -> Array | None:
-    """Return the solution that Newton's method comes to, or nothing.
-
-    Unknowns with a domain are searched in its own variable, and sides that are positive are compared by their logarithms,
-    as for single unknowns: power laws are then straight lines.
-    """
-    last = np.inf
-    for _ in range(most):
-        left, right = problem.sides(values)
-        log = (left > 0) & (right > 0)
-        residual = np.where(log, np.log(np.where(log, right / left, 1.0)), right - left)
-        below, above = problem.slopes(values)
-        weights = [np.where(log, 1 / np.where(log, side, 1.0), 1.0)[:, None] for side in (left, right)]
-        change = above * weights[1] - below * weights[0]
-        scale = problem.scales(values)
-        try:
-            step = -np.linalg.solve(change * scale, residual)
-        except np.linalg.LinAlgError:
-            return None
-        if not np.isfinite(step).all():
-            return None
-        longest = float(np.max(np.abs(step), initial=0.0))
-        values = problem.moved(values, step / max(longest / 2.0, 1.0))
-        size = float(np.max(np.abs(step * scale) / (np.abs(values) + EPSILON), initial=0.0))
-        if size < 1e-14 or (size < 1e-9 and size > 0.5 * last):
-            return values if problem.inside(values) else None
-        last = size
-    return None
+def _newton(problem: FamilyProblem, values: Array) -> Array | None:
+    """Return the solution that Newton's method comes to, or nothing."""
+    found = newton.newton(problem, values, None, rounds=60)
+    return found.values if found.converged and problem.inside(found.values) else None
 
 
 def _search(problem: FamilyProblem, start: Array) -> Array | None:
@@ -184,7 +214,7 @@ def _search(problem: FamilyProblem, start: Array) -> Array | None:
 
 def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start: Mapping[str, float] | None) -> Result:
     """Return the solution of a fixed point on arrays, every unknown and observable with its error."""
-    problem, settings = FamilyProblem(compiled, values_at.numbers), values_at.settings
+    problem, settings = FamilyProblem(compiled, values_at), values_at.settings
     program = problem.program
     names = [name for base, shape, _ in program.unknowns for name in member_names(base, shape)]
     found: list[Array] = []
@@ -207,27 +237,23 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
         without = np.where(np.abs(values) < EPSILON**2, 0.0, values)
         if np.array_equal(*problem.sides(without)):
             values = without
-        left, right = problem.sides(values)
-        rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left)
-        below, above = problem.slopes(values)
-        errors = np.abs(np.linalg.inv(above - below)) @ rounding + EPSILON * np.abs(values)
-        outputs = [
-            over_points(value, shape, ()).ravel()
-            for value, (_, shape) in zip(program.outputs(problem.arguments(values)), program.observables, strict=True)
-        ]
-        starts = np.cumsum([0, *(len(item) for item in outputs)])
-        moved = np.abs(problem._matrix(program.output_slopes, starts[:-1], int(starts[-1]), values)) @ errors
+        (left, right), (below, above), (moving, told) = problem.sides(values), problem.slopes(values), problem.moving(values)
+        inner = np.concatenate([np.zeros(problem.count), *(errors() for errors in told)])
+        rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left) + np.abs(above - below) @ inner
+        errors = np.abs(np.linalg.inv((above - below) @ moving)) @ rounding + EPSILON * np.abs(values)
+        (functions, slopes), shapes = program.outputs, [shape for _, shape in program.observables]
+        outputs = _flat(functions(problem.arguments(values)), shapes)
+        change = problem.matrix(slopes, shapes, problem.arguments(values))
+        moved = np.abs(change @ moving) @ errors + np.abs(change) @ inner + 4 * EPSILON * np.abs(outputs)
     data: dict[str, LabelledArray] = {}
-    told = [name for base, shape in program.observables for name in member_names(base, shape)]
-    every = np.concatenate([values, *outputs])
-    sizes = np.concatenate([errors, moved + 4 * EPSILON * np.abs(every[len(values) :])])
-    for key, value, error in zip([*names, *told], every, sizes, strict=True):
+    names += [name for base, shape in program.observables for name in member_names(base, shape)]
+    for key, value, error in zip(names, [*values, *outputs], [*errors, *moved], strict=True):
         data[key], data[f"{key}_error"] = LabelledArray((), value), LabelledArray((), error)
     stats: dict[str, Any] = {"residual": float(np.max(np.abs(right - left)))}
     if program.explicit is not None:
         stats["stability"] = problem.stability(values)
     if len(found) > 1:
-        stats["other_solutions"] = [dict(zip(names, map(float, other), strict=True)) for other in found[1:]]
+        stats["other_solutions"] = [dict(zip(names, map(float, other), strict=False)) for other in found[1:]]
         logger.info("%s: there are further solutions (stats['other_solutions'] in Python)", name)
     return Result(LabelledArrays(data), model=name, kind="fixed point", params=dict(settings), stats=stats)
 
@@ -824,7 +850,7 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
         values = _outputs(plan, problem.parameters, point.values, point.linear.means)
         return values, {name: 4e-16 * abs(value) for name, value in values.items()}
     linear = point.linear  # one step before the point: good enough for derivatives
-    finer, mesh = _finer(at, problem, point)
+    finer, mesh = _finer(at, problem, point.values, point.mesh)
     lines = problem.lines(point.values)
     coarse = expectations(lines, point.mesh.moved(lines.kinks(point.mesh.rows)))[:, 0]
     fine = expectations(finer.lines(point.values), mesh)[:, 0]
@@ -849,15 +875,14 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     return {name: values[name] for name in order}, {name: errors[name] for name in order}
 
 
-def _finer(at: Values, problem: Problem, point: Iterate) -> tuple[Problem, PanelMesh]:
+def _finer(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> tuple[Problem, PanelMesh]:
     """Return the same problem with a finer quadrature: every panel cut in two, rules with more nodes."""
-    if point.mesh.rows.exact:
-        lines = problem.lines(point.values)
-        return problem, point.mesh.moved(lines.kinks(point.mesh.rows)).halved()
+    if mesh.rows.exact:
+        return problem, mesh.moved(problem.lines(values).kinks(mesh.rows)).halved()
     laws = {name: at.laws[name] for name in problem.plan.constants}
     parts = tuple(branches(tuple(laws), laws, RULE * 3 // 2))
     finer = replace(problem, parts=parts, outer=problem.outer * 3 // 2)
-    return finer, finer.adapted(point.values)
+    return finer, finer.adapted(values)
 
 
 def _outputs(plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, means: Array) -> dict[str, float]:

@@ -19,7 +19,7 @@ import numpy as np
 from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import OdeEquation, OdeProgram
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.numerics.arrays import Array, filled
+from eqsolve.numerics.arrays import ROUNDING, Array, filled
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths, sample_paths
 from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
@@ -420,6 +420,7 @@ def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) ->
         raise slope.stopped(begin, "")
     ahead = 1e-6 * (end - begin)
     bend = np.abs(slope(begin + ahead, start + ahead * first) - first) / ahead
+    first = np.where(np.abs(first) < ROUNDING * bend * (end - begin), 0.0, first)  # a mean that vanishes, but for rounding
     reach = np.abs(first) * (end - begin)
     reach = np.minimum(reach, np.divide(first**2, bend, out=reach.copy(), where=np.isfinite(bend) & (bend > 0)))
     sizes = np.maximum(np.abs(start), reach)
