@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,3 +42,9 @@ class LabelledArrays:
 
     variables: Mapping[str, LabelledArray]
     coords: Mapping[str, LabelledArray] = field(default_factory=dict)
+
+    @classmethod
+    def of_numbers(cls, values: Mapping[str, Any], errors: Mapping[str, Any]) -> Self:
+        """Return numbers, each with its error behind it."""
+        pairs = [pair for key, value in values.items() for pair in ((key, value), (f"{key}_error", errors[key]))]
+        return cls({key: LabelledArray((), value) for key, value in pairs})

@@ -352,11 +352,11 @@ def kept_weights(matrix: Array, blocks: Sequence[slice]) -> Array | None:
     return last if kept else None
 
 
-def _evaluate(paths: Solving, part: slice, unknowns: Any) -> tuple[Any, Any]:
+def evaluate(plan: EnsemblePlan, inputs: Any, part: slice, unknowns: Any) -> tuple[Any, Any]:
     """Return the signals and their slopes on a block."""
-    plan, shape = paths.plan, unknowns.shape[1:]
+    shape = unknowns.shape[1:]
     made = np.empty((plan.count * (1 + len(unknowns)), *shape))
-    for place, value in enumerate(plan.signals(*paths.inputs.at(part, unknowns))):
+    for place, value in enumerate(plan.signals(*inputs.at(part, unknowns))):
         made[place] = value
     return made[: plan.count], made[plan.count :].reshape(plan.count, len(unknowns), *shape)
 
@@ -449,7 +449,7 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
     before = np.full(unknowns.shape[2], np.inf)
     change = np.inf
     for _ in range(_STEPS):
-        signals, slopes = _evaluate(paths, part, unknowns)
+        signals, slopes = evaluate(paths.plan, paths.inputs, part, unknowns)
         residual = unknowns - history
         for (unknown, signal), matrix in own.items():
             residual[unknown] -= matrix @ signals[signal]

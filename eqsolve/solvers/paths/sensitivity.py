@@ -19,7 +19,6 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ from eqsolve.solvers.paths.iterate import USUAL, Solved, improve, pack, unpack, 
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages, average
 from eqsolve.solvers.paths.modes import Choice, Drawn, Group, choose, draw, groups_of
-from eqsolve.solvers.paths.paths import Actions, Paths, act, follow, read_inputs
+from eqsolve.solvers.paths.paths import Actions, Paths, act, evaluate, follow, read_inputs
 from eqsolve.solvers.paths.responses import enter, follow_tangents, respond
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_paths, sweep
 from eqsolve.solvers.paths.transfer import transfer
@@ -161,7 +160,7 @@ class _Ensemble:
             right[drive.unknown] += matrix @ drawn.noises[plan.noises.index(drive.noise)]
         unknowns = np.zeros_like(right)
         unknowns[self.places] = self.paths.unknowns
-        signals, slopes = self._evaluate(inputs, unknowns)
+        signals, slopes = evaluate(plan, inputs, slice(size), unknowns)
         for (unknown, signal), matrix in actions.operators.items():
             right[unknown] += matrix @ signals[signal]
         self._compare(actions, slopes)
@@ -170,16 +169,8 @@ class _Ensemble:
                 rows = right[members][:, :, part].reshape(-1, part.stop - part.start)
                 made = np.matmul(resolvent, rows.T[:, :, None])[:, :, 0].T
                 unknowns[members, :, part] = made.reshape(len(members), size, -1)
-        signals, slopes = self._evaluate(inputs, unknowns)
+        signals, slopes = evaluate(plan, inputs, slice(size), unknowns)
         return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes)
-
-    def _evaluate(self, inputs: Any, unknowns: Array) -> tuple[Array, Array]:
-        """Return the signals and their slopes."""
-        plan, shape = self.plan, unknowns.shape[1:]
-        made = np.empty((plan.count * (1 + len(unknowns)), *shape))
-        for place, value in enumerate(plan.signals(*inputs.at(slice(0, shape[0]), unknowns))):
-            made[place] = value
-        return made[: plan.count], made[plan.count :].reshape(plan.count, len(unknowns), *shape)
 
     def _compare(self, actions: Actions, slopes: Array) -> None:
         """Raise unless derivatives react to themselves as the paths do, on which all this rests."""

@@ -37,7 +37,7 @@ def _shifted(response: Array, old: OperatorGrid, window: OperatorGrid) -> Array:
     rows = last * window.integration[old.size :]
     for place, time in enumerate(window.nodes[old.size :]):
         passed = time - old.nodes[-1]
-        rows[place] += (first - last) * _integral(window, old.nodes[0] + passed)
+        rows[place] += (first - last) * (_reading(window, old.nodes[:1] + passed) @ window.integration)[0]
         rows[place] += rest @ _reading(window, old.nodes + passed)
     return rows
 
@@ -47,11 +47,6 @@ def _reading(grid: OperatorGrid, times: Array) -> Array:
     if grid.panels is not None:
         return grid.panels.interpolation(times)
     return np.stack([np.interp(times, grid.nodes, row) for row in np.eye(grid.size)], axis=1)
-
-
-def _integral(grid: OperatorGrid, time: float) -> Array:
-    """Return the weights of the integral from the start to a time."""
-    return np.asarray((_reading(grid, np.array([time])) @ grid.integration)[0])
 
 
 def transfer(means: Means, responses: frozenset[str], old: OperatorGrid, new: OperatorGrid) -> Means:

@@ -23,7 +23,7 @@ from eqsolve.errors import ModelError, ParameterError, SolverError, UsageError, 
 from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
-from eqsolve.results.arrays import LabelledArray, LabelledArrays
+from eqsolve.results.arrays import LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, SolutionSource
@@ -244,10 +244,7 @@ def _plain(value: Any) -> Any:
 def to_result(solution: SingularitySolution, precision: int | None = None) -> Result:
     """Return a singular point as a result with scalar values."""
     point = solution.point
-    data = {}
-    for name, value in solution.values.items():
-        data[name] = LabelledArray((), float(value))
-        data[f"{name}_error"] = LabelledArray((), solution.errors[name])
+    numbers = {name: float(value) for name, value in solution.values.items()}
     stats: dict[str, Any] = {
         "singularity": point.kind,
         "p": _pair(point.p),
@@ -265,7 +262,7 @@ def to_result(solution: SingularitySolution, precision: int | None = None) -> Re
     if solution.at.behind is not None:
         stats["law_of"] = solution.at.behind[0].name
     return Result(
-        LabelledArrays(data),
+        LabelledArrays.of_numbers(numbers, solution.errors),
         model=solution.program.name,
         kind="singularity",
         params=dict(solution.at.settings),
