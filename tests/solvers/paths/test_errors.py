@@ -142,7 +142,7 @@ def test_a_mean_with_a_jump_that_misses_the_tolerance_says_so() -> None:
     assert (error <= LARGEST * found["size_error"].values).all()
     assert (error <= 1e-8 * found["size"].values).all()
     jump = KINKED.replace("jump", observables={"over": E(Heaviside(x(t) - Rational(1, 2))), "q": C(t, t)})
-    result = eqsolve.solve(jump, t_max=1, rtol=1e-6, solver="stochastic")
+    result = eqsolve.solve(jump, t_max=1, rtol=1e-6, solver="stochastic", budget=2)
     assert result.status == "tolerance not met"
     assert "`over`" in result.message
 

@@ -72,7 +72,7 @@ def test_memory_of_a_jump_holds_paths() -> None:
     system = System("memory", [Eq(x(t), z(t) - memory)], laws={z: GP(SMOOTH)}, observables={"square": E(x(t) ** 2)})
     result = eqsolve.solve(system, t_max=2, rtol=2e-2)
     assert result.status == "ok"
-    nodes, paths = np.linspace(0, 2, 401), 100_000
+    nodes, paths = np.linspace(0, 2, 401), 20_000
     noise, past = noise_at(nodes, paths), np.zeros(paths)
     for now in range(1, len(nodes)):
         pulled = noise[now] - past * np.exp(-nodes[1])
