@@ -104,7 +104,7 @@ def test_species_written_out() -> None:
 
 def test_populations_written_out() -> None:
     model = eqsolve.load("rnn_populations").replace(defaults={K: 3})
-    found, other = (solve(model, t_max=1, rtol=1e-4, kernels=True) for solve in (eqsolve.solve, written_out))
+    found, other = (solve(model, t_max=1, rtol=1e-2, kernels=True) for solve in (eqsolve.solve, written_out))
     assert found.stats["solver"] == "gaussian"
     assert {name: found.params[name] for name in ("gain", "x0")} == {"gain": 1.0, "x0": "Normal(0, 1)"}
     for name in ("q_0", "q_2", "r_1", "C_0", "F_2"):
@@ -182,7 +182,7 @@ PLAIN = Sum(g[a, b] * C[b](t, tp), b)
 def test_sums_written_out(covariance) -> None:
     model = driven(LINEAR, covariance)
     assert generic(model) is not None
-    found, other = (solve(model, t_max=1, rtol=1e-4, kernels=True) for solve in (eqsolve.solve, written_out))
+    found, other = (solve(model, t_max=1, rtol=1e-2, kernels=True) for solve in (eqsolve.solve, written_out))
     for name in ("C_0", "C_2", "m_1"):
         np.testing.assert_allclose(found.dataset[name], other.dataset[name], rtol=1e-10, atol=1e-12)
 
