@@ -42,14 +42,7 @@ def errors(case: Case, rtol: float) -> list[tuple[str, float, float]]:
     return found
 
 
-COSTLY = (
-    "lazy-0.9-0",
-    "lazy-0.9-0.1",
-    "lazy-0.5-0",
-    "lazy-2-0.1",
-    "regression-2-0.1",
-    "regression-0.5-0.3",
-)  # beside cases that are much like them
+COSTLY = ("lazy-0.9-0", "lazy-0.9-0.1", "lazy-0.5-0", "lazy-2-0.1", "regression-2-0.1")  # beside cases that are much like them
 
 
 @pytest.mark.parametrize(
