@@ -46,7 +46,10 @@ def runs(monkeypatch):
     return started
 
 
-COSTLY = ("softmax_regression", "committee", "huber_regression", "dln_flow_random_start", "dln_sgd")  # flows, as dln_flow is
+COSTLY = (  # flows, as dln_flow is, and families, as two_layer_features is
+    *("softmax_regression", "committee", "huber_regression", "dln_flow_random_start", "dln_sgd"),
+    *("deep_features", "soft_committee"),
+)
 
 
 @pytest.mark.parametrize(

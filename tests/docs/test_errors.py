@@ -63,7 +63,7 @@ def _constrained():
 
 def _unmet():
     system = _driven(-(x(t) ** 3) + z(t), White(1), observables={"q": E(x(t) ** 2)})
-    raise SolverError(eqsolve.solve(system, t_max=1, rtol=1e-6, budget=1).message)
+    raise SolverError(eqsolve.solve(system, t_max=1, rtol=1e-6, budget=0.2).message)
 
 
 U, BETA = unknown("u", positive=True), param("beta")

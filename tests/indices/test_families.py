@@ -30,8 +30,8 @@ def test_arrays_and_members_written_out_agree() -> None:
     arrays, _rest = table_arrays(model, {"eta": 0.5, "wave_numbers": 4})
     arrays["V"] = arrays["V"] * 200  # so few wave numbers are hardly coupled
     written = expand(model)
-    plain = eqsolve.solve(written.model, t_max=1e3, rtol=1e-6, **written.settings(arrays))
-    found = eqsolve.solve("mct_hard_spheres", wave_numbers=4, eta=0.5, V=arrays["V"], t_max=1e3, rtol=1e-6)
+    plain = eqsolve.solve(written.model, t_max=1e3, rtol=1e-4, **written.settings(arrays))
+    found = eqsolve.solve("mct_hard_spheres", wave_numbers=4, eta=0.5, V=arrays["V"], t_max=1e3, rtol=1e-4)
     moments = [1e-3, 0.1, 1.0, 30.0, 1e3]
     for place in range(4):
         one, other = plain.at(moments), found.at(moments)
@@ -39,6 +39,7 @@ def test_arrays_and_members_written_out_agree() -> None:
         assert np.all(np.abs(one[f"phi_{place}"].values - other[f"phi_{place}"].values) <= 3 * room + 1e-13)
 
 
+@pytest.mark.slow
 def test_the_glass_stays_at_its_plateau() -> None:
     """At η = 0.55 the correlators of forty wave numbers end where the fixed point says."""
     dynamics = eqsolve.solve("mct_hard_spheres", eta=0.55, wave_numbers=40, t_max=1e4, rtol=1e-4)

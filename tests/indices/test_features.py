@@ -82,7 +82,7 @@ def test_means_over_many_constants() -> None:
         "decays", eqs=[Eq(x[i](t).diff(t), -x[i](t))], init={x[i]: start[i]}, tables={C: numbers},
         observables={"square": E(Sum(x[i](t), i) ** 2)},
     )  # fmt: skip
-    found = eqsolve.solve(model, t_max=1, rtol=1e-2)
+    found = eqsolve.solve(model, t_max=0.5, rtol=3e-2)
     truth = np.exp(-2 * found["t"].values) * numbers.sum()
     assert found.status == "ok"
     assert np.all(np.abs(found["square"].values - truth) <= 2 * found.error["square"].values)
@@ -90,7 +90,7 @@ def test_means_over_many_constants() -> None:
 
 # --- The two-layer network.
 def width(samples: int, gamma: float, moments: list[float], count: int = 4000, runs: int = 8) -> dict[str, np.ndarray]:
-    """Train networks of a finite width by gradient flow (Runge–Kutta steps of 0.01); values per run and moment."""
+    """Train networks of a finite width by gradient flow (Runge–Kutta steps of 0.02); values per run and moment."""
     (source,) = eqsolve.load("two_layer_features").tables.values()
     gram, target = source.source(samples)
     root = np.linalg.cholesky(gram)
@@ -109,14 +109,14 @@ def width(samples: int, gamma: float, moments: list[float], count: int = 4000, r
 
         rows, now = [], 0.0
         for moment in moments:
-            steps = round((moment - now) / 0.01)
+            steps = round((moment - now) / 0.02)
             for _ in range(steps):
                 a = slope(h, z)
-                b = slope(h + 0.005 * a[0], z + 0.005 * a[1])
-                c = slope(h + 0.005 * b[0], z + 0.005 * b[1])
-                d = slope(h + 0.01 * c[0], z + 0.01 * c[1])
-                h = h + 0.01 / 6 * (a[0] + 2 * b[0] + 2 * c[0] + d[0])
-                z = z + 0.01 / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
+                b = slope(h + 0.01 * a[0], z + 0.01 * a[1])
+                c = slope(h + 0.01 * b[0], z + 0.01 * b[1])
+                d = slope(h + 0.02 * c[0], z + 0.02 * c[1])
+                h = h + 0.02 / 6 * (a[0] + 2 * b[0] + 2 * c[0] + d[0])
+                z = z + 0.02 / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
             now = moment
             f = output(h, z)
             rows.append((((target - f) ** 2).mean() / 2, f, np.tanh(h) @ np.tanh(h).T / count))
@@ -142,7 +142,7 @@ def test_two_layers_against_a_finite_width() -> None:
 @pytest.mark.slow
 def test_without_features_it_is_kernel_regression() -> None:
     """γ → 0: f = (1 − e^{−Θt}) y with the kernel Θ at the start; its means by Gauss–Hermite products of two constants."""
-    found = eqsolve.solve("two_layer_features", samples=2, gamma=0, t_max=2, rtol=1e-4)
+    found = eqsolve.solve("two_layer_features", samples=2, gamma=0, t_max=1, rtol=3e-4)
     (source,) = eqsolve.load("two_layer_features").tables.values()
     gram, target = source.source(2)
     x, mass = np.polynomial.hermite_e.hermegauss(120)

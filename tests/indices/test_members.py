@@ -78,11 +78,11 @@ def written_out(model: System, **options: object) -> eqsolve.Result:
 
 
 def test_alike_species_are_one() -> None:
-    found = eqsolve.solve(species(3), t_max=2, rtol=1e-5)
-    truth = eqsolve.solve("pspin", t_max=2, rtol=1e-5)
+    found = eqsolve.solve(species(3), t_max=1, rtol=1e-5)
+    truth = eqsolve.solve("pspin", t_max=1, rtol=1e-5)
     assert found.stats["solver"] == "two_time"
     assert found["energy"].dims == ("a", "t")
-    moments = [0.1, 0.7, 2.0]
+    moments = [0.1, 0.7, 1.0]
     for place in range(3):
         assert np.allclose(found.at(moments)["energy"][place], truth.at(moments)["energy"], rtol=1e-10, atol=1e-12)
     assert np.allclose(found["total"], 3.0, rtol=1e-12)
@@ -91,11 +91,11 @@ def test_alike_species_are_one() -> None:
 def test_species_written_out() -> None:
     model = species(3, np.random.default_rng(0).random((3, 3)))
     assert generic(model) is not None
-    found, other = (solve(model, t_max=1, rtol=1e-4) for solve in (eqsolve.solve, written_out))
+    found, other = (solve(model, t_max=0.5, rtol=1e-2) for solve in (eqsolve.solve, written_out))
     assert set(found.names) == set(other.names)
     for name in other.names:
         np.testing.assert_allclose(found.dataset[name], other.dataset[name], rtol=1e-10, atol=1e-12)
-    chosen = eqsolve.solve(model, t_max=1, rtol=1e-4, observables=["energy"])
+    chosen = eqsolve.solve(model, t_max=0.5, rtol=1e-2, observables=["energy"])
     assert "total" not in chosen
     with pytest.raises(eqsolve.UsageError, match=r"it has: energy\[a\], total"):
         eqsolve.solve(model, t_max=1, observables=["energies"])
@@ -104,7 +104,7 @@ def test_species_written_out() -> None:
 
 def test_populations_written_out() -> None:
     model = eqsolve.load("rnn_populations").replace(defaults={K: 3})
-    found, other = (solve(model, t_max=1, rtol=1e-4, kernels=True) for solve in (eqsolve.solve, written_out))
+    found, other = (solve(model, t_max=1, rtol=1e-2, kernels=True) for solve in (eqsolve.solve, written_out))
     assert found.stats["solver"] == "gaussian"
     assert {name: found.params[name] for name in ("gain", "x0")} == {"gain": 1.0, "x0": "Normal(0, 1)"}
     for name in ("q_0", "q_2", "r_1", "C_0", "F_2"):
@@ -136,7 +136,7 @@ def pulled(count: int) -> System:
     ids=["two", "gaussian", "sums"],
 )
 def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> None:
-    """Of 4, 64 and 200 members: the same functions are made, with about as many calls into sympy."""
+    """Of 4 and 200 members: the same functions are made, with about as many calls into sympy."""
     calls: list[int] = []
     original = lowering.as_function
     monkeypatch.setattr(lowering, "as_function", lambda *given, **more: calls.append(1) or original(*given, **more))
@@ -148,7 +148,7 @@ def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> 
         if event == "call" and "sympy" in frame.f_code.co_filename:
             entered.append(1)
 
-    for turn, count in enumerate((4, 64, 200)):
+    for turn, count in enumerate((4, 200)):
         model = make(count) if make else sized(eqsolve.load("rnn_populations"), {"populations": count})
         model = model.replace(f"turn_{turn}")  # nothing is known of it
         clear_cache()
@@ -163,8 +163,8 @@ def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> 
             sys.setprofile(None)
         spent[count], made[count] = len(entered), len(calls)
         assert programs
-    assert made[200] == made[64] == made[4] > 0
-    assert max(spent[64], spent[200]) < 1.5 * spent[4], spent
+    assert made[200] == made[4] > 0
+    assert spent[200] < 1.5 * spent[4], spent
 
 
 def driven(drift: object, covariance: object) -> System:
@@ -194,7 +194,7 @@ PLAIN = Sum(g[a, b] * C[b](t, tp), b)
 def test_sums_written_out(covariance) -> None:
     model = driven(LINEAR, covariance)
     assert generic(model) is not None
-    found, other = (solve(model, t_max=1, rtol=1e-4, kernels=True) for solve in (eqsolve.solve, written_out))
+    found, other = (solve(model, t_max=1, rtol=1e-2, kernels=True) for solve in (eqsolve.solve, written_out))
     for name in ("C_0", "C_2", "m_1"):
         np.testing.assert_allclose(found.dataset[name], other.dataset[name], rtol=1e-10, atol=1e-12)
 
@@ -214,7 +214,7 @@ def test_what_is_not_alike(drift, covariance) -> None:
     assert generic(driven(drift, covariance)) is None
 
 
-@pytest.mark.parametrize("step", [None, 0.1])
+@pytest.mark.parametrize("step", [pytest.param(None, marks=pytest.mark.slow), 0.1])
 @pytest.mark.parametrize("more", [0, Sum(g[a, b] * m[b](t), b) * x[a](t)], ids=["plain", "a sum"])
 def test_paths_written_out(step, more) -> None:
     """Units that are not linear: their paths are followed, from the same points."""

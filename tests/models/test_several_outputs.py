@@ -62,7 +62,7 @@ def test_softmax_regression_agrees_with_its_finite_size() -> None:
         "m_01": ((-0.03818, 0.00042), (-0.06758, 0.00074)),
         "q_00": ((0.011342, 0.000053), (0.03443, 0.00016)),
     }
-    found = eqsolve.solve("softmax_regression", at=at, rtol=1e-2)
+    found = eqsolve.solve("softmax_regression", at=at, rtol=3e-2)
     assert found.status == "ok"
     theory = found.at(at)
     for name, pairs in runs.items():

@@ -11,7 +11,7 @@ a, b, c = param("a b c", positive=True)
 x = unknown("x", nonnegative=True)
 # x = c sqrt(a - b), which there is for a >= b only
 MODEL = FixedPoint("root", eqs=[Eq(x**2, c**2 * (a - b))], defaults={a: 2, b: 1, c: 1}, observables={"twice": 2 * x})
-AXES = {"a": "1:3:9", "b": "0.5:2:9", "c": [1.0, 2.0, 4.0]}
+AXES = {"a": "1:3:5", "b": "0.5:2:4", "c": [1.0, 2.0, 4.0]}
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +29,10 @@ def test_panels_of_one_quantity_have_one_scale_of_colours(found):
 
 
 def test_points_that_were_not_solved_are_counted_and_named_once(found):
-    unsolved = 3 * sum(p < q for p in np.linspace(1, 3, 9) for q in np.linspace(0.5, 2, 9))
+    unsolved = 3 * sum(p < q for p in np.linspace(1, 3, 5) for q in np.linspace(0.5, 2, 4))
     panels = found.plot("x", "twice", kind="map")
     figure = panels[0].figure
-    assert f"({unsolved} of 243 points were not solved as asked)" in figure.get_suptitle()
+    assert f"({unsolved} of 60 points were not solved as asked)" in figure.get_suptitle()
     assert [axes.get_legend() for axes in panels] == [None] * 6
     [legend] = figure.legends
     figure.canvas.draw()

@@ -125,9 +125,10 @@ def ratios(kind: Any, seed: int) -> Iterator[Array]:
             yield np.where(off > 4e-15 * np.abs(truth).max(), off, 0.0) / found[f"{name}_error"].values
 
 
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_error_bars_hold_at_all_times(kind: Any) -> None:
-    every = [ratio for seed in (1, 2) for ratio in ratios(kind, seed)]
+def test_error_bars_hold_at_all_times(kind: Any, seed: int) -> None:
+    every = list(ratios(kind, seed))
     assert max(ratio.max() for ratio in every) <= 3
     assert min((ratio <= 1).mean() for ratio in every) >= 0.9
     beyond_rounding = [ratio.max() for ratio in every if ratio.any()]
@@ -138,7 +139,7 @@ def test_error_bars_hold_at_all_times(kind: Any) -> None:
     ("model", "settings", "rtol", "finer"),
     [
         ("lotka_volterra", {"sigma": 0.2, "mu": 4}, 1e-2, 3e-4),  # few chosen paths agree with each other and are all off
-        pytest.param("huber_regression", {}, 3e-3, 1e-3, marks=pytest.mark.slow),  # outputs that act back on nothing
+        pytest.param("huber_regression", {}, 1e-2, 3e-3, marks=pytest.mark.slow),  # outputs that act back on nothing
     ],
 )
 def test_error_bars_of_means_over_paths(model: str, settings: dict[str, float], rtol: float, finer: float) -> None:

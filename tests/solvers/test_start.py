@@ -64,7 +64,7 @@ def test_other_times_tolerances_and_steps(near) -> None:
 def test_a_start_that_cannot_help_is_not_used(near, caplog) -> None:
     """The reason stands in the log, and the numbers are those of a solve from nothing."""
     caplog.set_level(logging.INFO, "eqsolve")
-    asked = {"t_max": 1, "rtol": 1e-2}
+    asked = {"t_max": 1, "rtol": 5e-2}
     cases = [
         ({"observables": ["E_train"], **asked}, "solved for other observables"),
         ({"observables": ["E_test"], **asked, "t_max": 1.5}, "it reaches from 0 to 1"),

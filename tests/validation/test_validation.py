@@ -150,7 +150,7 @@ def test_a_deviation_of_the_size_stated_is_seen_nine_times_in_ten() -> None:
 def test_right_theories_are_rarely_said_to_disagree() -> None:
     """Of 10 validations, each with draws of its own, one in a hundred may end so."""
     seen = [
-        eqsolve.validate("linear_regression", d=200, seeds=6, seed=place, at=AT, rtol=1e-4, lam=lam).verdict
+        eqsolve.validate("linear_regression", d=200, seeds=6, seed=place, at=AT, rtol=1e-3, lam=lam).verdict
         for place in range(5)
         for lam in (0, 0.5)
     ]

@@ -1,4 +1,4 @@
-"""Bordelon and Pehlevan 2022: the kernel limit of two hidden layers, and networks of finite width."""
+"""Bordelon and Pehlevan 2022: the kernel limit of two hidden layers; networks of finite width are in the figure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import eqsolve
-from eqsolve.figures.make import find_analysis, load_module
 
 
 @pytest.mark.slow
@@ -21,15 +20,3 @@ def test_two_hidden_layers_without_features() -> None:
     found = eqsolve.solve("deep_features", samples=1, gamma=0.01, t_max=0.5, rtol=1e-2, atol=1e-3)
     there = found.at([0.25, 0.5])
     np.testing.assert_allclose(there["f"].values[0], 1 - np.exp(-kernel * np.array([0.25, 0.5])), atol=1e-3)
-
-
-@pytest.mark.slow
-def test_two_hidden_layers_against_finite_width() -> None:
-    """Two samples, γ = 1, sixteen networks of width 1,000: their losses within errors of the theory."""
-    train = load_module(find_analysis("feature_learning")).train
-    (source,) = eqsolve.load("deep_features").tables.values()
-    moments = [0.2, 0.6, 1.0]
-    runs = np.array([train(2, *source.source(2), 1.0, moments, 1000, seed)[0] for seed in range(16)])
-    found = eqsolve.solve("deep_features", samples=2, t_max=1, rtol=0.05, atol=5e-3).at(moments)
-    error = np.hypot(runs.std(axis=0, ddof=1) / 4, found["loss_error"].values)
-    assert np.all(np.abs(runs.mean(axis=0) - found["loss"].values) < 3 * error)

@@ -79,7 +79,7 @@ def test_weight_decay_gives_the_soft_threshold(network, lam, delta, sigma2):
 def test_closed_two_time_equations():
     """Ridge regression, by its own closed form at a late time."""
     derived = eqsolve.solve(eqsolve.load("linear_regression").long_time())
-    late = eqsolve.solve("linear_regression", t_max=40, rtol=1e-4)
+    late = eqsolve.solve("linear_regression", t_max=40, rtol=1e-3)
     for name in ("E_train", "E_test"):
         error = float(late.error[name][-1]) + 1e-4 * abs(float(derived[name]))
         assert abs(late[name][-1].item() - float(derived[name])) <= error
@@ -209,7 +209,9 @@ def interpolating():
     return eqsolve.load("dln").subs({"lam": 0}).long_time(integrated=True)
 
 
-@pytest.mark.parametrize(("alpha", "delta", "sigma2"), [(0.1, 0.7, 0), (1, 0.3, 0.2), (0.03, 0.4, 0.05)])
+@pytest.mark.parametrize(
+    ("alpha", "delta", "sigma2"), [(0.1, 0.7, 0), (1, 0.3, 0.2), pytest.param(0.03, 0.4, 0.05, marks=pytest.mark.slow)]
+)
 def test_without_decay_fewer_samples_than_weights_give_the_least_norm(interpolating, alpha, delta, sigma2):
     """Of all interpolators, the one that the integral of the force tells: implicit bias."""
     derived = eqsolve.solve(interpolating, alpha=alpha, delta=delta, sigma2=sigma2)
@@ -220,11 +222,10 @@ def test_without_decay_fewer_samples_than_weights_give_the_least_norm(interpolat
         eqsolve.load("rnn").long_time(integrated=True)
 
 
-@pytest.mark.parametrize("delta", [0.3, 0.5, 0.8])
-def test_interpolators_are_stable(delta):
+def test_interpolators_are_stable(interpolating):
     """1 − E s²/E s, with s = w'/(χ + w') of the change of variables w = α² sinh θ, where δ = E s."""
-    alpha, (points, weights) = 0.3, np.polynomial.hermite_e.hermegauss(200)
-    res = eqsolve.solve(eqsolve.load("dln").subs({"lam": 0}).long_time(integrated=True), delta=delta, alpha=alpha)
+    alpha, delta, (points, weights) = 0.3, 0.5, np.polynomial.hermite_e.hermegauss(200)
+    res = eqsolve.solve(interpolating, delta=delta, alpha=alpha)
     chi, spread = float(res["chi_w"]), math.sqrt(delta * float(res["C_f"]))
     first = second = 0.0
     for target, share in ((0, 0.9), (1, 0.1)):
@@ -238,10 +239,10 @@ def test_interpolators_are_stable(delta):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["logistic_regression", "huber_regression", "perceptron_hinge", "teacher_student_tanh"])
+@pytest.mark.parametrize("name", ["logistic_regression", "huber_regression", "perceptron_hinge"])
 def test_regressions_end_there(name):
     rest = eqsolve.solve(eqsolve.load(name).long_time(), lam=0.5)
-    late = eqsolve.solve(name, lam=0.5, t_max=200, rtol=0.03)
+    late = eqsolve.solve(name, lam=0.5, t_max=60, rtol=0.03)
     for what in ("m", "q", "train_loss"):
         assert abs(late[what][-1].item() - float(rest[what])) <= 3 * float(late.error[what][-1])
 
@@ -249,7 +250,7 @@ def test_regressions_end_there(name):
 @pytest.mark.slow
 def test_fields_that_depend_on_each_other_are_followed_to_late_times():
     rest = eqsolve.solve(eqsolve.load("teacher_student_tanh").long_time(), lam=0.5)
-    late = eqsolve.solve("teacher_student_tanh", lam=0.5, t_max=200)
+    late = eqsolve.solve("teacher_student_tanh", lam=0.5, t_max=60, rtol=5e-3)
     assert late.status == "ok"
     for what in ("m", "q", "train_loss"):
         assert abs(late[what][-1].item() - float(rest[what])) <= 2 * float(late.error[what][-1])
@@ -258,7 +259,7 @@ def test_fields_that_depend_on_each_other_are_followed_to_late_times():
 @pytest.mark.slow
 def test_linear_regression_ends_there():
     rest = eqsolve.solve(eqsolve.load("linear_regression").long_time(), lam=0.5)
-    late = eqsolve.solve("linear_regression", lam=0.5, t_max=200, rtol=1e-5)
+    late = eqsolve.solve("linear_regression", lam=0.5, t_max=40, rtol=1e-5)
     for what in ("m", "E_test"):
         assert abs(late[what][-1].item() - float(rest[what])) <= float(late.error[what][-1]) < 1e-5
 

@@ -144,8 +144,8 @@ def test_equal_populations_are_one() -> None:
     """The excitatory–inhibitory network without mean couplings, variances adding up alike: each population is `rnn`."""
     strength, still = 1.7, dict.fromkeys(["J_ee", "J_ei", "J_ie", "J_ii", "h_e", "h_i"], 0)
     shares = {"g_ee": 0.6 * strength, "g_ei": 0.8 * strength, "g_ie": 0.8 * strength, "g_ii": 0.6 * strength}
-    both = eqsolve.solve("rnn_ei", t_max=5, rtol=1e-6, **shares, **still)
-    one = eqsolve.solve("rnn", t_max=5, rtol=1e-6, gain=strength)
+    both = eqsolve.solve("rnn_ei", t_max=5, rtol=1e-4, **shares, **still)
+    one = eqsolve.solve("rnn", t_max=5, rtol=1e-5, gain=strength)
     moments = np.linspace(0, 5, 11)
     here, there = both.at(moments), one.at(moments)
     for name in ("q_e", "q_i"):
@@ -164,7 +164,7 @@ def test_populations_with_means_agree_with_paths() -> None:
 
 
 # --- linear systems ----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("rtol", [1e-6, pytest.param(1e-10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rtol", [1e-4, pytest.param(1e-10, marks=pytest.mark.slow)])
 def test_a_linear_drive_in_closed_form(rtol: float) -> None:
     """x' = −x + a + b t from a random start of mean 1/2; E|x|, P(x > 1/2) and a cut-off mean as well."""
     from scipy.special import ndtr
@@ -199,8 +199,8 @@ def test_a_linear_drive_in_closed_form(rtol: float) -> None:
 def test_ridge_regression_with_responses() -> None:
     """The mean-field equations of a flow, with memory through responses, against the closed system without processes."""
     moments = np.array([0.3, 1.0, 3.0])
-    closed = eqsolve.solve("linear_regression", t_max=3, rtol=1e-11).at(moments)
-    result = eqsolve.solve("linear_flow", t_max=3, rtol=1e-8)
+    closed = eqsolve.solve("linear_regression", t_max=3, rtol=1e-8).at(moments)
+    result = eqsolve.solve("linear_flow", t_max=3, rtol=1e-5)
     assert result.stats["solver"] == "gaussian"
     demand_honest(result, moments, {name: closed[name].values for name in ("E_train", "E_test")})
 
@@ -213,7 +213,7 @@ def test_atoms_and_densities_are_conditioned_on() -> None:
         "mixed", eqs=[Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), -rate * x(t) + eta(t))],
         laws={eta: GP(exp(t - tp) * 0 + 1)}, init={x: 2 * side - 1}, observables={"q": C(t, t), "fourth": E(x(t) ** 4)},
     )  # fmt: skip
-    result = eqsolve.solve(model, t_max=2, rtol=1e-6)
+    result = eqsolve.solve(model, t_max=2, rtol=1e-4)
     assert result.stats["solver"] == "gaussian"
     moments = np.linspace(0.2, 2, 10)
     nodes, weights = np.polynomial.legendre.leggauss(40)

@@ -40,8 +40,13 @@ def holds(result: eqsolve.Result, name: str, exact: np.ndarray, at: np.ndarray, 
     assert (off <= 3 * found[f"{name}_error"].values).all()
 
 
-@pytest.mark.parametrize("rtol", [1e-3, pytest.param(1e-6, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", FORCES)
+@pytest.mark.parametrize(
+    ("kind", "rtol"),
+    [
+        *(pytest.param(kind, 1e-6, marks=pytest.mark.slow) for kind in FORCES),
+        *((k, 1e-3) for k in ("crosses", "sticks, then slips")),
+    ],
+)
 def test_one_path(kind: str, rtol: float) -> None:
     right, start, exact = FORCES[kind]
     at = AT[AT < 1.5] if kind.startswith("sticks") else AT
@@ -81,8 +86,8 @@ def test_a_mean_that_slides() -> None:
     """m' = −sign(E x − ½) drives all x alike, from Uniform(0, 2): the mean slides at ½."""
     a, m = random("a", Uniform(0, 2)), function("m")
     eqs = [Eq(v(t).diff(t), -sign(m(t) - Rational(1, 2))), Eq(x(t), a + v(t)), Eq(m(t), E(x(t)))]
-    result = eqsolve.solve(System("driven", eqs, init={v: 0}), t_max=3, rtol=1e-4)
-    holds(result, "m", np.maximum(1 - AT, 0.5), AT, 1e-4)
+    result = eqsolve.solve(System("driven", eqs, init={v: 0}), t_max=3, rtol=1e-3)
+    holds(result, "m", np.maximum(1 - AT, 0.5), AT, 1e-3)
 
 
 def test_steps_of_a_map_jump_as_they_are() -> None:

@@ -62,7 +62,7 @@ def holds(result: eqsolve.Result, name: str, time: float, truth: float, chance: 
 def test_a_jump_under_white_noise() -> None:
     """Dry friction with thermal noise, whose stationary law is Laplace's: E|x| = 1/2."""
     system = System("dry", [Eq(x(t).diff(t), -sign(x(t)) + xi(t))], laws={xi: White(1)}, init={x: 0}, observables=OBSERVABLES)
-    result = eqsolve.solve(system, t_max=3, rtol=1e-2)
+    result = eqsolve.solve(system, t_max=3, rtol=3e-2)
     assert result.status == "ok"
     for name in OBSERVABLES:
         holds(result, name, 3.0, lattice(3.0)[name])
@@ -95,7 +95,7 @@ def test_memory_of_a_jump_holds_paths() -> None:
     system = System("memory", [Eq(x(t), z(t) - memory)], laws={z: GP(SMOOTH)}, observables={"square": E(x(t) ** 2)})
     result = eqsolve.solve(system, t_max=2, rtol=2e-2)
     assert result.status == "ok"
-    nodes, paths = np.linspace(0, 2, 401), 100_000
+    nodes, paths = np.linspace(0, 2, 401), 20_000
     noise, past = noise_at(nodes, paths), np.zeros(paths)
     for now in range(1, len(nodes)):
         pulled = noise[now] - past * np.exp(-nodes[1])
@@ -111,7 +111,7 @@ def test_paths_are_held_on_a_jump(force) -> None:
     system = System("held", [Eq(x(t).diff(t), force + z(t))], laws={z: GP(SMOOTH)}, init={x: 0}, observables=OBSERVABLES)
     result = eqsolve.solve(system, t_max=2, rtol=2e-2)
     assert result.status == "ok"
-    count, paths = 400, 200_000
+    count, paths = 400, 50_000
     nodes = np.linspace(0, 2, count + 1)
     noise = noise_at(nodes, paths)
     place, length = np.zeros(paths), nodes[1]

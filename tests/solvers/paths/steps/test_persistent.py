@@ -77,7 +77,7 @@ def test_batches_that_change_at_once_are_fresh() -> None:
 @pytest.mark.slow
 def test_runs_at_finite_size() -> None:
     """d = 400, 32 draws: four standard errors; fresh batches, or batches for ever, would be seen."""
-    found = eqsolve.solve(FLOW, step=STEP, at=AT, rtol=1e-2)
+    found = eqsolve.solve(FLOW, step=STEP, at=AT, rtol=2e-2)
     assert found.status == "ok"
     theory = found.at(AT)
     runs = FLOW.simulate(d=400, at=AT, step=STEP, seeds=32, seed=2, workers=1, constants="balanced")
