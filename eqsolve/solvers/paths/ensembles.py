@@ -353,7 +353,8 @@ class Ensembles:
             curves = extrapolate(levels, self.steps)
             change = self._apart(curves, final, [item.means for item in last])
             rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
-            room = max(0.95 - judge.worst(curves, by_panels(levels)) - rest, control.share)
+            room = 0.95 - judge.worst(curves, by_panels(levels)) - rest
+            room = room if room > control.share / 4 else control.share  # panels that miss the tolerance leave none
             for exact in (False, True):
                 ends = [pair[1](exact) for pair in pairs[:2]]  # what is extrapolated from
                 spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)])
