@@ -215,7 +215,8 @@ class _Solve:
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         curves = self.judge.curves(final)
         by_panels, by_points = (self.judge.without_noise(curves, errors) for errors in (by_panels, by_points))
-        by_points = {name: error + self.hidden * self.judge.allowed(curves, name) for name, error in by_points.items()}
+        for name, error in by_points.items():
+            by_points[name] = error + np.where(error > 0, self.hidden, 0.0) * self.judge.allowed(curves, name)
         self.near = self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
 
@@ -246,7 +247,7 @@ class _Solve:
         errs = alone > control.few or apart > max(control.few, 3.0 * chance)
         # many weak modes may do together what none of them does: the grids agree then, and err
         errs |= apart > max(control.negligible, 0.5 * control.few * chance)
-        self.hidden = min(apart, control.negligible)
+        self.hidden = min(apart, control.negligible / 2)
         return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
     def _run_sampled(self, window: Solved) -> Result:
