@@ -267,6 +267,7 @@ class Ensembles:
             ratios = np.full(panels.panels, control.ratio)
             base, dense = solved, self.on_panels(solved, denser(panels, ratios))
         before: tuple[float, Solved, Errors] | None = None
+        twice = False
         for _ in range(control.rounds):
             errors = judge.compare(base, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0)))
             curves = judge.curves(dense)
@@ -274,7 +275,9 @@ class Ensembles:
             logger.info("time grid: %d nodes, followed by %d paths; its error is %.2g times the tolerance",
                         dense.grid.size, dense.paths, worst)  # fmt: skip
             if before is not None and worst > max(control.stuck * before[0], control.share):
-                return before[1:]  # what differs is not of the panels: denser ones gain nothing
+                if twice:
+                    return before[1:]  # what differs is not of the panels: denser ones gain nothing
+                twice = True
             if worst <= max(control.share, dense.left / self.rtol) or judge.options.is_short_of_time():
                 break
             before = (worst, dense, errors)
