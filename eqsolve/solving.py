@@ -227,6 +227,10 @@ def _solve(
         from eqsolve.passes.flow.dmft import without_jumps
 
         if (smooth := without_jumps(model)) is not model:
+            if start is not None or checkpoint is not None:
+                raise UsageError(
+                    f"the loss gradient of flow `{model.name}` jumps: it takes neither start= nor checkpoint= yet"
+                )
             return _solve_jumps(model, smooth, settings, options)
     derivatives = options.derivatives
     called: dict[str, str] = {}
@@ -340,7 +344,10 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
             continue
         result = extrapolated(found[-3:])
         data = result.dataset
-        names = [name for name in options.observables or model.observables or result.names if data[name].dims == ("t",)]
+        asked = options.observables or tuple(model.observables) or result.names
+        if lost := [name for name in asked if name not in data]:
+            raise SolverError(f"`{lost[0]}` grows as the jumps of model `{model.name}` become steeper: it has no limit")
+        names = [name for name in asked if data[name].dims == ("t",)]
         values, errors = ({name: data[f"{name}{end}"].values for name in names} for end in ("", "_error"))
         worst = find_worst(names, values, errors, data["t"].values, options, KERNEL_FLOOR)
         logger.info("jumps: width %.2g, the error is %.2g tolerances", 0.5**place, worst.excess)
@@ -350,6 +357,8 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
     failure = worst.failure(options, "jumps of a loss gradient are smooth steps of smaller and smaller widths: raise rtol")
     stats = {**result.stats, "seconds": time.perf_counter() - started}
     result = replace(result, params=params, stats=stats, provenance=describe(model, options.seed))
+    if result.status == "tolerance not met":  # that was a third of the one asked for
+        result = replace(result, status="ok", message="")
     return result if failure is None or result.status != "ok" else result.stopped(*failure)
 
 

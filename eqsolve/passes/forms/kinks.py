@@ -10,25 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import (
-    Abs,
-    Basic,
-    Dummy,
-    Eq,
-    Expr,
-    Heaviside,
-    Max,
-    Min,
-    Ne,
-    Piecewise,
-    S,
-    Symbol,
-    default_sort_key,
-    lambdify,
-    sign,
-    tanh,
-)
+from sympy import Abs, Basic, Dummy, Eq, Expr, Heaviside, Max, Min, Ne, Piecewise, S, Symbol, default_sort_key, lambdify, sign
 from sympy.core.relational import Relational
+from sympy.functions import tanh
 from sympy.logic.boolalg import BooleanFunction
 
 from eqsolve.language.nodes import E, Int, InverseValue
