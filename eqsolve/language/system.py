@@ -426,6 +426,11 @@ class Flow(Model):
         """Noises that are followed in discrete time only, in the order declared."""
         return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))
 
+    @property
+    def student_fields(self) -> tuple[Field, ...]:
+        """The fields of weights that depend on the state; those of the others are teachers'."""
+        return tuple(f for f, w in zip(self.fields, self.weights, strict=True) if w.free_symbols & set(self.state))
+
     def reads(self, part: str) -> tuple[Process, ...]:
         """Return the noises that ``"loss_gradient"`` (per sample) or ``"drift"`` (per coordinate) reads."""
         value = getattr(self, part)

@@ -31,7 +31,7 @@ def flow_problems(model: Flow) -> list[str]:
     """Return everything that is wrong with a flow: weights, losses, drift, start, then observables."""
     check = ExpressionCheck(model, (Parameter, Random, Time, State, Field, Gradient))
     times = model.time_symbols
-    moving = [f for f, weight in zip(model.fields, model.weights, strict=True) if weight.free_symbols & set(model.state)]
+    moving = model.student_fields
     crossed = {"weight": tuple(model.state), "loss gradient": moving, "drift": (*model.state, *model.gradients)}
     jumping: list[tuple[Scope, str]] = []
     for role, name, expr in _parts(model):

@@ -90,8 +90,7 @@ def add_temperature(flow: Flow, temperature: Any) -> Flow:
 def add_label_noise(flow: Flow, variance: Any) -> Flow:
     """Return ℓ(f, f*) → ℓ(f, f* + ζ), with ζ normal of the given variance, drawn afresh at every step."""
     power = _amount(flow, variance, "label_noise", "a variance that is not negative,", lambda power: power >= 0)
-    pairs = zip(flow.fields, flow.weights, strict=True)
-    teachers = [field for field, weight in pairs if not weight.free_symbols & set(flow.state)]
+    teachers = [field for field in flow.fields if field not in flow.student_fields]
     if not teachers:
         raise ModelError(
             f"{flow.label}: label_noise adds to the fields of weights that do not move, teachers', "
@@ -313,8 +312,7 @@ def without_jumps(flow: Flow) -> Flow:
 
     For vanishing widths its solution is Filippov's: a field that is drawn to the jump from both sides stays there.
     """
-    moving = [f for f, weight in zip(flow.fields, flow.weights, strict=True) if weight.free_symbols & set(flow.state)]
-    smooth = tuple(with_steps(loss, moving) for loss in flow.loss_gradient)
+    smooth = tuple(with_steps(loss, flow.student_fields) for loss in flow.loss_gradient)
     return flow if smooth == tuple(flow.loss_gradient) else flow._with(loss_gradient=smooth)
 
 

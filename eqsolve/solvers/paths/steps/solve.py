@@ -193,7 +193,7 @@ def _prepare(plan: Plan, values: Values, options: Options, step: float, control:
 
 def _refine(plan: Plan, values: Values, options: Options, control: StepsControl) -> Result:
     """Solve in continuous time: steps are halved, and values extrapolated from two lengths of first order, until half the
-    change from the two before (1/3 of it for a second order), with what is left to chance, is below the tolerance."""
+    change from the two before (1/3 of it for a second order), with the sampling error, is below the tolerance."""
     begin = float(at(plan.program(DISCRETE), values.numbers).start()[0])
     share = 0.6 / math.sqrt(5.0)  # 2 a − b scatters by √5
     inner = replace(options, rtol=share * options.rtol, atol=share * (options.atol or 0.0) or None)
