@@ -90,9 +90,6 @@ class Sampling:
     # of the last change of a solution by large ensembles: what one more would change (the
     # contraction of the scheme was 0.02 to 0.06)
     left: float = 0.06
-    # standard errors that are stated: with four ensembles six are exceeded once in a hundred
-    # (Student's law)
-    margin: float = 2.0
     # paths of an ensemble relative to those of the last one, at most: in smaller steps the last
     # change is smaller
     growth: float = 8.0

@@ -34,7 +34,7 @@ from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.paths import bytes_of
-from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_values, sweep, variation
+from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_values, report, sweep, variation
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
 from eqsolve.solvers.threads import in_order
 
@@ -151,6 +151,8 @@ logger = logging.getLogger("eqsolve")
 _SINGLE = Layout("single")
 _NEAR = 10  # sweeps in which a solution is carried to other panels, where it is near; 3 to 6 in `benchmarks/corners.py`
 _APART = 1_000_003  # between the seeds of two ensembles
+_SMALLER = 4  # times: smaller ensembles than one over this of the last ones do not count beside these
+_FOLLOWING = 64  # nodes on which to follow a path costs as much as its tangents: 20 to 70 with three models
 
 Swept = tuple[list[Means], tuple[Kept, ...]]
 """The means of a set on every grid, and its points and paths on the first, for the next sweep."""
@@ -227,20 +229,26 @@ class Ensembles:
         return lambda change: self.judge.moved(curves, solved.grid, move(change))
 
     def _mover(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], Means]:
-        """Return what moves all means where those over paths change, as mean responses tell."""
-        engine, means = self.engine, solved.means
-        packed, weights = pack(engine, means), weigh(engine, solved.grid, means)
+        """Return what moves all means where those over paths change.
+
+        Those that act back as mean responses tell, the others as the paths do that are swept at the moved ones.
+        """
+        engine, means, grid = self.engine, solved.means, solved.grid
+        packed, weights = pack(engine, means), weigh(engine, grid, means)
+        look = functools.partial(report, engine, grid, design=Design(swept[0].choice.level), previous=swept)
+        base = look(means)
 
         def move(change: Means) -> Means:
             step = improve(engine, means, pack(engine, change), swept, weights)
-            return unpack(engine, packed + step, {name: means[name] + value for name, value in change.items()})
+            moved = unpack(engine, packed + step, {name: means[name] + value for name, value in change.items()})
+            return moved | {name: moved[name] + value - base[name] for name, value in look(moved).items()}
 
         return move
 
     def suffices(self, chance: float, nodes: float) -> bool:
         """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
         control = self.control
-        paths = control.small * (control.safety * control.margin * chance) ** (1 / control.rate)
+        paths = control.small * (control.safety * self._margin(control.sets) * chance) ** (1 / control.rate)
         return paths * nodes**3 < control.cost
 
     def _level(self, paths: int, seed: int, density: int = 0) -> Level:
@@ -321,76 +329,104 @@ class Ensembles:
 
     # --- large ensembles
     def refine(
-        self, small: Sequence[Solved], by_panels: Callable[[Sequence[Curves]], Errors], paths: float = 0.0
-    ) -> tuple[tuple[Solved, ...], Errors, list[Means]]:
-        """Return the solution moved to the average of large ensembles, its error, and the means of each.
+        self, small: Sequence[Solved], by_panels: Callable[[Sequence[Curves]], Errors]
+    ) -> tuple[tuple[Solved, ...], Errors]:
+        """Return the solution moved to the average of large ensembles, and its error.
 
         ``small`` are solutions by the small ensemble on one grid, or on nested ones, from which curves are extrapolated; so
-        are those returned. ``by_panels`` tells the error of these grids; ``paths`` is the number to begin with.
+        are those returned. ``by_panels`` tells the error of these grids.
         """
-        judge, control = self.judge, self.control
+        judge, control, engine, size = self.judge, self.control, self.engine, small[0].grid.size
         known = Design(
             small[0].averages[0].choice.level, self._layouts(small[0]), variation(small[0].averages),
             variation(small[0].averages, by_value=True),
         )  # fmt: skip
-        paths, final = max(paths, control.small), tuple(small)
+        paths, final, share = float(control.small), tuple(small), 1
         swept: list[Piece | None] = [None] * control.sets
         density = self._choose_density(small[0], known)
+        rounds: list[_Round] = []
         before = moved = math.inf
-        left, again = control.left, False
+        left, again, drawn = control.left, False, 2 * control.sets + 1
         for number in range(1, control.levels + 1):
-            seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
+            seeds = [self.seed + _APART * (drawn + place) for place in range(control.sets)]
+            known = replace(known, share=max(1, min(share, round(paths) // control.small)))
             designs = [replace(known, level=self._level(round(paths), seed, density)) for seed in seeds]
+            paths = float(designs[0].level.most * count_values(engine, designs[0].level.constants))
             try:
                 text, begun = f"{control.sets} ensembles of {round(paths)} paths", time.perf_counter()
-                means, swept[:] = sweep_sets(self.engine, final, designs, swept, judge.options, text)
+                means, swept[:] = sweep_sets(engine, final, designs, swept, judge.options, text)
             except SolverError as reason:  # they do not fit into the memory, or a path has no solution
                 if number == 1:
                     raise
                 logger.info("paths: no larger samples: %s", reason)
                 break
-            followed, every = time.perf_counter(), zip(small, final, zip(*means, strict=True), strict=True)
-            last, pairs = final, [self._correct(*item) for item in every]
+            followed = time.perf_counter()
+            rounds = [*(rounds[:-1] if again else rounds), self._compare_small(paths, means, small, final)]
+            rounds = [item for item in rounds if _SMALLER * item.paths >= paths]
+            weights = np.concatenate([[item.paths ** (2 * control.rate)] * control.sets for item in rounds])
+            every = zip(*(item.taus for item in rounds), strict=True)
+            pairs = [self._correct(*item, weights) for item in zip(small, final, every, strict=True)]
             final = tuple(pair[0] for pair in pairs)
             levels = [judge.curves(item) for item in final]
             curves = extrapolate(levels, self.steps)
-            change = self._apart(curves, final, [item.means for item in last])
+            changes = [self._apart(curves, final, [item.means for item in made.at]) for made in rounds]
             rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
             room = 0.95 - judge.worst(curves, by_panels(levels)) - rest
             room = room if room > control.share / 4 else control.share  # panels that miss the tolerance leave none
+            margin = self._margin(len(weights))
             for exact in (False, True):
                 ends = [pair[1](exact) for pair in pairs[:2]]  # what is extrapolated from
-                spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)])
-                chance = judge.worst(curves, judge.spread(curves, [spread], control.margin))
+                spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)], weights)
+                chance = judge.worst(curves, judge.spread(curves, [spread], margin))
                 if chance > control.clear * room:  # more paths are needed, whatever the exact spread
                     break
-            last_moved, moved = moved, judge.worst(curves, change)
+            last_moved, moved = moved, judge.worst(curves, changes[-1])
             if again:  # the same paths: how much closer they bring the solution
                 left = min(1.0, max(control.left, moved / last_moved))
             part = left if again or moved <= before else 1.0  # not known, and the move is no scatter
-            errors = judge.spread(
-                curves, [{name: value + part * change[name] for name, value in spread.items()}], control.margin
-            )
+            average = functools.partial(np.average, axis=0, weights=weights[:: control.sets])
+            change = {name: average([item[name] for item in changes]) for name in spread}
+            beside = judge.spread(curves, [{name: part * value for name, value in change.items()}], 1.0)
+            errors = {name: value + beside[name] for name, value in judge.spread(curves, [spread], margin).items()}
             worst = judge.worst(curves, errors)
             logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
-                        control.sets, paths, worst, moved)  # fmt: skip
+                        len(weights), paths, worst, moved)  # fmt: skip
             if worst <= room or judge.options.is_short_of_time():
                 break
             again, more = chance <= room, paths
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
-                size = final[0].grid.size
-                each = sum(bytes_of(plan, size) for plan in self.engine.plan.ensembles)
-                faster = control.card if self.engine.is_on_card(size, round(paths)) else 1.0
-                most = min(faster * control.cost / size**3, 0.3 * memory() / each)
+                if number == 1:
+                    share = self._choose_share(final[0], small[0], rounds[0].taus[0])
+                each = sum(bytes_of(plan, size) for plan in engine.plan.ensembles)
+                faster = control.card if engine.is_on_card(size, round(paths)) else 1.0
+                most = min(faster * control.cost / (size**2 * (size / share + _FOLLOWING)), 0.3 * memory() / each)
                 if paths >= most:
                     break
-                more = min(most, paths * (control.safety * chance / room) ** (1 / control.rate))
-                before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
-                swept = [None] * control.sets
+                lacking = ((control.safety * chance / room) ** 2 - 1) * weights.sum() / control.sets
+                more = min(most, max(lacking, 0.0) ** (0.5 / control.rate))
+                before, paths = chance, min(max(more, paths / 2), control.growth * paths)
+                swept, drawn = [None] * control.sets, drawn + control.sets
             judge.options.foresee(predict_seconds(paths, more, control.growth, *times), "larger ensembles")
         errors = {name: error + np.where(error > 0, rest, 0) * judge.allowed(curves, name) for name, error in errors.items()}
-        return tuple(replace(item, left=0.0) for item in final), errors, ends[0]
+        return tuple(replace(item, left=0.0) for item in final), errors
+
+    @staticmethod
+    def _margin(sets: int) -> float:
+        """Return how many standard errors are stated where so many sets tell them: one error in seven is larger (Student)."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(sets - 1, 0.93))
+
+    def _compare_small(
+        self, paths: float, means: list[list[Means]], small: Sequence[Solved], final: tuple[Solved, ...]
+    ) -> "_Round":
+        """Return what sets of large ensembles add to the small one at a solution."""
+        taus = []
+        for place, (base, item) in enumerate(zip(small, final, strict=True)):
+            own = collect(sweep(self.engine, item.grid, item.means, Design(base.averages[0].choice.level), base.averages))
+            taus.append([{name: every[place][name] - value for name, value in own.items()} for every in means])
+        return _Round(paths, taus, final)
 
     def _choose_density(self, small: Solved, known: Design) -> int:
         """Return the density of the leading mode with which small ensembles scatter least."""
@@ -411,25 +447,48 @@ class Ensembles:
         levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
         return self.judge.apart(curves, extrapolate(levels, self.steps))
 
-    def _correct(self, small: Solved, final: Solved, every: Sequence[Means]) -> tuple[Solved, Callable[[bool], list[Means]]]:
-        """Return the solution of the average of all ensembles, and what finds that of each, exactly or to first order."""
-        engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
-        own = collect(sweep(engine, grid, final.means, design, small.averages))
+    def _choose_share(self, solved: Solved, small: Solved, taus: Sequence[Means]) -> int:
+        """Return one over the share of paths whose responses are needed: where these scatter little, few suffice."""
+        carry, responses = self._carrier(solved, small.averages), self.engine.responses
+        mean = {name: np.mean([tau[name] for tau in taus], axis=0) for name in taus[0]}
+        among, others = (
+            math.hypot(*(carry({n: (tau[n] - v) * ((n in responses) == flag) for n, v in mean.items()}) for tau in taus))
+            for flag in (True, False)
+        )
+        logger.info("paths: responses scatter by %.2g times the tolerance, all else by %.2g", among, others)
+        return max(2**power for power in range(12) if not power or among * 2 ** (power * self.control.rate) <= 0.5 * others)
 
-        def solve(made: Means, begin: Means) -> Solved:
-            means = {name: made[name] - value for name, value in own.items()}
-            return self._iterate(grid, begin, design, self.control.stop, Correction(small.averages, means))
+    def _correct(
+        self, small: Solved, final: Solved, rounds: Sequence[Sequence[Means]], weights: Array
+    ) -> tuple[Solved, Callable[[bool], list[Means]]]:
+        """Return the solution of the average of all ensembles, and what finds that of each to first order.
 
-        mean = {name: np.mean([made[name] for made in every], axis=0) for name in own}
+        Those of the last round, the largest ones, exactly if asked for.
+        """
+        taus = [tau for item in rounds for tau in item]
+        design = Design(small.averages[0].choice.level)
+
+        def solve(tau: Means, begin: Means) -> Solved:
+            return self._iterate(final.grid, begin, design, self.control.stop, Correction(small.averages, tau))
+
+        mean = {name: np.average([tau[name] for tau in taus], axis=0, weights=weights) for name in taus[0]}
         solved = solve(mean, final.means)
 
         def alone(exact: bool) -> list[Means]:
-            if exact:
-                return [solve(made, solved.means).means for made in every]
-            move = self._mover(solved, solved.averages)
-            return [move({name: made[name] - value for name, value in mean.items()}) for made in every]
+            move, first = self._mover(solved, solved.averages), len(taus) - (self.control.sets if exact else 0)
+            near = [move({name: tau[name] - value for name, value in mean.items()}) for tau in taus[:first]]
+            return [*near, *(solve(tau, solved.means).means for tau in taus[first:])]
 
         return replace(final, means=solved.means, kernels=solved.kernels, left=solved.left), alone
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """Large ensembles of one size, what each adds to the means of the small one on every grid, and at which solution."""
+
+    paths: float
+    taus: list[list[Means]]
+    at: tuple[Solved, ...]
 
 
 def predict_seconds(paths: float, needed: float, growth: float, each: float, besides: float) -> float:
@@ -475,14 +534,10 @@ def carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, .
     return tuple(made)
 
 
-def _standard_error(changes: Sequence[Errors]) -> Errors:
-    """Return the standard error of an average over ensembles, from how far each is from it."""
-    count = len(changes)
-
-    def root(values: list[Array]) -> Array:
-        return np.asarray(np.sqrt(np.sum(np.square(values), axis=0) / (count * (count - 1))))
-
-    return {name: root([item[name] for item in changes]) for name in changes[0]}
+def _standard_error(changes: Sequence[Errors], weights: Array) -> Errors:
+    """Return the standard error of an average over ensembles of variances 1/weight, from how far each is from it."""
+    shares = weights / (weights.sum() * (len(weights) - 1))
+    return {name: np.sqrt(np.tensordot(shares, np.square([item[name] for item in changes]), 1)) for name in changes[0]}
 
 
 def sweep_sets(

@@ -64,7 +64,7 @@ def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control)
                 logger.info("means with kinks: %s; their error is %.2g times the tolerance", text, worst)
                 if worst < least:
                     best, least = (made, errors), worst
-                if worst <= max(0.9, 1.2 * left) or judge.options.is_short_of_time():
+                if worst <= left + max(0.95 - left, 0.05) or judge.options.is_short_of_time():
                     return best
                 kinks.missed = worst
         except (SolverError, MemoryError) as reason:

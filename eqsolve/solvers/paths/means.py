@@ -86,14 +86,14 @@ def _memory(link: Link, kernels: Kernels) -> Array:
 
 def average(
     paths: Paths, choice: Choice, backend: Backend = CPU, known: Reactions | None = None, tangents: Tangents | None = None,
-    threads: int | None = 1,
+    threads: int | None = 1, share: int = 1,
 ) -> Averages:  # fmt: skip
-    """Return the means over paths, responses among them; tangents are followed on the backend.
+    """Return the means over paths, responses among them; tangents, of one path in ``share``, are followed on the backend.
 
     Mean responses to some noises may be ``known``, and where the tangents come from be given. On a sparse grid mean responses
     are always found: what is linear in the weak modes is taken from them exactly.
     """
-    plan = paths.plan
+    plan, few = paths.plan, paths.leading(share)
     made: dict[str, Array] = {}
     reactions: dict[str, list[Array]] = dict(known or {})
     steps: dict[str, list[Array]] = {}
@@ -103,15 +103,15 @@ def average(
         asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
         found: dict[str, Array] = {}
         if noise not in plan.noises:
-            found, reactions[noise], steps[noise] = _respond_to_white(paths, noise, asked, backend, threads)
+            found, reactions[noise], steps[noise] = _respond_to_white(few, noise, asked, backend, threads)
         elif (like := _alike(paths, noise, steps)) and not asked:
             reactions[noise] = [like[1] * matrix for matrix in reactions[like[0]]]
         elif asked or steps or choice.layout.kind == "sparse":
-            found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
+            found, reactions[noise] = respond(few, noise, asked, backend, tangents, threads)
         made |= found
     single, sizes = average_single(paths)
     drawn = choice.layout.kind in ("sample", "single") and bool(reactions)
-    steady = respond_steadily(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
+    steady = respond_steadily(few) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
     sampled = _centred(paths, choice) if drawn else None
     drawn_as = reactions | steps
     pairs = {mean.name: _pairs(paths, mean, drawn_as, steady, sampled) for mean in plan.means if mean.kind == "two"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -127,15 +127,26 @@ class Paths:
         """Return a function's values on (nodes, paths)."""
         return [self.backend.spread(value, self.shape) for value in function(*self.arguments)]
 
-    def some(self, places: Array) -> Paths:
-        """Return some of the paths, in the machine's memory."""
-        unknowns, signals, slopes = (
-            self.backend.get(item[..., places]) for item in (self.unknowns, self.signals, self.slopes)
-        )
-        points = self.points.on(lambda values: self.backend.get(values[..., places]))
-        noises = tuple(self.backend.get(noise[:, places]) for noise in self.drawn.noises)
-        rests = tuple(replace(rest, coordinates=self.backend.get(rest.coordinates[:, places])) for rest in self.drawn.rests)
+    def some(self, places: Array, get: Callable[[Any], Array] | None = None) -> Paths:
+        """Return some of the paths, in the machine's memory unless ``get`` puts them elsewhere."""
+        get = get or self.backend.get
+        unknowns, signals, slopes = (get(item[..., places]) for item in (self.unknowns, self.signals, self.slopes))
+        points = self.points.on(lambda values: get(values[..., places]))
+        noises = tuple(get(noise[:, places]) for noise in self.drawn.noises)
+        rests = tuple(replace(rest, coordinates=get(rest.coordinates[:, places])) for rest in self.drawn.rests)
         return Paths(self.plan, self.kernels, self.actions, points, Drawn(noises, rests), unknowns, signals, slopes)
+
+    def leading(self, share: int) -> Paths:
+        """Return the first paths for every value of the constants, one in ``share``, which stand for all."""
+        if share == 1:
+            return self
+        values = self.points.values
+        each = self.shape[1] // values
+        made = self.some(np.add.outer(each * np.arange(values), np.arange(each // share)).ravel(), lambda item: item)
+        masses = self.points.weights.reshape(values, -1).sum(axis=1, keepdims=True)
+        weights = made.points.weights.reshape(values, -1)
+        weights = (weights * (masses / weights.sum(axis=1, keepdims=True))).ravel()
+        return replace(made, points=replace(made.points, weights=weights))
 
     def processes(self) -> dict[str, Array]:
         """Return every process on (paths, nodes)."""

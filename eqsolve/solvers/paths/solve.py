@@ -262,7 +262,7 @@ class _Solve:
             small, by_panels = ensembles.settle_panels(small)
         self._keep(small, None, f"with {small.grid.size} nodes")
         self.stage = "paths"
-        (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
+        (final,), by_points = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
         if self._kinked:  # the ensembles have averaged kinks as well
             return self._package(final, self.judge.total(final, by_panels, by_points))
@@ -309,7 +309,7 @@ class _Solve:
             self._keep_levels(final, by_steps, by_points)
             if drawn and (worst <= 1.0 or worst > last):  # may be sampling error, not that of the steps
                 self.stage = "paths"
-                final, by_points, _ = ensembles.refine(final, functools.partial(step_errors, control=control))
+                final, by_points = ensembles.refine(final, functools.partial(step_errors, control=control))
                 by_steps, worst = self._judge_steps(final, control)
                 self._keep_levels(final, by_steps, by_points)
                 drawn = False
@@ -529,7 +529,8 @@ class _Solve:
                 final, errors = moved.final, moved.errors
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
-                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= 1.0 or self._unsettled(solved):
+                enough = 0.8 if self.engine.plan.kinked else 1.0  # averages of kinks, at the end, err beside that
+                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._unsettled(solved):
                     break
                 if number == control.rounds or matter == {"sample"} or not moved.trend:
                     break  # of samples there are no larger ones
@@ -578,7 +579,7 @@ class _Solve:
         return (sampled, panels) if other < worst else (moved, by_panels)
 
     def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
-        (final,), errors = self.ensembles.refine([small], lambda _: by_panels)[:2]
+        (final,), errors = self.ensembles.refine([small], lambda _: by_panels)
         return Moved(final, errors)
 
     # --- on the way

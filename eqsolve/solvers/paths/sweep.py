@@ -104,12 +104,16 @@ class Engine:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How points are chosen: a level, layouts that are kept, and what is known about the responses, also value by value."""
+    """How points are chosen: a level, layouts that are kept, and what is known about the responses, also value by value.
+
+    One path in ``share`` is followed by its tangents.
+    """
 
     level: Level
     layouts: tuple[Layout, ...] | None = None
     shapes: Shapes | None = None
     by_value: Shapes | None = None
+    share: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +137,8 @@ def sweep(
     try:
         pairs = _followed(engine, kernels, design, previous, whole=whole)
         return tuple(
-            average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads) for paths, choice in pairs
+            average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads, share=design.share)
+            for paths, choice in pairs
         )
     except MemoryError:  # of a card that others use too
         if engine.device == "cpu":
@@ -146,9 +151,11 @@ def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, pre
     """Return what a sweep makes of the means that do not act back; without responses where these are not needed."""
     aside = [mean for item in engine.plan.ensembles for mean in item.means if not mean.acts]
     if any(mean.kind != "one" for mean in aside):
-        return collect(sweep(engine, grid, means, design, previous))
-    followed = _followed(engine, engine.kernels(grid, means), design, previous)
-    return {name: value for paths, _ in followed for name, value in average_single(paths)[0].items()}
+        swept = collect(sweep(engine, grid, means, design, previous))
+        return {mean.name: swept[mean.name] for mean in aside}
+    followed = _followed(engine, engine.kernels(grid, means), design, previous) if aside else ()
+    single = {name: value for paths, _ in followed for name, value in average_single(paths)[0].items()}
+    return {mean.name: single[mean.name] for mean in aside}
 
 
 def collect(averages: Iterable[Averages]) -> Means:
