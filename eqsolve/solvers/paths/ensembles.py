@@ -16,6 +16,7 @@ import operator
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from eqsolve.numerics.backend import memory
 from eqsolve.numerics.gaussian import DENSITIES, Layout, Level, make_level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Sampling
@@ -34,7 +36,19 @@ from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.paths import bytes_of
-from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_values, report, sweep, variation
+from eqsolve.solvers.paths.sweep import (
+    Design,
+    Engine,
+    Kept,
+    Means,
+    Work,
+    collect,
+    count_values,
+    report,
+    sweep,
+    sweep_large,
+    variation,
+)
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
 from eqsolve.solvers.threads import in_order
 
@@ -91,13 +105,12 @@ def steps_in_time(begin: float, options: Options, count: float, control: Steps) 
     return OperatorGrid.trapezoid(np.append(np.concatenate(parts), options.t_max), control.block)
 
 
-def on_coarser(engine: Engine, averages: Sequence[Averages]) -> tuple[Kept, ...]:
+def on_coarser(engine: Engine, kernels: Kernels, kept: Sequence[Kept]) -> tuple[Kept, ...]:
     """Return the points and modes of paths on every other node, and these as a guess."""
-    kernels = averages[0].paths.kernels
     size, steps = kernels.grid.size, np.diff(kernels.grid.nodes)
     before, behind = steps[::2] / (steps[::2] + steps[1::2]), steps[1::2] / (steps[::2] + steps[1::2])
     made = []
-    for plan, item in zip(engine.plan.ensembles, averages, strict=True):
+    for plan, item in zip(engine.plan.ensembles, kept, strict=True):
         factors = []
         for group, factor in zip(engine.groups(kernels, plan), item.choice.factors, strict=True):
             if group.noises[0] in plan.noises:
@@ -106,7 +119,7 @@ def on_coarser(engine: Engine, averages: Sequence[Averages]) -> tuple[Kept, ...]
                 both = before[:, None] * factor[1::2] + behind[:, None] * factor[2::2]
                 factors.append(np.vstack([factor[:1], both]))
         choice: Choice = replace(item.choice, factors=tuple(factors), shapes=None)
-        made.append(Kept(choice, item.paths.unknowns[:, ::2]))
+        made.append(Kept(choice, item.unknowns[:, ::2]))
     return tuple(made)
 
 
@@ -325,7 +338,9 @@ class Ensembles:
         grid = OperatorGrid.trapezoid(solved.grid.nodes[::2], self.steps.block)
         means = transfer(solved.means, self.engine.responses, solved.grid, grid)
         level = solved.averages[0].choice.level
-        return self._iterate(grid, means, Design(level), self.control.stop, kept=on_coarser(self.engine, solved.averages))
+        kept = [Kept(item.choice, item.paths.unknowns) for item in solved.averages]
+        coarser = on_coarser(self.engine, solved.averages[0].paths.kernels, kept)
+        return self._iterate(grid, means, Design(level), self.control.stop, kept=coarser)
 
     # --- large ensembles
     def refine(
@@ -403,7 +418,8 @@ class Ensembles:
                 most = min(faster * control.cost / (size**2 * (size / share + _FOLLOWING)), 0.3 * memory() / each)
                 if paths >= most:
                     break
-                lacking = ((control.safety * chance / room) ** 2 - 1) * weights.sum() / control.sets
+                stated = chance * self._margin(len(weights) + control.sets) / margin
+                lacking = ((control.safety * stated / room) ** 2 - 1) * weights.sum() / control.sets
                 more = min(most, max(lacking, 0.0) ** (0.5 / control.rate))
                 before, paths = chance, min(max(more, paths / 2), control.growth * paths)
                 swept, drawn = [None] * control.sets, drawn + control.sets
@@ -549,7 +565,7 @@ def sweep_sets(
     ``solved`` are solutions on one grid, or on nested ones.
     """
     alone, cluster = replace(engine, work=Work()), engine.work.cluster
-    levels = [(item.grid, item.means) for item in solved]
+    levels = [(item.grid, item.means, [(own.drawn, own.steady) for own in item.averages]) for item in solved]
     pieces = [
         cluster.piece(sweep_set, alone, levels, design, after=[] if item is None else [item])
         for design, item in zip(designs, before, strict=True)
@@ -567,16 +583,15 @@ def sweep_sets(
 
 
 def sweep_set(
-    engine: Engine, levels: Sequence[tuple[OperatorGrid, Means]], design: Design,
-    before: Swept | None = None,
-) -> Swept:  # fmt: skip
+    engine: Engine, levels: Sequence[tuple[OperatorGrid, Means, Any]], design: Design, before: Swept | None = None
+) -> Swept:
     """Return the means of one set of points on every grid, the finest first, with the same noise."""
     made: list[Means] = []
     previous, first = None if before is None else before[1], None
-    for grid, means in levels:
-        swept = sweep(engine, grid, means, design, previous, whole=True)
-        first = first or tuple(Kept(item.choice, item.paths.unknowns) for item in swept)
-        made.append(collect(swept))
-        previous = on_coarser(engine, swept) if len(made) < len(levels) else None
+    for grid, means, known in levels:
+        found, kept = sweep_large(engine, grid, means, design, known, previous)
+        first = first or kept
+        made.append(found)
+        previous = on_coarser(engine, engine.kernels(grid, means), kept) if len(made) < len(levels) else None
     assert first is not None
     return made, first

@@ -3,7 +3,7 @@
 import functools
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,8 @@ class Averages:
     """What one ensemble gives after its paths were followed.
 
     ``sizes`` hold E|f| beside E f, what a mean that cancels is compared with. ``reactions`` are mean responses to functions
-    on the nodes, ``steps`` those to white noises, which are constant in every step.
+    on the nodes, ``steps`` those to white noises, which are constant in every step, ``steady`` those to constants among the
+    modes.
     """
 
     paths: Paths
@@ -33,6 +34,7 @@ class Averages:
     sizes: dict[str, Array]
     reactions: Reactions
     steps: Reactions
+    steady: Reactions
 
     @property
     def drawn(self) -> Reactions:
@@ -86,14 +88,14 @@ def _memory(link: Link, kernels: Kernels) -> Array:
 
 def average(
     paths: Paths, choice: Choice, backend: Backend = CPU, known: Reactions | None = None, tangents: Tangents | None = None,
-    threads: int | None = 1, share: int = 1,
+    threads: int | None = 1,
 ) -> Averages:  # fmt: skip
-    """Return the means over paths, responses among them; tangents, of one path in ``share``, are followed on the backend.
+    """Return the means over paths, responses among them; tangents are followed on the backend.
 
     Mean responses to some noises may be ``known``, and where the tangents come from be given. On a sparse grid mean responses
     are always found: what is linear in the weak modes is taken from them exactly.
     """
-    plan, few = paths.plan, paths.leading(share)
+    plan = paths.plan
     made: dict[str, Array] = {}
     reactions: dict[str, list[Array]] = dict(known or {})
     steps: dict[str, list[Array]] = {}
@@ -103,20 +105,41 @@ def average(
         asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
         found: dict[str, Array] = {}
         if noise not in plan.noises:
-            found, reactions[noise], steps[noise] = _respond_to_white(few, noise, asked, backend, threads)
+            found, reactions[noise], steps[noise] = _respond_to_white(paths, noise, asked, backend, threads)
         elif (like := _alike(paths, noise, steps)) and not asked:
             reactions[noise] = [like[1] * matrix for matrix in reactions[like[0]]]
         elif asked or steps or choice.layout.kind == "sparse":
-            found, reactions[noise] = respond(few, noise, asked, backend, tangents, threads)
+            found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
         made |= found
     single, sizes = average_single(paths)
     drawn = choice.layout.kind in ("sample", "single") and bool(reactions)
-    steady = respond_steadily(few) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
+    steady = respond_steadily(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
     sampled = _centred(paths, choice) if drawn else None
     drawn_as = reactions | steps
     pairs = {mean.name: _pairs(paths, mean, drawn_as, steady, sampled) for mean in plan.means if mean.kind == "two"}
     made |= single | pairs
-    return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions, steps)
+    return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions, steps, steady)
+
+
+def add_up(
+    paths: Paths, choice: Choice, drawn: Reactions, steady: Reactions, weights: Array | None, backend: Backend
+) -> dict[str, Array]:
+    """Return what some paths of a large set add to all means, with given mean responses for the control variates.
+
+    To responses, those that have ``weights`` for that, which stand for all.
+    """
+    plan, made = paths.plan, average_single(paths)[0]
+    sampled = _centred(paths, choice) if drawn else None
+    made |= {mean.name: _pairs(paths, mean, drawn, steady, sampled) for mean in plan.means if mean.kind == "two"}
+    if weights is not None:
+        few = replace(paths, points=replace(paths.points, weights=weights))
+        for noise in plan.driving:
+            asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
+            if asked and noise in plan.noises:
+                made |= respond(few, noise, asked, backend, targets=False)[0]
+            elif asked:
+                made |= _respond_to_white(few, noise, asked, backend, 1)[0]
+    return made
 
 
 def _respond_to_white(
@@ -233,13 +256,13 @@ def _controlled(
             elif noise in steady:
                 linear += backend.put(steady[noise][target])[:, None] * value
         values.append(linear)
-    total = -backend.get((values[0] * weights) @ values[1].T)
+    exact = np.zeros((paths.shape[0], paths.shape[0]))
     for name, slopes in steady.items():
         if name in sampled:
-            total += np.multiply.outer(slopes[places[0]], slopes[places[1]])
+            exact += np.multiply.outer(slopes[places[0]], slopes[places[1]])
     for rest in paths.drawn.rests:
-        total += _carried(rest.group, rest.group.covariance, reactions, places)
-    return total
+        exact += _carried(rest.group, rest.group.covariance, reactions, places)
+    return exact * float(weights.sum()) - backend.get((values[0] * weights) @ values[1].T)
 
 
 def _linear(paths: Paths, target: int, reactions: Reactions, steady: Reactions) -> list[Array | None]:

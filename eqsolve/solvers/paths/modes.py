@@ -261,33 +261,46 @@ def _effects(plan: EnsemblePlan, kernels: Kernels, group: Group, drives: Sequenc
     return np.vstack(rows)
 
 
+Modes = list[tuple[Group, Array, Array | None]]
+"""Noises that are drawn together, their modes, and the covariance less that of the modes."""
+
+
 def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Drawn:
     """Return the noises on all paths. ``aligned`` modes are those of the choice, carried to the covariance of now."""
-    coordinates = np.empty_like(choice.points.normals)
-    coordinates[choice.order] = choice.points.normals
+    return draw_along(plan, modes_of(groups, choice, aligned=aligned), choice)
+
+
+def modes_of(groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Modes:
+    """Return the modes of all noises."""
     factors = [
         gaussian.align(group.leading_modes, chosen) if aligned else chosen
         for group, chosen in zip(groups, choice.factors, strict=True)
     ]
-    scales, order = choice.points.scales, choice.order
-    rests, made = [], {}
+    order = choice.order
     if choice.turn is not None:  # modes of all noises and constants turn together
-        turned = _side_by_side([*factors, np.zeros((0, len(scales)))]) @ choice.turn
+        turned = _side_by_side([*factors, np.zeros((0, len(choice.points.scales)))]) @ choice.turn
         ends = np.cumsum([0, *(group.led for group in groups)])
         parts = [group.complete(turned[a:b], order) for group, (a, b) in zip(groups, itertools.pairwise(ends), strict=True)]
         noises = tuple(noise for group in groups for noise in group.noises)  # independent groups as one
         whole = _side_by_side([group.covariance for group in groups])
         one = Group(noises, whole, tuple(centre for group in groups for centre in group.centres), len(noises))
-        drawn = [(one, np.vstack(parts), _beyond(groups, parts))] if groups else []
-    else:
-        drawn, position = [], 0
-        for group, factor in zip(groups, factors, strict=True):
-            inside = order[(order >= position) & (order < position + factor.shape[1])] - position
-            completed = group.complete(factor, inside)
-            drawn.append((group, completed, group.beyond(completed)))
-            position += factor.shape[1]
-    position = 0
-    for group, factor, beyond in drawn:
+        return [(one, np.vstack(parts), _beyond(groups, parts))] if groups else []
+    made, position = [], 0
+    for group, factor in zip(groups, factors, strict=True):
+        inside = order[(order >= position) & (order < position + factor.shape[1])] - position
+        completed = group.complete(factor, inside)
+        made.append((group, completed, group.beyond(completed)))
+        position += factor.shape[1]
+    return made
+
+
+def draw_along(plan: EnsemblePlan, modes: Modes, choice: Choice) -> Drawn:
+    """Return the noises at the points of a choice."""
+    coordinates = np.empty_like(choice.points.normals)
+    coordinates[choice.order] = choice.points.normals
+    scales = choice.points.scales
+    rests, made, position = [], {}, 0
+    for group, factor, beyond in modes:
         place = slice(position, position + factor.shape[1])
         position = place.stop
         values = beside(coordinates, factor) @ coordinates[place]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from eqsolve.solvers.threads import in_order, usable_threads
 
 Operators = Mapping[tuple[int, int], Array]
 
-_TOGETHER = 1024  # paths that a core follows at once: more do not fit into what is near to it
+TOGETHER = 1024  # paths that a core follows at once: more do not fit into what is near to it
 _STEPS = 100  # of Newton's method in one block
 _ACCEPTED = 1e-3  # relative change of the last step that is a solution at all
 _SHORTER = 0.2  # factor of a step that made a residual larger
@@ -127,26 +127,14 @@ class Paths:
         """Return a function's values on (nodes, paths)."""
         return [self.backend.spread(value, self.shape) for value in function(*self.arguments)]
 
-    def some(self, places: Array, get: Callable[[Any], Array] | None = None) -> Paths:
-        """Return some of the paths, in the machine's memory unless ``get`` puts them elsewhere."""
-        get = get or self.backend.get
+    def some(self, places: Array) -> Paths:
+        """Return some of the paths, in the machine's memory."""
+        get = self.backend.get
         unknowns, signals, slopes = (get(item[..., places]) for item in (self.unknowns, self.signals, self.slopes))
         points = self.points.on(lambda values: get(values[..., places]))
         noises = tuple(get(noise[:, places]) for noise in self.drawn.noises)
         rests = tuple(replace(rest, coordinates=get(rest.coordinates[:, places])) for rest in self.drawn.rests)
         return Paths(self.plan, self.kernels, self.actions, points, Drawn(noises, rests), unknowns, signals, slopes)
-
-    def leading(self, share: int) -> Paths:
-        """Return the first paths for every value of the constants, one in ``share``, which stand for all."""
-        if share == 1:
-            return self
-        values = self.points.values
-        each = self.shape[1] // values
-        made = self.some(np.add.outer(each * np.arange(values), np.arange(each // share)).ravel(), lambda item: item)
-        masses = self.points.weights.reshape(values, -1).sum(axis=1, keepdims=True)
-        weights = made.points.weights.reshape(values, -1)
-        weights = (weights * (masses / weights.sum(axis=1, keepdims=True))).ravel()
-        return replace(made, points=replace(made.points, weights=weights))
 
     def processes(self) -> dict[str, Array]:
         """Return every process on (paths, nodes)."""
@@ -265,7 +253,7 @@ def follow(
     check_memory(plan, paths, grid.size)
     inputs = read_inputs(plan, kernels, points, drawn, backend)
     guess = backend.put(before) if before is not None and before.shape == (count, grid.size, paths) else None
-    step = _TOGETHER if backend is CPU else paths
+    step = TOGETHER if backend is CPU else paths
     parts = [slice(begin, min(begin + step, paths)) for begin in range(0, paths, step)]
 
     def some(part: slice) -> tuple[Array, ...]:
@@ -273,7 +261,7 @@ def follow(
         begun = None if starts is None else starts[:, part]
         return _follow(plan, kernels, actions, inputs.of(part), accuracy, near, backend, begun)
 
-    made = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
+    made = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, TOGETHER)))
     every = zip(*made, strict=True)
     unknowns, signals, slopes = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in every)
     return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes)

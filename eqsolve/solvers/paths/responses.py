@@ -31,9 +31,9 @@ Tangents = Callable[[Paths, str], Iterator[tuple[slice, Array]]]
 
 def respond(
     paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU, tangents: Tangents | None = None,
-    threads: int | None = 1, *, at_nodes: bool = False, after: Array | None = None,
+    threads: int | None = 1, *, at_nodes: bool = False, after: Array | None = None, targets: bool = True,
 ) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
-    """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target.
+    """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target, if wanted.
 
     Both are operators; the paths are taken chunk by chunk, on threads, and each is followed by its tangents on the backend,
     unless it is said where these come from. Of white noise the responses are to what it is in every step, or to a function
@@ -42,7 +42,7 @@ def respond(
     plan, size, weights, home = paths.plan, paths.shape[0], paths.points.weights, paths.backend
     source, by_noise = enter(paths, noise, at_nodes)
     jobs = [(mean, paths.values(mean.by_unknown), paths.values(mean.factors)) for mean in asked]
-    slopes, own = _target_slopes(paths, noise)
+    slopes, own = _target_slopes(paths, noise) if targets else ([], [])
     plain = all(mean.plain for mean in asked)
     unknowns = range(len(plan.unknowns))
     moving: list[int] = []  # targets with different slopes; others share those of one of these

@@ -5,6 +5,7 @@ responses, and averages. What it is told, and what it finds, are values; only ``
 """
 
 import functools
+import itertools
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,10 +25,11 @@ from eqsolve.numerics.laws import parts_of
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.cluster import Cluster
-from eqsolve.solvers.paths.means import Averages, average, average_single
-from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, groups_of
-from eqsolve.solvers.paths.paths import Actions, Paths, act, bytes_of, card_code, check_memory, follow
+from eqsolve.solvers.paths.means import Averages, Reactions, add_up, average, average_single
+from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, draw_along, groups_of, modes_of
+from eqsolve.solvers.paths.paths import TOGETHER, Actions, Paths, act, bytes_of, card_code, check_memory, follow
 from eqsolve.solvers.paths.responses import MOST_VALUES, vary
+from eqsolve.solvers.threads import in_order, usable_threads
 
 logger = logging.getLogger("eqsolve")
 
@@ -125,26 +127,91 @@ class Kept:
 
 
 def sweep(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: Sequence[Averages | Kept] | None = None,
-    *, whole: bool = False,
-) -> tuple[Averages, ...]:  # fmt: skip
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: Sequence[Averages | Kept] | None = None
+) -> tuple[Averages, ...]:
     """Return the averages over paths driven by the given means; ``previous`` ones keep their modes and points.
 
-    Where a card follows the tangents, the paths are in the machine's memory all the same, unless the ``whole`` sweep is there.
+    Where a card follows the tangents, the paths are in the machine's memory all the same.
     """
     engine.work.sweeps += 1
     kernels = engine.kernels(grid, means)
     try:
-        pairs = _followed(engine, kernels, design, previous, whole=whole)
         return tuple(
-            average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads, share=design.share)
-            for paths, choice in pairs
+            average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads)
+            for paths, choice in _followed(engine, kernels, design, previous)
         )
-    except MemoryError:  # of a card that others use too
-        if engine.device == "cpu":
-            raise
-        logger.warning("the card's memory is full: these paths are followed on the CPU")
-        return sweep(replace(engine, device="cpu"), grid, means, design, previous)
+    except MemoryError as full:
+        return sweep(_without_card(engine, full), grid, means, design, previous)
+
+
+def _without_card(engine: Engine, full: MemoryError) -> Engine:
+    """Return the engine without a card, whose memory is full: others use it too."""
+    if engine.device == "cpu":
+        raise full
+    logger.warning("the card's memory is full: these paths are followed on the CPU")
+    return replace(engine, device="cpu")
+
+
+def sweep_large(
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, known: Sequence[tuple[Reactions, Reactions]],
+    previous: Sequence[Kept] | None = None,
+) -> tuple[Means, tuple[Kept, ...]]:  # fmt: skip
+    """Return the means over a large set of paths, and its points with the unknowns on all paths.
+
+    Paths are followed some at a time, and what they add to the means is all that is kept of them. ``known`` are mean
+    responses to noises and constants by ensemble: those of the control variates.
+    """
+    kernels, total, kept = engine.kernels(grid, means), dict[str, Array](), []
+    for place, plan in enumerate(engine.plan.ensembles):
+        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+        before = None if previous is None else previous[place].unknowns
+        choice = _choice(engine, kernels, design, place, groups, actions) if previous is None else previous[place].choice
+        try:
+            made, unknowns = _add_up(engine, plan, kernels, groups, actions, choice, known[place], design.share, before)
+        except MemoryError as full:
+            return sweep_large(_without_card(engine, full), grid, means, design, known, previous)
+        total |= made
+        kept.append(Kept(choice, unknowns))
+    return total, tuple(kept)
+
+
+def _add_up(
+    engine: Engine, plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], actions: Actions, choice: Choice,
+    known: tuple[Reactions, Reactions], share: int, before: Array | None,
+) -> tuple[Means, Array]:  # fmt: skip
+    """Return the means over a large set of paths of one ensemble, and the unknowns on all paths."""
+    points, size = choice.points, kernels.grid.size
+    count, values = len(points.weights), points.values
+    backend = engine.backend(plan, size, count)
+    modes = modes_of(groups, choice, aligned=before is not None)
+    if choice.layout.kind not in ("sample", "single"):  # exact with the few points that it has
+        drawn = draw_along(plan, modes, choice)
+        paths = follow(plan, kernels, actions, points, drawn, engine.accuracy, before, CPU, engine.threads)
+        return average(paths, choice, threads=engine.threads).means, paths.unknowns
+    each = count // values
+    step, few = (max(1, TOGETHER // values) if backend is CPU else each), each // share
+    starts = sorted({*range(0, few, step), *range(few, each, step)})
+    table = points.weights.reshape(values, each)
+    scale = table.sum(axis=1, keepdims=True) / table[:, :few].sum(axis=1, keepdims=True)
+    unknowns = backend.arrays.empty((len(plan.unknowns), size, count))
+
+    def one(span: tuple[int, int]) -> Means:
+        places = np.add.outer(each * np.arange(values), np.arange(*span)).ravel()
+        inside = points.on(lambda item: backend.put(item[..., places]))
+        some = replace(choice, points=inside)
+        drawn, near = draw_along(plan, modes, some), None if before is None else before[..., places]
+        paths = follow(plan, kernels, actions, inside, drawn, engine.accuracy, near, backend)
+        unknowns[..., places] = paths.unknowns
+        weights = backend.put((table[:, slice(*span)] * scale).ravel()) if span[0] < few else None
+        return add_up(paths, some, *known, weights, backend)
+
+    total: Means = {}
+    spans = list(itertools.pairwise([*starts, each]))
+    threads = usable_threads(engine.threads, size * count) if backend is CPU and len(spans) > 1 else 1
+    for made in in_order(one, spans, threads):
+        for name, value in made.items():
+            total[name] = total[name] + value if name in total else value
+    return total, unknowns
 
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
@@ -164,7 +231,7 @@ def collect(averages: Iterable[Averages]) -> Means:
 
 
 def _followed(
-    engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None, *, whole: bool = False
+    engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None
 ) -> list[tuple[Paths, Choice]]:
     made = []
     for place, plan in enumerate(engine.plan.ensembles):
@@ -174,10 +241,8 @@ def _followed(
             choice, before = kept.choice, kept.unknowns if isinstance(kept, Kept) else kept.paths.unknowns
         else:
             choice, before = _choice(engine, kernels, design, place, groups, actions), None
-        backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights)) if whole else CPU
-        choice = replace(choice, points=choice.points.on(backend.put))
         drawn = draw(plan, groups, choice, aligned=previous is not None)
-        paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, backend, engine.threads)
+        paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, CPU, engine.threads)
         made.append((paths, choice))
     return made
 
