@@ -75,7 +75,7 @@ class Sampling:
     # paths of the small ensemble; independent large ones; rounds of larger ones, at most
     small: int = 1024
     sets: int = Control.sets
-    levels: int = 5
+    levels: int = 8
     # tolerances that outputs would still move by where modes are chosen anew, and where an
     # iteration ends
     rough: float = 0.2
@@ -98,9 +98,10 @@ class Sampling:
     # smooth functions)
     rate: float = 0.85
     safety: float = 1.3
-    # paths × nodes³ of one ensemble, at most: half a minute of one core. With less, soft spins at
-    # 1e-3 and two of sixty diagonal networks ended above the tolerance
-    cost: float = 2e11
+    # operations of one ensemble in all rounds, at most, which are paths × nodes² × (nodes of tangents
+    # and following): a minute of one core for four. With less, soft spins at 1e-3 and four of sixty
+    # diagonal networks ended above the tolerance
+    cost: float = 4e11
     # times as fast as a core, where a card follows the paths: one H200 is 15 to 25 times with soft
     # spins, diagonal networks and tanh units
     card: float = 15.0

@@ -35,7 +35,6 @@ from eqsolve.solvers.paths.judge import Curves, Errors, Judge
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
-from eqsolve.solvers.paths.paths import bytes_of
 from eqsolve.solvers.paths.sweep import (
     Design,
     Engine,
@@ -262,7 +261,7 @@ class Ensembles:
         """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
         control = self.control
         paths = control.small * (control.safety * self._margin(control.sets) * chance) ** (1 / control.rate)
-        return paths * nodes**3 < control.cost
+        return paths * nodes**2 * (nodes + _FOLLOWING) < control.cost
 
     def _level(self, paths: int, seed: int, density: int = 0) -> Level:
         """Return a level of so many paths in all, as many for every combination of atoms and parts of the constants."""
@@ -276,17 +275,22 @@ class Ensembles:
     def settle_panels(self, solved: Solved) -> tuple[Solved, Errors]:
         """Return the small ensemble's solution on panels that are dense enough, and the error of the panels.
 
-        They are compared with coarser ones first, which cost less; then with those that they were refined from.
+        They are compared with coarser ones first, which cost less, and which take their place while they would do; then with
+        those that they were refined from.
         """
-        control, judge, panels = self.control, self.judge, solved.grid.panels
-        assert panels is not None
-        coarse = denser(panels, np.full(panels.panels, 1 / control.ratio))
-        base = self._carry(solved, coarse) if coarse.panels < panels.panels else None
-        if base is not None:
-            dense, ratios = solved, np.full(coarse.panels, panels.panels / coarse.panels)
-        else:
+        control, judge, worst, base = self.control, self.judge, 0.0, None
+        while solved.grid.panels is not None and worst * control.ratio ** (solved.grid.panels.order + 1) <= control.share / 2:
+            dense, panels = base or solved, (base or solved).grid.panels
+            assert panels is not None
+            coarse = denser(panels, np.full(panels.panels, 1 / control.ratio))
+            base = self._carry(dense, coarse) if coarse.panels < panels.panels else None
+            if base is None:
+                break
+            ratios = np.full(coarse.panels, panels.panels / coarse.panels)
+            worst = judge.worst(judge.curves(dense), judge.compare(base, dense, ratios))
+        if base is None:
             ratios = np.full(panels.panels, control.ratio)
-            base, dense = solved, self.on_panels(solved, denser(panels, ratios))
+            base, dense = dense, self.on_panels(dense, denser(panels, ratios))
         before: tuple[float, Solved, Errors] | None = None
         twice = False
         for _ in range(control.rounds):
@@ -361,7 +365,7 @@ class Ensembles:
         density = self._choose_density(small[0], known)
         rounds: list[_Round] = []
         before = moved = math.inf
-        left, again, drawn = control.left, False, 2 * control.sets + 1
+        left, again, drawn, spent = control.left, False, 2 * control.sets + 1, 0.0
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * (drawn + place) for place in range(control.sets)]
             known = replace(known, share=max(1, min(share, round(paths) // control.small)))
@@ -375,7 +379,7 @@ class Ensembles:
                     raise
                 logger.info("paths: no larger samples: %s", reason)
                 break
-            followed = time.perf_counter()
+            followed, spent = time.perf_counter(), spent + paths
             rounds = [*(rounds[:-1] if again else rounds), self._compare_small(paths, means, small, final)]
             rounds = [item for item in rounds if _SMALLER * item.paths >= paths]
             weights = np.concatenate([[item.paths ** (2 * control.rate)] * control.sets for item in rounds])
@@ -413,10 +417,11 @@ class Ensembles:
             if not again:  # more paths
                 if number == 1:
                     share = self._choose_share(final[0], small[0], rounds[0].taus[0])
-                each = sum(bytes_of(plan, size) for plan in engine.plan.ensembles)
+                held = 8.0 * size * sum(len(plan.unknowns) + len(plan.driving) for plan in engine.plan.ensembles)
                 faster = control.card if engine.is_on_card(size, round(paths)) else 1.0
-                most = min(faster * control.cost / (size**2 * (size / share + _FOLLOWING)), 0.3 * memory() / each)
-                if paths >= most:
+                most = faster * control.cost / (size**2 * (size / share + _FOLLOWING)) - spent
+                most = min(most, 0.3 * memory() / (control.sets * held))
+                if most < paths / 2:
                     break
                 stated = chance * self._margin(len(weights) + control.sets) / margin
                 lacking = ((control.safety * stated / room) ** 2 - 1) * weights.sum() / control.sets
