@@ -278,19 +278,21 @@ class Ensembles:
         They are compared with coarser ones first, which cost less, and which take their place while they would do; then with
         those that they were refined from.
         """
-        control, judge, worst, base = self.control, self.judge, 0.0, None
-        while solved.grid.panels is not None and worst * control.ratio ** (solved.grid.panels.order + 1) <= control.share / 2:
-            dense, panels = base or solved, (base or solved).grid.panels
+        control, judge, worst, dense = self.control, self.judge, 0.0, solved
+        while True:
+            panels = dense.grid.panels
             assert panels is not None
             coarse = denser(panels, np.full(panels.panels, 1 / control.ratio))
             base = self._carry(dense, coarse) if coarse.panels < panels.panels else None
             if base is None:
+                ratios = np.full(panels.panels, control.ratio)
+                base, dense = dense, self.on_panels(dense, denser(panels, ratios))
                 break
             ratios = np.full(coarse.panels, panels.panels / coarse.panels)
             worst = judge.worst(judge.curves(dense), judge.compare(base, dense, ratios))
-        if base is None:
-            ratios = np.full(panels.panels, control.ratio)
-            base, dense = dense, self.on_panels(dense, denser(panels, ratios))
+            if worst * control.ratio ** (panels.order + 1) > control.share / 2:
+                break
+            dense = base
         before: tuple[float, Solved, Errors] | None = None
         twice = False
         for _ in range(control.rounds):
