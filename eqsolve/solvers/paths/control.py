@@ -93,6 +93,7 @@ class Sampling:
     # paths of an ensemble relative to those of the last one, at most: in smaller steps the last
     # change is smaller
     growth: float = 8.0
+    counts: float = 4.0  # ensembles that are so many times smaller than the last ones do not count beside them
     clear: float = 2.0  # of the room there is: standard errors to first order that ask for more paths
     # the error of an ensemble falls like paths^−rate (0.85 measured, between 0.5 of chance and 1 of
     # smooth functions)

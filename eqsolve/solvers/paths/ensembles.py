@@ -31,7 +31,7 @@ from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Sampling
 from eqsolve.solvers.paths.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge, margin_of, standard_error
 from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
@@ -163,7 +163,6 @@ logger = logging.getLogger("eqsolve")
 _SINGLE = Layout("single")
 _NEAR = 10  # sweeps in which a solution is carried to other panels, where it is near; 3 to 6 in `benchmarks/corners.py`
 _APART = 1_000_003  # between the seeds of two ensembles
-_SMALLER = 4  # times: smaller ensembles than one over this of the last ones do not count beside these
 _FOLLOWING = 64  # nodes on which to follow a path costs as much as its tangents: 20 to 70 with three models
 
 Swept = tuple[list[Means], tuple[Kept, ...]]
@@ -260,7 +259,7 @@ class Ensembles:
     def suffices(self, chance: float, nodes: float) -> bool:
         """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
         control = self.control
-        paths = control.small * (control.safety * self._margin(control.sets) * chance) ** (1 / control.rate)
+        paths = control.small * (control.safety * margin_of(control.sets) * chance) ** (1 / control.rate)
         return paths * nodes**2 * (nodes + _FOLLOWING) < control.cost
 
     def _level(self, paths: int, seed: int, density: int = 0) -> Level:
@@ -383,7 +382,7 @@ class Ensembles:
                 break
             followed, spent = time.perf_counter(), spent + paths
             rounds = [*(rounds[:-1] if again else rounds), self._compare_small(paths, means, small, final)]
-            rounds = [item for item in rounds if _SMALLER * item.paths >= paths]
+            rounds = [item for item in rounds if control.counts * item.paths >= paths]
             weights = np.concatenate([[item.paths ** (2 * control.rate)] * control.sets for item in rounds])
             every = zip(*(item.taus for item in rounds), strict=True)
             pairs = [self._correct(*item, weights) for item in zip(small, final, every, strict=True)]
@@ -394,10 +393,10 @@ class Ensembles:
             rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
             room = 0.95 - judge.worst(curves, by_panels(levels)) - rest
             room = room if room > control.share / 4 else control.share  # panels that miss the tolerance leave none
-            margin = self._margin(len(weights))
+            margin = margin_of(len(weights))
             for exact in (False, True):
                 ends = [pair[1](exact) for pair in pairs[:2]]  # what is extrapolated from
-                spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)], weights)
+                spread = standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)], weights)
                 chance = judge.worst(curves, judge.spread(curves, [spread], margin))
                 if chance > control.clear * room:  # more paths are needed, whatever the exact spread
                     break
@@ -425,7 +424,7 @@ class Ensembles:
                 most = min(most, 0.3 * memory() / (control.sets * held))
                 if most < paths / 2:
                     break
-                stated = chance * self._margin(len(weights) + control.sets) / margin
+                stated = chance * margin_of(len(weights) + control.sets) / margin
                 lacking = ((control.safety * stated / room) ** 2 - 1) * weights.sum() / control.sets
                 more = min(most, max(lacking, 0.0) ** (0.5 / control.rate))
                 before, paths = chance, min(max(more, paths / 2), control.growth * paths)
@@ -433,13 +432,6 @@ class Ensembles:
             judge.options.foresee(predict_seconds(paths, more, control.growth, *times), "larger ensembles")
         errors = {name: error + np.where(error > 0, rest, 0) * judge.allowed(curves, name) for name, error in errors.items()}
         return tuple(replace(item, left=0.0) for item in final), errors
-
-    @staticmethod
-    def _margin(sets: int) -> float:
-        """Return how many standard errors are stated where so many sets tell them: one error in seven is larger (Student)."""
-        from scipy.special import stdtrit
-
-        return float(stdtrit(sets - 1, 0.93))
 
     def _compare_small(
         self, paths: float, means: list[list[Means]], small: Sequence[Solved], final: tuple[Solved, ...]
@@ -555,12 +547,6 @@ def carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, .
         unknowns = np.einsum("ij,ajp->aip", forward, item.paths.unknowns, optimize=True)
         made.append(Kept(choice, unknowns))
     return tuple(made)
-
-
-def _standard_error(changes: Sequence[Errors], weights: Array) -> Errors:
-    """Return the standard error of an average over ensembles of variances 1/weight, from how far each is from it."""
-    shares = weights / (weights.sum() * (len(weights) - 1))
-    return {name: np.sqrt(np.tensordot(shares, np.square([item[name] for item in changes]), 1)) for name in changes[0]}
 
 
 def sweep_sets(

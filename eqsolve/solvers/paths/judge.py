@@ -247,6 +247,19 @@ class Judge:
         return {name: np.zeros_like(values) for name, values in self.curves(solved).all.items()}
 
 
+def standard_error(changes: Sequence[Errors], weights: Array) -> Errors:
+    """Return the standard error of an average over sets of variances 1/weight, from how far each is from it."""
+    shares = weights / (weights.sum() * (len(weights) - 1))
+    return {name: np.sqrt(np.tensordot(shares, np.square([item[name] for item in changes]), 1)) for name in changes[0]}
+
+
+def margin_of(sets: int) -> float:
+    """Return how many standard errors are stated where so many sets tell them: one error in seven is larger (Student)."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(sets - 1, 0.93))
+
+
 def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, curves: Curves) -> str:
     """Return where plain sampled paths contradict a solution's means; nothing where they do not.
 

@@ -12,21 +12,22 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import MeanPlan
+from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import EPSILON, Array
-from eqsolve.numerics.gaussian import Layout, spread_lines, star
+from eqsolve.numerics.gaussian import Layout, Level, spread_lines, star
 from eqsolve.numerics.relations import Kernels
-from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.control import Control, Sampling
 from eqsolve.solvers.paths.iterate import Solved
-from eqsolve.solvers.paths.judge import Errors, Judge
+from eqsolve.solvers.paths.judge import Errors, Judge, margin_of, standard_error
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, choose
 from eqsolve.solvers.paths.paths import act
-from eqsolve.solvers.paths.sweep import Engine, Means, count_values, draw_paths, follow_later
+from eqsolve.solvers.paths.sweep import Engine, Means, add_by_parts, count_values, follow_later
 
 logger = logging.getLogger("eqsolve")
 
@@ -35,7 +36,7 @@ logger = logging.getLogger("eqsolve")
 _AGREE = 0.95
 _WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
 _AGAIN = 0.5  # of the change before the last: the least error of a set
-_TOGETHER = 1 << 21  # values of a function that are computed at once
+_TOGETHER = 1 << 17  # values of a function that are computed at once
 
 
 def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control) -> tuple[Solved, Errors]:
@@ -66,7 +67,7 @@ def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control)
                     best, least = (made, errors), worst
                 if worst <= left + max(0.95 - left, 0.05) or judge.options.is_short_of_time():
                     return best
-                kinks.missed = worst
+                kinks.missed = (worst - left) / max(0.95 - left, 0.05)
         except (SolverError, MemoryError) as reason:
             logger.info("means with kinks: no more paths: %s", reason)
     return best
@@ -78,7 +79,7 @@ Round = tuple[Means, Means, str]
 
 @dataclass(eq=False)
 class _Kinks:
-    """Averages of functions with a kink by growing sets; ``missed`` is the last error in tolerances."""
+    """Averages of functions with a kink by growing sets; ``missed`` is their last error relative to the room for it."""
 
     judge: Judge
     solved: Solved
@@ -129,24 +130,26 @@ class _Kinks:
                 yield made, spread, f"{total} paths along lines"
 
     def by_samples(self) -> Iterator[Round]:
-        """Go through larger and larger independent sets of sampled paths."""
-        control, seed, paths = self.control, self.judge.options.seed, self.control.sample
-        while True:
-            sets = [self._sample(self.solved.kernels, paths, seed + 1 + k) for k in range(control.sets)]
-            centre = {name: np.mean([item[name] for item in sets], axis=0) for name in self.kinked}
-            # standard errors of the average with a margin: few sets may agree by chance
-            spread = {
-                name: 2.0 * np.std([item[name] for item in sets], axis=0, ddof=1) / math.sqrt(len(sets))
-                for name in self.kinked
-            }
-            yield centre, spread, f"{control.sets} independent sets of {paths} paths"
-            if paths >= self.most:
-                return
-            paths = min(self.most, 2 ** math.ceil(math.log2(paths * max((1.3 * self.missed / 0.9) ** 1.2, 2.0))))
+        """Go through more and larger independent sets of sampled paths, until they have cost all they may."""
+        control, seed, paths, total = Sampling(), self.judge.options.seed, self.control.sample, 0
+        sets: list[tuple[int, Means]] = []
+        while total <= 2 * self.most:
+            sets = [item for item in sets if control.counts * item[0] >= paths]
+            sets += [(paths, self._sample(self.solved.kernels, paths, seed + 1 + total + k)) for k in range(control.sets)]
+            weights, made = np.array([item[0] for item in sets]) ** (2 * control.rate), [item[1] for item in sets]
+            centre = {name: np.average([item[name] for item in made], axis=0, weights=weights) for name in self.kinked}
+            apart = [{name: np.abs(item[name] - value) for name, value in centre.items()} for item in made]
+            spread = {n: margin_of(len(sets)) * value for n, value in standard_error(apart, weights).items()}
+            yield centre, spread, f"{len(sets)} independent sets of {paths} paths"
+            total += paths
+            lacking = ((control.safety * self.missed) ** 2 - 1) * weights.sum() / control.sets
+            more = max(lacking, 0.0) ** (0.5 / control.rate)
+            paths = 2 ** math.ceil(math.log2(min(self.most, max(more, paths / 2))))
 
     def _sample(self, kernels: Kernels, count: int, seed: int) -> Means:
         """Return averages over about ``count`` sampled paths of every ensemble, without their responses."""
         made: Means = {}
+        engine = self.judge.engine
         for item in self.solved.averages:
             plan, points = item.paths.plan, item.choice.points
             wanted = [mean for mean in plan.means if mean.name in self.kinked]
@@ -157,9 +160,20 @@ class _Kinks:
             most = 2 ** max(5, round(math.log2(count / combinations)))
             rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
             level = replace(item.choice.level, most=most, seed=seed, constants=rule)
-            paths = draw_paths(self.judge.engine, kernels, plan, level, item.choice.shapes, "single").follow()
-            made |= {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted}
+            choice = _choose(engine, kernels, plan, level, item.choice.shapes)
+            made |= add_by_parts(
+                engine, kernels, plan, choice,
+                lambda paths, *_: {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted},  # noqa: B023
+            )  # fmt: skip
         return made
+
+
+def _choose(
+    engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any, given: tuple[Array, Array] | None = None
+) -> Choice:
+    """Return sampled points of an ensemble, or such at given coordinates of the modes."""
+    groups, drives = engine.groups(kernels, plan), act(plan, kernels).drives
+    return choose(plan, kernels, groups, drives, engine.laws, level, Layout("single"), shapes, given=given)
 
 
 class _Base:
@@ -187,8 +201,7 @@ class _Base:
         """Return points at given coordinates of the modes, or sampled ones; with ``finer`` rules of constants."""
         plan, kernels, own = self.plan, self.kernels, self.own.level
         level = replace(own, most=most, constants=math.ceil(finer * own.constants))
-        groups, drives = self.engine.groups(kernels, plan), act(plan, kernels).drives
-        return choose(plan, kernels, groups, drives, self.engine.laws, level, Layout("single"), self.own.shapes, given=given)
+        return _choose(self.engine, kernels, plan, level, self.own.shapes, given)
 
     def windows(self) -> list[_Window]:
         """Return parts of the time in which all rows have about one direction."""

@@ -132,7 +132,7 @@ def add_up(
     sampled = _centred(paths, choice) if drawn else None
     made |= {mean.name: _pairs(paths, mean, drawn, steady, sampled) for mean in plan.means if mean.kind == "two"}
     if weights is not None:
-        few = replace(paths, points=replace(paths.points, weights=weights))
+        few = replace(paths, points=replace(paths.points, weights=paths.backend.put(weights)))
         for noise in plan.driving:
             asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
             if asked and noise in plan.noises:

@@ -264,16 +264,19 @@ class _Solve:
         self.stage = "paths"
         (final,), by_points = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
-        if self._kinked:  # the ensembles have averaged kinks as well
-            return self._package(final, self.judge.total(final, by_panels, by_points))
-        self.near = self._hand_on(final, by_panels)
+        self.near = None if self._kinked else self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
 
     def _end(self, final: Solved, by_panels: Errors, by_points: Errors) -> Result:
         """Return the result, with averages of functions with a kink."""
         self.stage = "averages"
         self.options.report_share(_SHARES["averages"][0], "averages over paths")
-        final, kinked = average_kinks(self.judge, final, self.judge.total(final, by_panels, by_points), self.control)
+        errors = self.judge.total(final, by_panels, by_points)
+        if all(layout.kind != "sparse" for layout in final.layouts):  # large ensembles have averaged kinks as well
+            over = self.judge.excesses(self.judge.curves(final), errors, kinks=True)
+            if self._kinked or max(over.values(), default=0.0) <= 1.0:
+                return self._package(final, errors)
+        final, kinked = average_kinks(self.judge, final, errors, self.control)
         self._keep(final, None, "at the end")
         by_points |= {name: error + by_points[name] for name, error in kinked.items()}
         return self._package(final, self.judge.total(final, by_panels, by_points))

@@ -163,55 +163,69 @@ def sweep_large(
     """
     kernels, total, kept = engine.kernels(grid, means), dict[str, Array](), []
     for place, plan in enumerate(engine.plan.ensembles):
+        before = None if previous is None else previous[place]
         groups, actions = engine.groups(kernels, plan), act(plan, kernels)
-        before = None if previous is None else previous[place].unknowns
-        choice = _choice(engine, kernels, design, place, groups, actions) if previous is None else previous[place].choice
-        try:
-            made, unknowns = _add_up(engine, plan, kernels, groups, actions, choice, known[place], design.share, before)
-        except MemoryError as full:
-            return sweep_large(_without_card(engine, full), grid, means, design, known, previous)
+        choice = _choice(engine, kernels, design, place, groups, actions) if before is None else before.choice
+        if choice.layout.kind in ("sample", "single"):
+            weights = choice.points.weights.reshape(choice.points.values, -1)
+            few = weights.shape[1] // design.share  # paths whose tangents stand for those of all
+            scale = weights.sum(axis=1, keepdims=True) / weights[:, :few].sum(axis=1, keepdims=True)
+
+            def add(paths: Paths, some: Choice, span: tuple[int, int]) -> Means:
+                own = (weights[:, slice(*span)] * scale).ravel() if span[0] < few else None  # noqa: B023
+                return add_up(paths, some, *known[place], own, paths.backend)  # noqa: B023
+
+            home = engine.backend(plan, grid.size, weights.size).arrays
+            try:
+                unknowns = home.empty((len(plan.unknowns), grid.size, weights.size))
+                near = None if before is None else before.unknowns
+                made = add_by_parts(engine, kernels, plan, choice, add, few, near, unknowns)
+            except MemoryError as full:
+                return sweep_large(_without_card(engine, full), grid, means, design, known, previous)
+        else:  # exact with the few points that it has
+            drawn, near = draw(plan, groups, choice, aligned=before is not None), None if before is None else before.unknowns
+            paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, near, CPU, engine.threads)
+            made, unknowns = average(paths, choice, threads=engine.threads).means, paths.unknowns
         total |= made
         kept.append(Kept(choice, unknowns))
     return total, tuple(kept)
 
 
-def _add_up(
-    engine: Engine, plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], actions: Actions, choice: Choice,
-    known: tuple[Reactions, Reactions], share: int, before: Array | None,
-) -> tuple[Means, Array]:  # fmt: skip
-    """Return the means over a large set of paths of one ensemble, and the unknowns on all paths."""
-    points, size = choice.points, kernels.grid.size
-    count, values = len(points.weights), points.values
+def add_by_parts(
+    engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice,
+    add: Callable[[Paths, Choice, tuple[int, int]], Means], cut: int = 0, before: Array | None = None,
+    unknowns: Array | None = None,
+) -> Means:  # fmt: skip
+    """Return the sum of what paths at chosen points ``add``, followed some at a time.
+
+    A part is a span of the points of every value of the constants; none goes across the ``cut``. The ``unknowns`` of all paths
+    are written where there is an array for them.
+    """
+    points, size, values = choice.points, kernels.grid.size, choice.points.values
+    groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+    count = len(points.weights)
     backend = engine.backend(plan, size, count)
     modes = modes_of(groups, choice, aligned=before is not None)
-    if choice.layout.kind not in ("sample", "single"):  # exact with the few points that it has
-        drawn = draw_along(plan, modes, choice)
-        paths = follow(plan, kernels, actions, points, drawn, engine.accuracy, before, CPU, engine.threads)
-        return average(paths, choice, threads=engine.threads).means, paths.unknowns
     each = count // values
-    step, few = (max(1, TOGETHER // values) if backend is CPU else each), each // share
-    starts = sorted({*range(0, few, step), *range(few, each, step)})
-    table = points.weights.reshape(values, each)
-    scale = table.sum(axis=1, keepdims=True) / table[:, :few].sum(axis=1, keepdims=True)
-    unknowns = backend.arrays.empty((len(plan.unknowns), size, count))
+    step = max(1, TOGETHER // values) if backend is CPU else each
 
     def one(span: tuple[int, int]) -> Means:
         places = np.add.outer(each * np.arange(values), np.arange(*span)).ravel()
-        inside = points.on(lambda item: backend.put(item[..., places]))
+        inside, there = points.on(lambda item: backend.put(item[..., places])), backend.arrays.asarray(places)
         some = replace(choice, points=inside)
-        drawn, near = draw_along(plan, modes, some), None if before is None else before[..., places]
+        drawn, near = draw_along(plan, modes, some), None if before is None else before[..., there]
         paths = follow(plan, kernels, actions, inside, drawn, engine.accuracy, near, backend)
-        unknowns[..., places] = paths.unknowns
-        weights = backend.put((table[:, slice(*span)] * scale).ravel()) if span[0] < few else None
-        return add_up(paths, some, *known, weights, backend)
+        if unknowns is not None:
+            unknowns[..., there] = paths.unknowns
+        return add(paths, some, span)
 
     total: Means = {}
-    spans = list(itertools.pairwise([*starts, each]))
+    spans = list(itertools.pairwise([*sorted({*range(0, cut, step), *range(cut, each, step)}), each]))
     threads = usable_threads(engine.threads, size * count) if backend is CPU and len(spans) > 1 else 1
     for made in in_order(one, spans, threads):
         for name, value in made.items():
             total[name] = total[name] + value if name in total else value
-    return total, unknowns
+    return total
 
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
@@ -299,12 +313,10 @@ def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], cou
     return tuple(made)
 
 
-def draw_paths(
-    engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any = None, layout: str = "draws"
-) -> Sample:
+def draw_paths(engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any = None) -> Sample:
     """Return paths of one ensemble, of positive weight, that are followed when they are looked at."""
     groups, actions = engine.groups(kernels, plan), act(plan, kernels)
-    choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout(layout), shapes)
+    choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), shapes)
     return follow_later(engine, kernels, plan, choice)
 
 
