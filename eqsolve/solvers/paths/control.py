@@ -90,10 +90,9 @@ class Sampling:
     # of the last change of a solution by large ensembles: what one more would change (the
     # contraction of the scheme was 0.02 to 0.06)
     left: float = 0.06
-    # paths of an ensemble relative to those of the last one, at most: in smaller steps the last
-    # change is smaller
-    growth: float = 8.0
-    counts: float = 4.0  # ensembles that are so many times smaller than the last ones do not count beside them
+    # paths of an ensemble relative to those of the last one, at most: smaller ones do not count
+    # beside them
+    growth: float = 4.0
     clear: float = 2.0  # of the room there is: standard errors to first order that ask for more paths
     # the error of an ensemble falls like paths^−rate (0.85 measured, between 0.5 of chance and 1 of
     # smooth functions)

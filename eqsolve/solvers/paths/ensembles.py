@@ -382,7 +382,7 @@ class Ensembles:
                 break
             followed, spent = time.perf_counter(), spent + paths
             rounds = [*(rounds[:-1] if again else rounds), self._compare_small(paths, means, small, final)]
-            rounds = [item for item in rounds if control.counts * item.paths >= paths]
+            rounds = [item for item in rounds if control.growth * item.paths >= paths]
             weights = np.concatenate([[item.paths ** (2 * control.rate)] * control.sets for item in rounds])
             every = zip(*(item.taus for item in rounds), strict=True)
             pairs = [self._correct(*item, weights) for item in zip(small, final, every, strict=True)]
@@ -411,9 +411,10 @@ class Ensembles:
             worst = judge.worst(curves, errors)
             logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
                         len(weights), paths, worst, moved)  # fmt: skip
-            if worst <= room or judge.options.is_short_of_time():
+            alone = len(weights) <= control.sets  # four sets may agree by chance: eight hardly do
+            if (worst <= room and not alone) or judge.options.is_short_of_time():
                 break
-            again, more = chance <= room, paths
+            again, more = chance <= room and not alone, paths
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
                 if number == 1:

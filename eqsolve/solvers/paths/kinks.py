@@ -134,8 +134,9 @@ class _Kinks:
         control, seed, paths, total = Sampling(), self.judge.options.seed, self.control.sample, 0
         sets: list[tuple[int, Means]] = []
         while total <= 2 * self.most:
-            sets = [item for item in sets if control.counts * item[0] >= paths]
-            sets += [(paths, self._sample(self.solved.kernels, paths, seed + 1 + total + k)) for k in range(control.sets)]
+            sets = [item for item in sets if control.growth * item[0] >= paths]
+            numbers = range(control.sets if sets else 2 * control.sets)  # four may agree by chance
+            sets += [(paths, self._sample(self.solved.kernels, paths, seed + 1 + total + k)) for k in numbers]
             weights, made = np.array([item[0] for item in sets]) ** (2 * control.rate), [item[1] for item in sets]
             centre = {name: np.average([item[name] for item in made], axis=0, weights=weights) for name in self.kinked}
             apart = [{name: np.abs(item[name] - value) for name, value in centre.items()} for item in made]
@@ -144,7 +145,7 @@ class _Kinks:
             total += paths
             lacking = ((control.safety * self.missed) ** 2 - 1) * weights.sum() / control.sets
             more = max(lacking, 0.0) ** (0.5 / control.rate)
-            paths = 2 ** math.ceil(math.log2(min(self.most, max(more, paths / 2))))
+            paths = 2 ** math.ceil(math.log2(min(self.most, max(more, paths / 2), control.growth * paths)))
 
     def _sample(self, kernels: Kernels, count: int, seed: int) -> Means:
         """Return averages over about ``count`` sampled paths of every ensemble, without their responses."""
