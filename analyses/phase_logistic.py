@@ -38,7 +38,8 @@ def compute(run):
     axes = {"delta": f"1:8:{sizes[0]}", "flip": f"0.02:0.4:{sizes[1]}"}
     declared = eqsolve.load("logistic_fixed_point").replace(conditions=())
     model = declared.subs({"m": eqsolve.unknown("m", positive=True)})  # as for flips below 1/2: searched in its logarithm
-    diagram, data = computed(run, model, axes, threshold, "delta", params={"lam": 0}, observable="E_test")
+    asked = {"params": {"lam": 0}, "observable": "E_test", "tolerance": run.pick(1e-3, 1e-6)}
+    diagram, data = computed(run, model, axes, threshold, "delta", **asked)
     far, count = gap(diagram, "grows", "flip", "delta", threshold)
     run.note(f"Weights grow without bound from within {far:.0e} of the dashed curve on, on {count} lines.")
     return data

@@ -104,7 +104,7 @@ def test_single_spins_obey_the_fokker_planck_equation(seed: int) -> None:
 @pytest.mark.slow
 def test_coupled_spins_meet_a_simulation() -> None:
     """The simulation's mean over 3 ≤ t ≤ 10, and over lags 1 there; u = 1, T = 1/2, J = 1, independent couplings."""
-    res = eqsolve.solve("soft_spin", kappa=0, t_max=4, at=[2.0, 3.0, 4.0], at2=[(4.0, 3.0)], rtol=2e-2)
+    res = eqsolve.solve("soft_spin", kappa=0, t_max=4, at=[2.0, 3.0, 4.0], at2=[(4.0, 3.0)], rtol=4e-2)
     found = res.at([4.0])
     assert res.status == "ok"
     assert abs(found["q"].item() - 0.33156) <= 2 * found["q_error"].item() + 2 * 0.0005
