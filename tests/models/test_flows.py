@@ -113,7 +113,7 @@ def test_gradient_descent_differs_from_the_flow_as_its_finite_size_does() -> Non
 def test_truncated_theory_differs_as_the_truncated_network_does() -> None:
     at = [1.0, 3.0]
     settings = {"alpha": 0.8, "delta": 0.5}
-    found = eqsolve.validate("dln_flow", d=400, seeds=8, at=at, rtol=6e-2, observables=["E_test"], M=1, params=settings)
+    found = eqsolve.validate("dln_flow", d=400, seeds=8, at=at, rtol=3e-2, observables=["E_test"], M=1, params=settings)
     free = eqsolve.solve("dln", at=at, rtol=1e-2, params=settings).at(at)["E_test"].values
     item = found.observables["E_test"]
     assert found.verdict == "agrees"
@@ -136,7 +136,7 @@ TANH = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("delta", "lam", "rtol"), [(2, 0, 3e-3), (1, 0.1, 3e-3)])
+@pytest.mark.parametrize(("delta", "lam", "rtol"), [(2, 0, 1e-3), (1, 0.1, 3e-3)])
 def test_a_tanh_unit_agrees_with_its_finite_size(delta: float, lam: float, rtol: float) -> None:
     at = [0.3, 1.0, 3.0, 10.0][: len(TANH[delta, lam]["m"][0])]
     found = eqsolve.solve("teacher_student_tanh", at=at, delta=delta, lam=lam, rtol=rtol).at(at)  # of the largest value

@@ -79,7 +79,7 @@ def test_gaussian_inputs_of_sign_units() -> None:
     model = System("units", [Eq(x(t).diff(t), u - sign(x(t)))], init={x: 0}, observables={"q": E(x(t) ** 2)})
     at = np.array([0.5, 1.0, 2.0])
     square = 4 * ndtr(-1) - 2 * np.exp(-0.5) / np.sqrt(2 * np.pi)
-    holds(eqsolve.solve(model, t_max=2, rtol=3e-3), "q", square * at**2, at, 3e-3)
+    holds(eqsolve.solve(model, t_max=2, rtol=1e-3), "q", square * at**2, at, 1e-3)
 
 
 def test_a_mean_that_slides() -> None:

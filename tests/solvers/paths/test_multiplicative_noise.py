@@ -178,16 +178,16 @@ def test_species_without_variance_settle_to_the_boltzmann_law() -> None:
         return parts[1] / parts[0]  # ι = T: the power is zero
 
     m = brentq(lambda value: mean(value) - value, 0.01, 2)
-    found = eqsolve.solve("lotka_volterra_demographic", sigma=0, mu=mu, iota=iota, T=T, t_max=8, rtol=0.2)
+    found = eqsolve.solve("lotka_volterra_demographic", sigma=0, mu=mu, iota=iota, T=T, t_max=8, rtol=0.1)
     last = found.at([8.0])
     assert abs(last["m"].item() - m) < 3 * last["m_error"].item()
-    assert last["m_error"].item() < 0.2 * m
+    assert last["m_error"].item() < 0.1 * m
 
 
 @pytest.mark.slow
 def test_many_species_with_demographic_noise() -> None:
     """Against 8 communities of 1,500 species, followed with steps of 0.01."""
-    found = eqsolve.solve("lotka_volterra_demographic", t_max=4, rtol=0.2).at([2.0, 4.0])
+    found = eqsolve.solve("lotka_volterra_demographic", t_max=4, rtol=0.1).at([2.0, 4.0])
     simulated = {"m": ([0.54422, 0.49929], [0.003, 0.0025]), "q": ([0.40639, 0.37718], [0.005, 0.0048])}
     for name, (truth, error) in simulated.items():
         off = np.abs(found[name].values - truth)
