@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from types import FrameType
+from types import CodeType, FrameType
 
 import sympy
 
@@ -15,12 +15,13 @@ HOME = os.path.dirname(sympy.__file__)
 
 @contextlib.contextmanager
 def calls_into_sympy() -> Iterator[Counter[str]]:
-    """Count the calls of functions in sympy's files."""
+    """Count the calls of functions in sympy's files; they are there at the end."""
     found: Counter[str] = Counter()
+    called: dict[CodeType, int] = {}
 
     def look(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(HOME):
-            found[f"{os.path.relpath(frame.f_code.co_filename, HOME)}:{frame.f_code.co_name}"] += 1
+        if event == "call":
+            called[frame.f_code] = called.get(frame.f_code, 0) + 1
 
     gc.collect()  # else generators that sympy left behind may be ended meanwhile
     sys.setprofile(look)
@@ -28,3 +29,6 @@ def calls_into_sympy() -> Iterator[Counter[str]]:
         yield found
     finally:
         sys.setprofile(None)
+        for code, times in called.items():
+            if code.co_filename.startswith(HOME):
+                found[f"{os.path.relpath(code.co_filename, HOME)}:{code.co_name}"] += times
