@@ -49,7 +49,7 @@ def compute(run):
         given = {"delta": DELTA, "sigma2": sigma2}
         for place, alpha in enumerate(alphas):
             run.report(row * len(alphas) + place, len(noises) * len(alphas))
-            table[:, row, place] = stop(float(alpha), sigma2, run.pick(3e-2, 1e-3))
+            table[:, row, place] = stop(float(alpha), sigma2, run.pick(1e-2, 1e-3))
         ends[row] = eqsolve.follow(LIMIT, "alpha", alphas, **given)["E_test"].values
         halves = []
         for place, alpha in enumerate(shown):

@@ -28,9 +28,9 @@ def compute(run):
     """The diagram over g and D."""
     sizes = run.pick((4, 3), (20, 12))
     axes = {"gain": f"0.6:2.6:{sizes[0]}", "D": f"0.02:1.2:{sizes[1]}"}
-    tolerance = run.pick(1e-2, 1e-5)
+    tolerance = run.pick(1e-3, 1e-5)
     diagram, data = computed(
-        run, "noisy_rnn", axes, transition, "gain", observable="lyapunov", rtol=run.pick(1e-3, 1e-6), tolerance=tolerance
+        run, "noisy_rnn", axes, transition, "gain", observable="lyapunov", rtol=run.pick(1e-4, 1e-6), tolerance=tolerance
     )
     far, count = gap(diagram, "lyapunov", "D", "gain", transition)
     run.note(f"The boundary is within {far:.0e} of the dashed curve on {count} lines.")

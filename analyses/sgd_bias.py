@@ -35,13 +35,13 @@ def compute(run):
         eta, batch = etas[column], float(np.append(batches, 1.0)[place])
         given = {"alpha": ALPHA, "delta": DELTA, "sigma2": NOISES[row], "batch": batch}
         steps = round(LAST / eta)
-        found[row, column, place] = trained(SGD, eta, steps, run.pick(8e-2, 2e-2), **given)
+        found[row, column, place] = trained(SGD, eta, steps, run.pick(4e-2, 2e-2), **given)
         runs[row, column, place] = finite(SGD, eta, steps, d, seeds, **given)
         half[row, column, place] = finite(SGD, eta, steps, d // 2, 2 * seeds, **given)
         start = effective(found[row, column, place, 0, 2])
         if batch < 1 and np.isfinite(start):
             alike = given | {"alpha": float(start), "batch": 1.0}
-            twin[row, column, place] = trained(SGD, eta, steps, run.pick(3e-2, 1e-2), ("E_test", "l1"), **alike)[0]
+            twin[row, column, place] = trained(SGD, eta, steps, 1e-2, ("E_test", "l1"), **alike)[0]
     hold(run, found, runs, half)
     for row, sigma2 in enumerate(NOISES):
         place = int(np.argmax(np.isfinite(found[row, -1, :, 0, 0])))  # the smallest batch that does not diverge
