@@ -18,7 +18,7 @@ NEAR = 1.02
 SETTINGS = {"delta": 0.5, "lam": 0.0}
 
 
-def landscape(alphas: np.ndarray, sigma2: float) -> tuple[np.ndarray, np.ndarray]:
+def landscape(alphas: np.ndarray, sigma2: float, rtol: float) -> tuple[np.ndarray, np.ndarray]:
     """Return E_test and dE_test/d log α on (time, α)."""
     values, slopes = [], []
     for alpha in alphas:
@@ -27,6 +27,7 @@ def landscape(alphas: np.ndarray, sigma2: float) -> tuple[np.ndarray, np.ndarray
             alpha=float(alpha),
             sigma2=sigma2,
             t_max=TIMES[-1],
+            rtol=rtol,
             observables=["E_test"],
             derivatives=["alpha"],
             **SETTINGS,
@@ -51,7 +52,7 @@ def compute(run):
     alphas = np.geomspace(0.05, 1.5, run.pick(6, 12))
     tables, limits = [], []
     for sigma2 in noises:
-        values, slopes = landscape(alphas, sigma2)
+        values, slopes = landscape(alphas, sigma2, run.pick(1e-2, 1e-3))
         tables.append([best(alphas, *pair) for pair in zip(values, slopes, strict=True)])
         limit = np.nan
         if sigma2:

@@ -188,6 +188,8 @@ def run(chosen: list[Corner], limit: float, truth_limit: float, save: Path | Non
     )
     print("|" + "---|" * 13)
     rows = []
+    if logs is not None:
+        logs.mkdir(parents=True, exist_ok=True)
     for corner in chosen:
         told = apart(corner, limit, logs / f"{corner.number}.log" if logs else None)
         known = _known(corner, truth_limit, kept) if truth_limit > 0 and told["status"] == "ok" else None

@@ -7,8 +7,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from make_explorer import make_explorer
-from make_gallery import make_gallery, make_pictures
+from make_gallery import make_all
 from make_math import add_mathml
 
 from eqsolve import __version__
@@ -63,6 +62,4 @@ def add_contents(app: Any, page: str, source: list[str]) -> None:
 def setup(app: Any) -> None:
     add_mathml(app)
     app.connect("source-read", add_contents)
-    app.connect("builder-inited", make_pictures)
-    app.connect("builder-inited", make_explorer)
-    app.connect("builder-inited", make_gallery)
+    app.connect("builder-inited", make_all)

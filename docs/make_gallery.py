@@ -1,11 +1,17 @@
 """The pictures of the pages, made whenever these are built: the gallery by running analyses with quick settings, that of the
 README by the demonstration, that of the front page by the lines it shows."""
 
+import functools
+import multiprocessing
+import os
 import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+
+from make_explorer import make_explorer
 
 DOCS = Path(__file__).resolve().parent
 FIGURES = DOCS / "_gallery"  # not kept in the repository
@@ -21,22 +27,18 @@ TOPICS = {
 CHOSEN = tuple(name for names in TOPICS.values() for name in names)
 
 
-def make_pictures(*_: object) -> None:
-    """Make the pictures in ``images/``; a file is touched only if its picture changes."""
-    sys.path.insert(0, str(DOCS.parent))
-    from dev import DEMO
-
+def make_all(*_: object) -> None:
+    """Make what the pages show, a job on each core at a time; a file in ``images/`` is touched only if its picture changes."""
     FIGURES.mkdir(exist_ok=True)
-    subprocess.run([sys.executable, "-m", "eqsolve", "validate", *DEMO, "--plot", str(FIGURES / "demo.png"), "-q"],
-                   cwd=DOCS.parent, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
-    lines = re.search(r"```python\n(.*?)```", (DOCS / "index.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert lines is not None
-    script = lines[1].replace('"front.png"', repr(str(FIGURES / "front.png")))
-    subprocess.run([sys.executable, "-c", script], cwd=DOCS.parent, check=True, stdout=subprocess.DEVNULL)
+    jobs = [_make_front, make_explorer, _make_demo, *(functools.partial(_make_figure, name) for name in CHOSEN)]
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), _skip_pdf) as pool:
+        for future in [pool.submit(job) for job in jobs]:
+            future.result()
     for name in ("demo.png", "front.png"):
         kept = DOCS / "images" / name
         if not kept.exists() or _pixels(kept) != _pixels(FIGURES / name):
             shutil.copyfile(FIGURES / name, kept)
+    _write_gallery()
 
 
 def _pixels(path: Path) -> bytes:
@@ -46,12 +48,47 @@ def _pixels(path: Path) -> bytes:
         return picture.convert("RGB").tobytes()
 
 
-def make_gallery(*_: object) -> None:
-    """Make the figures that have changed, and a text that shows them with their titles and captions."""
+def _make_demo() -> None:
+    sys.path.insert(0, str(DOCS.parent))
+    from dev import DEMO
+
+    _run("-m", "eqsolve", "validate", *DEMO, "--plot", str(FIGURES / "demo.png"), "-q")
+
+
+def _make_front() -> None:
+    lines = re.search(r"```python no-run\n(.*?)```", (DOCS / "index.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert lines is not None
+    _run("-c", lines[1].replace('"front.png"', repr(str(FIGURES / "front.png"))))
+
+
+def _run(*words: str) -> None:
+    subprocess.run([sys.executable, *words], cwd=DOCS.parent, check=True, stdout=subprocess.DEVNULL)
+
+
+def _skip_pdf() -> None:
+    """Let this process write no PDF, which no page shows and which takes longer than the picture."""
+    from eqsolve.plotting import style
+
+    save = style.save_figure
+    style.save_figure = lambda figure, path, **how: path.suffix == ".png" and save(figure, path, **how)
+
+
+def _make_figure(name: str) -> None:
+    """Do as `eqsolve figure NAME --quick`, if something has changed."""
+    import matplotlib.pyplot as plt
+
+    from eqsolve.figures.make import find_analysis, make
+
+    made = make(find_analysis(name), FIGURES, quick=True)
+    plt.close("all")
+    if made.status != "made":
+        raise RuntimeError(f"{name}: {made.status}: {made.message}")
+
+
+def _write_gallery() -> None:
+    """Write the text that shows the figures with their titles and captions."""
     from eqsolve.figures.make import find_analysis
 
-    command = [sys.executable, "-m", "eqsolve", "figure", *CHOSEN, "--quick", "--out", str(FIGURES), "--workers", "2", "-q"]
-    subprocess.run(command, cwd=DOCS.parent, check=True)  # in the checkout, whose eqsolve it finds
     titles = {name: find_analysis(name).title.rstrip(".") for name in CHOSEN}
     parts = []
     for topic, names in TOPICS.items():

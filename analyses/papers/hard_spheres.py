@@ -19,14 +19,14 @@ FIELD = "glasses"
 PEAK, STEP = 17, 0.4
 
 
-def critical():
+def critical(near=1e-6):
     """The packing fraction of the fold, from the glass: the square of the plateau's stability vanishes linearly there."""
     places, squares = [0.53, 0.52], []
     while True:
         rest = [eqsolve.solve("mct_hard_spheres_plateau", eta=eta).stats["stability"] for eta in places[len(squares) :]]
         squares += [x**2 for x in rest]
         root = np.polyval(np.polyfit(squares[-3:], places[-3:], min(2, len(places) - 1)), 0.0)
-        if places[-1] - root < 1e-6:
+        if places[-1] - root < near:
             return float(root)
         places.append(root + (places[-1] - root) / 5)
 
@@ -50,10 +50,10 @@ def exponents(plateau, vertices):
 
 def compute(run):
     number, last, distances = run.pick((32, 1e3, (-1e-1, 1e-1)), (100, 1e10, (-1e-1, -1e-2, -1e-3, 1e-3, 1e-2)))
-    moments, edge = np.geomspace(1e-4, last, 200), critical()
+    moments, edge = np.geomspace(1e-4, last, 200), critical(run.pick(1e-5, 1e-6))
     settings = {"wave_numbers": number, "t_max": last, "rtol": run.pick(1e-2, 1e-3)}
     found = [eqsolve.solve("mct_hard_spheres", eta=edge * (1 + x), **settings).at(moments).sel(k=PEAK) for x in distances]
-    plateau = eqsolve.solve("mct_hard_spheres_plateau", eta=edge * (1 + 1e-7))
+    plateau = eqsolve.solve("mct_hard_spheres_plateau", eta=edge * (1 + run.pick(1e-6, 1e-7)))
     tables = next(iter(eqsolve.load("mct_hard_spheres").tables.values())).arrays({"eta": edge, "wave_numbers": 100})
     q = STEP * (np.arange(100) + 0.5)
     strength, a, b = exponents(plateau, tables["V"])

@@ -38,7 +38,7 @@ def height(K, eta):
 
 def compute(run):
     """Curves, runs at finite size, heights and ends of plateaus."""
-    (draws, N, rtol), rng = run.pick((3, 120, 1e-3), (8, 400, 1e-4)), np.random.default_rng(3)
+    (draws, N, rtol), rng = run.pick((3, 100, 3e-3), (8, 400, 1e-4)), np.random.default_rng(3)
     axes = {"name": list(NAMES), "alpha": np.linspace(0, LAST, 61), "held": np.linspace(0, LAST, 9)[1:]}
     found = solved(2, RATE, START, rtol, LAST)
     times, start = [found.at(axes[name])["C"] for name in ("alpha", "held")], found["C"].isel(t=0).values

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import sys
-from collections import Counter
-from collections.abc import Callable, Mapping
-from types import FrameType
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import sympy
 
 import eqsolve
 from eqsolve.compile.plan import binder_of, case_of
@@ -21,26 +15,9 @@ from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.fixed_point.solve import FixedPointSolver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.singularity.solve import SingularitySolver
+from tests.sympy_calls import calls_into_sympy
 
 OPTIONS = Options.make(t_max=None, rtol=1e-3, atol=None)
-HOME = os.path.dirname(sympy.__file__)
-
-
-def calls_into_sympy(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
-    """Return what a function gives, and which of sympy's functions were called meanwhile."""
-    found: Counter[str] = Counter()
-
-    def look(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(HOME):
-            found[f"{os.path.relpath(frame.f_code.co_filename, HOME)}:{frame.f_code.co_name}"] += 1
-
-    gc.collect()  # else generators that sympy left behind may be ended meanwhile
-    sys.setprofile(look)
-    try:
-        made = run()
-    finally:
-        sys.setprofile(None)
-    return made, found
 
 
 def solve(model: Model, settings: Mapping[str, Any], solver: Solver) -> Result:
@@ -62,8 +39,9 @@ def test_a_second_solve_makes_no_call_into_sympy(
 ) -> None:
     model = eqsolve.load(name)
     solve(model, first, solver)
-    result, calls = calls_into_sympy(lambda: solve(model, second, solver))
-    assert calls == Counter()
+    with calls_into_sympy() as calls:
+        result = solve(model, second, solver)
+    assert calls == {}
     expected = eqsolve.solve(model, params={key: str(value) for key, value in second.items()})
     assert float(result[what]) == pytest.approx(float(expected[what]), rel=1e-12)
     assert {key: value for key, value in expected.params.items() if key in result.params} == result.params
@@ -73,7 +51,8 @@ def test_calls_are_seen() -> None:
     """The count is not blind: the same through exact text."""
     model = eqsolve.load("lasso")
     solve(model, {"delta": 0.7}, FixedPointSolver())
-    _, calls = calls_into_sympy(lambda: solve(model, {"delta": "7/10"}, FixedPointSolver()))
+    with calls_into_sympy() as calls:
+        solve(model, {"delta": "7/10"}, FixedPointSolver())
     assert calls.total() > 100
 
 
@@ -96,6 +75,7 @@ def test_a_whole_solve_does_no_symbolic_work_the_second_time(
     """From the settings to the result: reading, choosing, solving, packaging, provenance."""
     model = eqsolve.load(name)
     eqsolve.solve(model, **first, **how)
-    result, calls = calls_into_sympy(lambda: eqsolve.solve(model, **second, **how))
-    assert calls == Counter()
+    with calls_into_sympy() as calls:
+        result = eqsolve.solve(model, **second, **how)
+    assert calls == {}
     assert {key: result.params[key] for key in second} == second

@@ -1,18 +1,12 @@
 """Systems in time are compiled once: a second solve with other numbers makes no call into sympy."""
 
-import gc
 import math
-import os
 import pickle
-import sys
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
-import sympy
-from sympy import Abs, exp
+from sympy import Abs, Symbol, exp
 
 from eqsolve import E, Eq, Int, System, function, param, process, random, times
 from eqsolve.compile.lowering import at
@@ -29,9 +23,9 @@ from eqsolve.solvers.operators.solve import OperatorsSolver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.solve import StochasticSolver
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
+from tests.sympy_calls import calls_into_sympy
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
-HOME = os.path.dirname(sympy.__file__)
 
 t, s = times("t s")
 x = process("x")
@@ -46,24 +40,6 @@ decay = System(
     observables={"half": y(t) / 2},
 )
 volterra = System("volterra", eqs=[Eq(v(t), 1 - k * Int(exp(s - t) * v(s), (s, 0, t)))])
-
-
-class Calls:
-    """Counts calls of functions in sympy's files."""
-
-    def __enter__(self) -> "Calls":
-        self.found: dict[str, int] = {}
-        gc.collect()  # generators of the compilation before that are left over
-        sys.setprofile(self._look)
-        return self
-
-    def _look(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(HOME):
-            name = f"{frame.f_code.co_filename.removeprefix(HOME)}:{frame.f_code.co_name}"
-            self.found[name] = self.found.get(name, 0) + 1
-
-    def __exit__(self, *error: object) -> None:
-        sys.setprofile(None)
 
 
 def options(t_max: float, rtol: float = 1e-2, kernels: bool | None = None) -> Options:
@@ -90,18 +66,18 @@ def test_a_second_solve_makes_no_call_into_sympy(
     solver.solve(plan, values, options(1.0))
     again = binder.read(second)
     assert binder.plan(again) is plan
-    with Calls() as calls:
+    with calls_into_sympy() as calls:
         result = solver.solve(plan, again, options(1.0))
-    assert calls.found == {}
+    assert calls == {}
     assert result.is_finished
 
 
 def test_reading_numbers_and_finding_their_plan_makes_no_call_into_sympy() -> None:
     binder = binder_of(decay)
     binder.plan(binder.read({"k": 1.5}))
-    with Calls() as calls:
+    with calls_into_sympy() as calls:
         binder.plan(binder.read({"k": 0.5, "c": 2}))
-    assert calls.found == {}
+    assert calls == {}
 
 
 def test_numbers_are_arguments() -> None:
@@ -151,6 +127,6 @@ def test_a_constant_times_a_mean_meets_the_process() -> None:
 def test_sizes_of_terms_have_no_cancellation() -> None:
     p, q = function("p q")
     mean = E(x(t))
-    known = {p(t): sympy.Symbol("P", positive=True)}
+    known = {p(t): Symbol("P", positive=True)}
     assert term_sizes(p(t) - q(t), known) == known[p(t)] + Abs(q(t))
     assert term_sizes(-2 * p(t) ** 3 * mean, known) == 2 * known[p(t)] ** 3 * E(Abs(x(t)))

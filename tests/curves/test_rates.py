@@ -181,7 +181,7 @@ def test_finite_size_runs_decay_at_these_rates() -> None:
     """E_train at 2γ; E_test, less its value where the run ends, at γ. At t = 400 the gap is 2e-3 of that at t = 100."""
     gamma = float(eqsolve.solve("dln_rate", alpha=0.3, delta=0.5, sigma2=0)["gamma"])
     times = [*np.linspace(30, 150, 49), 400.0]
-    runs = eqsolve.load("dln_flow").simulate(d=1000, seeds=12, at=times, alpha=0.3, delta=0.5, sigma2=0)
+    runs = eqsolve.load("dln_flow").simulate(d=600, seeds=12, at=times, alpha=0.3, delta=0.5, sigma2=0)
     train = fit_rate(runs, "E_train", window=(30, 150))
     assert abs(train.rate - 2 * gamma) < 2 * train.error
     for curves, window, truth in (

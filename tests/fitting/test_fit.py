@@ -281,7 +281,7 @@ def test_the_command_line(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_finite_size_runs_tell_their_parameter(monkeypatch):
-    """20 trials at d = 1000: the interval of 95 % covers the parameter in 16 of them at least (fewer once in 400).
+    """20 trials at d = 600: the interval of 95 % covers the parameter in 16 of them at least (fewer once in 400).
 
     The theory is the same in all trials, and affine in σ²: three solves make a table of it. Fits that solve anew agree.
     """
@@ -298,7 +298,7 @@ def test_finite_size_runs_tell_their_parameter(monkeypatch):
         return Evaluation(table[1].result, *(np.tensordot(shares, np.array(part), 1) for part in parts))
 
     for trial in range(20):
-        runs = flow.simulate(d=1000, seeds=6, seed=100 * trial, at=moments, sigma2=0.3)
+        runs = flow.simulate(d=600, seeds=6, seed=100 * trial, at=moments, sigma2=0.3)
         monkeypatch.setattr(Question, "evaluate", tabled)
         found = eqsolve.fit(flow, runs, free=["sigma2"], sigma2=0.2)
         if trial in (0, 10):

@@ -129,7 +129,7 @@ def width(samples: int, gamma: float, moments: list[float], count: int = 4000, r
 def test_two_layers_against_a_finite_width() -> None:
     """Eight samples, eight networks of width 4,000: outputs, loss and feature kernel within errors."""
     times = [0.2, 0.5, 1.0]
-    found = eqsolve.solve("two_layer_features", t_max=1, rtol=2e-2, atol=1e-3, at=times)
+    found = eqsolve.solve("two_layer_features", t_max=1, rtol=4e-2, atol=2e-3, at=times)
     there, runs = found.at(times), width(8, 1.0, times)
     for name in ("loss", "f", "Phi"):
         values = np.moveaxis(runs[name], 1, -1)  # the moments last, as in a result

@@ -1,7 +1,5 @@
 """Fixed points of families with expectations: compiled once for all members, against members written out and known means."""
 
-import sys
-
 import numpy as np
 import pytest
 import sympy
@@ -17,6 +15,7 @@ from eqsolve.compile.forms import FAMILIES
 from eqsolve.compile.plan import make_task
 from eqsolve.laws import Bernoulli, Normal, Uniform
 from eqsolve.passes.rewrite.indices import why_written_out, written_out
+from tests.sympy_calls import calls_into_sympy
 
 SIZE = 4
 k, p = index("k p", SIZE)
@@ -103,13 +102,7 @@ def test_symbolic_work_does_not_grow_with_the_size(monkeypatch) -> None:
     for module in (lowering, fixed_point):
         original = module.as_function
         monkeypatch.setattr(module, "as_function", lambda *a, own=original, **o: calls.append(1) or own(*a, **o))
-    entered: list[int] = []
     spent: dict[int, tuple[int, int]] = {}
-
-    def look(frame, event, _) -> None:
-        if event == "call" and "sympy" in frame.f_code.co_filename:
-            entered.append(1)
-
     for turn, count in enumerate((4, 64, 200)):
         a, d = index("a d", count)
         g, x, z = table("g", a, d), unknown("x", a, positive=True), random("z", Normal(0, 1), a)
@@ -117,15 +110,11 @@ def test_symbolic_work_does_not_grow_with_the_size(monkeypatch) -> None:
         model = FixedPoint(f"turn_{turn}", eqs=[Eq(x[a], E(tanh(inside + sqrt(x[a]) * z[a]) ** 2))], tables={g: np.eye(count)})
         clear_cache()
         calls.clear()
-        entered.clear()
-        sys.setprofile(look)
-        try:
+        with calls_into_sympy() as entered:
             eqsolve.check(model)
             program = make_task(model, {"beta": 1.5}).plan.program(FAMILIES)
-        finally:
-            sys.setprofile(None)
         assert len(program.means) == 1
-        spent[count] = (len(entered), len(calls))
+        spent[count] = (entered.total(), len(calls))
     assert spent[4][1] == spent[64][1] == spent[200][1] > 0
     assert max(spent[64][0], spent[200][0]) < 1.5 * spent[4][0], spent
 

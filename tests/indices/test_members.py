@@ -1,6 +1,5 @@
 """Systems whose members are alike: compiled for one that stands for all, against members written out and known solutions."""
 
-import sys
 import time
 
 import numpy as np
@@ -34,6 +33,7 @@ from eqsolve.compile.forms import COVARIANCES, GAUSSIAN, TWO_TIME
 from eqsolve.compile.plan import make_task
 from eqsolve.laws import Normal
 from eqsolve.passes.rewrite.indices import expand, generic, sized, table_arrays
+from tests.sympy_calls import calls_into_sympy
 
 t, tp, s = times("t t' s")
 T = param("T", nonnegative=True)
@@ -140,28 +140,18 @@ def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> 
     calls: list[int] = []
     original = lowering.as_function
     monkeypatch.setattr(lowering, "as_function", lambda *given, **more: calls.append(1) or original(*given, **more))
-    entered: list[int] = []
     spent: dict[int, int] = {}
     made: dict[int, int] = {}
-
-    def look(frame, event, _) -> None:
-        if event == "call" and "sympy" in frame.f_code.co_filename:
-            entered.append(1)
-
     for turn, count in enumerate((4, 200)):
         model = make(count) if make else sized(eqsolve.load("rnn_populations"), {"populations": count})
         model = model.replace(f"turn_{turn}")  # nothing is known of it
         clear_cache()
         calls.clear()
-        entered.clear()
-        sys.setprofile(look)
-        try:
+        with calls_into_sympy() as entered:
             eqsolve.check(model)
             task = make_task(generic(model), {})
             programs = [task.plan.program(form) for form in forms]
-        finally:
-            sys.setprofile(None)
-        spent[count], made[count] = len(entered), len(calls)
+        spent[count], made[count] = entered.total(), len(calls)
         assert programs
     assert made[200] == made[4] > 0
     assert spent[200] < 1.5 * spent[4], spent

@@ -92,7 +92,7 @@ def test_four_layers_agree_with_their_finite_size() -> None:
     ],
 )
 def test_other_starts_and_losses_agree_with_their_finite_size(name: str, at: list[float], settings: dict[str, str]) -> None:
-    found = eqsolve.validate(name, d=800, seeds=8, at=at, rtol=1e-2, params=settings)
+    found = eqsolve.validate(name, d=500, seeds=8, at=at, rtol=2e-2, params=settings)
     assert found.verdict == "agrees"
 
 

@@ -36,7 +36,7 @@ def test_the_committees_test_loss_is_that_of_fresh_inputs() -> None:
 def test_a_committee_agrees_with_its_finite_size() -> None:
     """d = 800, 24 draws (balanced, seed 5), mean and standard error at t = 0.5 and 2."""
     at = [0.5, 2.0]
-    found = eqsolve.solve("committee", at=at, rtol=1e-2)
+    found = eqsolve.solve("committee", at=at, rtol=2e-2)
     assert found.status == "ok"
     runs = {
         "train_loss": ((0.07599, 0.00038), (0.02302, 0.00010)),
@@ -62,7 +62,7 @@ def test_softmax_regression_agrees_with_its_finite_size() -> None:
         "m_01": ((-0.03818, 0.00042), (-0.06758, 0.00074)),
         "q_00": ((0.011342, 0.000053), (0.03443, 0.00016)),
     }
-    found = eqsolve.solve("softmax_regression", at=at, rtol=3e-2)
+    found = eqsolve.solve("softmax_regression", at=at, rtol=5e-2)
     assert found.status == "ok"
     theory = found.at(at)
     for name, pairs in runs.items():
@@ -129,7 +129,7 @@ def with_labels(teachers: list, rule: Callable[[list], list] = largest) -> Flow:
 def test_labels_by_several_fields_agree_with_their_finite_size(rule: Callable[[list], list]) -> None:
     """Gradient descent, d = 300, 12 draws: four standard errors of runs and theory, and a bias of order 1/d."""
     flow = with_labels(list(plain_softmax().weights[3:]), rule)
-    found = eqsolve.solve(flow, at=[0.5], step=0.25, rtol=3e-2, solver="steps")
+    found = eqsolve.solve(flow, at=[0.5], step=0.25, rtol=5e-2, solver="steps")
     assert found.status == "ok"
     theory = found.at([0.5])
     runs = flow.simulate(d=300, at=[0.5], step=0.25, seeds=12, seed=1, workers=1, constants="balanced")

@@ -21,7 +21,7 @@ def _close() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def lazy() -> eqsolve.Result:
-    return eqsolve.solve("dln_lazy", t_max=50, rtol=1e-2)
+    return eqsolve.solve("dln_lazy", t_max=10, rtol=1e-2)
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def decaying(wrong: bool = False):
 
 @pytest.mark.slow
 def test_a_drift_that_is_wrong_by_a_few_percent_is_seen_with_few_draws() -> None:
-    settings = {"d": 300, "seeds": 6, "at": [1.0, 3.0, 10.0], "lam": 0.3}
+    settings = {"d": 300, "seeds": 6, "at": [1.0, 3.0, 10.0], "lam": 0.3, "rtol": 1e-2}
     right, wrong = eqsolve.validate(decaying(), **settings), eqsolve.validate(decaying(wrong=True), **settings)
     away = wrong.observables["E_train"].theory / right.observables["E_train"].theory - 1
     assert np.all(np.abs(away) < 0.2)  # 1%, 7% and 17%, where the runs themselves scatter by 10% to 20%
@@ -150,7 +150,7 @@ def test_a_deviation_of_the_size_stated_is_seen_nine_times_in_ten() -> None:
 def test_right_theories_are_rarely_said_to_disagree() -> None:
     """Of 10 validations, each with draws of its own, one in a hundred may end so."""
     seen = [
-        eqsolve.validate("linear_regression", d=200, seeds=6, seed=place, at=AT, rtol=1e-3, lam=lam).verdict
+        eqsolve.validate("linear_regression", d=200, seeds=6, seed=place, at=AT, rtol=1e-2, lam=lam).verdict
         for place in range(5)
         for lam in (0, 0.5)
     ]

@@ -250,7 +250,7 @@ def test_regressions_end_there(name):
 @pytest.mark.slow
 def test_fields_that_depend_on_each_other_are_followed_to_late_times():
     rest = eqsolve.solve(eqsolve.load("teacher_student_tanh").long_time(), lam=0.5)
-    late = eqsolve.solve("teacher_student_tanh", lam=0.5, t_max=60, rtol=5e-3)
+    late = eqsolve.solve("teacher_student_tanh", lam=0.5, t_max=60, rtol=1e-2)
     assert late.status == "ok"
     for what in ("m", "q", "train_loss"):
         assert abs(late[what][-1].item() - float(rest[what])) <= 2 * float(late.error[what][-1])

@@ -26,7 +26,7 @@ def test_late_times_with_weight_decay(settings: dict[str, object], end: float, w
     The values are of a code of its own for this one model (self-noise in place of modes, other panels and points), good to
     2e-3 of the first value; runs at d = 32,768 agree with them within 1 %.
     """
-    result = eqsolve.solve("dln", t_max=end, rtol=1e-3, observables=WATCHED, **settings)
+    result = eqsolve.solve("dln", t_max=end, rtol=2e-3, observables=WATCHED, **settings)
     assert result.status == "ok"
     late, first = result.at([end]), float(result["E_test"].values[0])
     for name, value in zip(WATCHED, wanted, strict=True):

@@ -62,7 +62,7 @@ def holds(result: eqsolve.Result, name: str, time: float, truth: float, chance: 
 def test_a_jump_under_white_noise() -> None:
     """Dry friction with thermal noise, whose stationary law is Laplace's: E|x| = 1/2."""
     system = System("dry", [Eq(x(t).diff(t), -sign(x(t)) + xi(t))], laws={xi: White(1)}, init={x: 0}, observables=OBSERVABLES)
-    result = eqsolve.solve(system, t_max=3, rtol=3e-2)
+    result = eqsolve.solve(system, t_max=3, rtol=5e-2)
     assert result.status == "ok"
     for name in OBSERVABLES:
         holds(result, name, 3.0, lattice(3.0)[name])
@@ -109,7 +109,7 @@ def test_memory_of_a_jump_holds_paths() -> None:
 def test_paths_are_held_on_a_jump(force) -> None:
     """x' = z − sign(x) rests where |z| < 1; an implicit step of a simulation, x₊ + h sign(x₊) = y, is explicit."""
     system = System("held", [Eq(x(t).diff(t), force + z(t))], laws={z: GP(SMOOTH)}, init={x: 0}, observables=OBSERVABLES)
-    result = eqsolve.solve(system, t_max=2, rtol=2e-2)
+    result = eqsolve.solve(system, t_max=2, rtol=4e-2)
     assert result.status == "ok"
     count, paths = 400, 50_000
     nodes = np.linspace(0, 2, count + 1)

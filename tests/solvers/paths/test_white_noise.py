@@ -104,7 +104,7 @@ def test_single_spins_obey_the_fokker_planck_equation(seed: int) -> None:
 @pytest.mark.slow
 def test_coupled_spins_meet_a_simulation() -> None:
     """The simulation's mean over 3 ≤ t ≤ 10, and over lags 1 there; u = 1, T = 1/2, J = 1, independent couplings."""
-    res = eqsolve.solve("soft_spin", kappa=0, t_max=4, at=[2.0, 3.0, 4.0], at2=[(4.0, 3.0)], rtol=2e-2)
+    res = eqsolve.solve("soft_spin", kappa=0, t_max=4, at=[2.0, 3.0, 4.0], at2=[(4.0, 3.0)], rtol=4e-2)
     found = res.at([4.0])
     assert res.status == "ok"
     assert abs(found["q"].item() - 0.33156) <= 2 * found["q_error"].item() + 2 * 0.0005
@@ -196,7 +196,7 @@ def test_an_interruption_returns_what_there_is(tmp_path: Path) -> None:
         if "4 ensembles of 8192 paths: number 2" in text:
             raise KeyboardInterrupt
 
-    asked: dict[str, Any] = {"u": 0.3, "J": 0, "t_max": 1, "rtol": 5e-4, "at": [1.0]}
+    asked: dict[str, Any] = {"u": 0.3, "J": 0, "t_max": 1, "rtol": 1e-3, "at": [1.0]}
     log = str(tmp_path / "log")
     res = eqsolve.solve("soft_spin", **asked, progress=stop, checkpoint=log)
     assert res.status == "interrupted"

@@ -71,7 +71,7 @@ def test_correction_to_large_initialization_with_many_digits(delta, sigma2) -> N
         limit = (d * rho2 + s2 * d / (1 - d)) / 2 if delta < 1 else (rho2 + s2 / (d - 1)) / 2
         gaps = []
         for alpha in (30, 100):
-            found = eqsolve.solve("dln_rate", alpha=alpha, delta=delta, sigma2=sigma2, precision=30)
+            found = eqsolve.solve("dln_rate", alpha=alpha, delta=delta, sigma2=sigma2, precision=22)
             gamma = found.source.values["gamma"]
             ratio = gamma / (mpf(alpha) ** 2 * (1 - 1 / sqrt(d)) ** 2)
             gaps.append(abs((ratio - 1) * mpf(alpha) ** 4 - limit))
