@@ -85,3 +85,53 @@ def test_several_uniform_constants_have_their_law() -> None:
     truth = float(np.sum(np.outer(mass, mass) / 4 * ((1 - np.exp(-2 * c)) / c) ** 2))
     late = eqsolve.solve(model, t_max=2, solver="stochastic").at([2.0])
     assert abs(float(late["q"].values[0]) - truth) <= 3 * float(late["q_error"].values[0])
+
+
+def test_stated_errors_of_sets_of_different_sizes() -> None:
+    """Averages weighted by inverse variances: one in seven is off by more than is stated, one in 600 by three times that."""
+    from scipy.special import stdtr
+
+    from eqsolve.solvers.paths.judge import margin_of, standard_error
+
+    rng, trials = np.random.default_rng(0), 20_000
+    deviations = np.repeat([3.0, 1.0], 4)
+    values = deviations[:, None] * rng.standard_normal((8, trials))
+    weights = deviations**-2.0
+    mean = np.average(values, axis=0, weights=weights)
+    stated = margin_of(8) * standard_error([{"x": np.abs(value - mean)} for value in values], weights)["x"]
+    for times in (1, 3):
+        wanted = 2 * stdtr(7, -times * margin_of(8))
+        found = np.mean(np.abs(mean) > times * stated)
+        assert abs(found - wanted) < 4 * np.sqrt(wanted / trials), times
+    assert abs(2 * stdtr(7, -margin_of(8)) - 1 / 7) < 0.01
+
+
+def test_parts_of_a_large_set_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The means of a set that is followed in parts are those of all its paths at once; a share tells the responses."""
+    from eqsolve.solvers.paths import ensembles, sweep
+
+    seen = []
+
+    def watched(engine, grid, means, design, known, previous=None):  # type: ignore[no-untyped-def]
+        seen.append((engine, grid, means, design, known))
+        return known_sweep(engine, grid, means, design, known, previous)
+
+    known_sweep = ensembles.sweep_large
+    monkeypatch.setattr(ensembles, "sweep_large", watched)
+    eqsolve.solve("soft_spin", t_max=1, rtol=5e-2)
+    engine, grid, means, design, known = seen[0]
+    alone = dataclasses.replace(design, share=1)
+    monkeypatch.setattr(sweep, "TOGETHER", 10**6)
+    whole, kept = known_sweep(engine, grid, means, alone, known)
+    monkeypatch.setattr(sweep, "TOGETHER", 96)
+    parts, same = known_sweep(engine, grid, means, alone, known)
+
+    def same_as(found: dict, names: set) -> bool:
+        return all(np.allclose(found[name], whole[name], rtol=1e-10, atol=1e-12 * np.abs(whole[name]).max()) for name in names)
+
+    assert same_as(parts, {*whole})
+    assert np.array_equal(kept[0].unknowns, same[0].unknowns)
+    few, _ = known_sweep(engine, grid, means, dataclasses.replace(design, share=4), known)
+    response = next(iter(engine.responses))
+    assert same_as(few, {*whole} - {response})
+    assert 0 < np.abs(few[response] - parts[response]).max() < 0.1 * np.abs(parts[response]).max()
