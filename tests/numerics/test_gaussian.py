@@ -155,3 +155,13 @@ def test_levels_grow_with_the_accuracy() -> None:
     assert fine.accuracy < rough.accuracy
     assert fine.constants > rough.constants
     assert fine.most > rough.most
+
+
+def test_rounding_of_vanished_variances_hides_no_mode() -> None:
+    """Noise that falls below rounding: entries there are of any sign and size up to that, and the rest is known all the same."""
+    times = np.linspace(0, 100, 60)
+    exact = np.exp(-times[:, None] - times[None, :]) * (1 + np.minimum(times[:, None], times[None, :]))
+    rounding = 1e-17 * np.random.default_rng(1).standard_normal(exact.shape)
+    factor = factor_covariance(exact + (rounding + rounding.T) / 2)
+    early = times < 12
+    assert np.allclose((factor @ factor.T)[early][:, early], exact[early][:, early], rtol=2e-3, atol=1e-15)

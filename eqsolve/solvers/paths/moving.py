@@ -164,7 +164,7 @@ class Mover:
                         begun.paths, trend[-1][0], by_points)  # fmt: skip
             if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
                 return Moved(last, errors, trend)  # moves that run away
-            if (slow and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
+            if (slow and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 0.95):
                 break
             if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
                 break  # further sets would not do either
