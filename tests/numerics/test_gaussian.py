@@ -158,7 +158,7 @@ def test_levels_grow_with_the_accuracy() -> None:
 
 
 def test_rounding_of_vanished_variances_hides_no_mode() -> None:
-    """Noise that falls below rounding: entries there are of any sign and size up to that, and the rest is known all the same."""
+    """Noise that falls below rounding: entries there are of any sign and size, and the rest is known all the same."""
     times = np.linspace(0, 100, 60)
     exact = np.exp(-times[:, None] - times[None, :]) * (1 + np.minimum(times[:, None], times[None, :]))
     rounding = 1e-17 * np.random.default_rng(1).standard_normal(exact.shape)
