@@ -328,7 +328,7 @@ def test_kill_minus_nine_at_random_moments(tmp_path: Path, rng: np.random.Genera
         before = log.stat().st_size
         while process.poll() is None and log.stat().st_size == before:  # at least one point further each time
             time.sleep(0.01)
-        time.sleep(rng.uniform(0, 0.5))
+        time.sleep(rng.uniform(0, 0.1))
         process.kill()
         code = process.wait()
         assert code in (0, -signal.SIGKILL)
