@@ -65,15 +65,13 @@ class LineRule:
 class Expansion:
     """Functions of standard normal variables, a row each, by their Hermite coefficients.
 
-    ``power`` is E f², ``size`` E|f|, ``rest`` the part of E f² beyond the last coefficient,
-    ``rough`` what half of the points would change, relative to E f².
+    ``power`` is E f², ``size`` E|f|, ``rest`` the part of E f² beyond the last coefficient.
     """
 
     coefficients: Array
     power: Array
     size: Array
     rest: Array
-    rough: float
 
 
 def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | None, count: int, rule: LineRule) -> Expansion:
@@ -97,13 +95,12 @@ def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | N
         weights = step / math.sqrt(2 * math.pi) * np.exp(-(points**2) / 2)
         power = (values**2) @ weights
         coarse = 2 * (values[:, half % 2 :: 2] ** 2) @ weights[half % 2 :: 2]
-        rough = float((np.abs(power - coarse) / np.maximum(power, 1e-300)).max(initial=0.0))
-        if rough < 1e-5 or step <= rule.finest:
+        if (np.abs(power - coarse) <= 1e-5 * power).all() or step <= rule.finest:
             break
         step /= 2
     coefficients = (values * weights) @ _basis(half, step, count)
     rest = np.maximum(power - (coefficients**2).sum(axis=1), 0.0)
-    return Expansion(coefficients, power, np.abs(values) @ weights, rest, rough)
+    return Expansion(coefficients, power, np.abs(values) @ weights, rest)
 
 
 @functools.lru_cache(maxsize=8)
@@ -132,7 +129,7 @@ def _by_panels(function: Callable[[Array], Array], breaks: Array, count: int, ru
         last, now = now, (points * now - math.sqrt(k) * last) / math.sqrt(k + 1)
     power = (weighted * values).sum(axis=1)
     rest = np.maximum(power - (coefficients**2).sum(axis=1), 0.0)
-    return Expansion(coefficients, power, np.abs(weighted).sum(axis=1), rest, 0.0)
+    return Expansion(coefficients, power, np.abs(weighted).sum(axis=1), rest)
 
 
 @functools.lru_cache(maxsize=16)

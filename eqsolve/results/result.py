@@ -892,6 +892,8 @@ class Stationary(Result):
 
     def json_object(self, at: Any = None, at2: Any = None, *, nested: bool = True, lyapunov: Any = None) -> dict[str, Any]:
         """Return the result as plain numbers and texts, over given lags or the panel ends, with what ``lyapunov()`` gave."""
+        if at2 is not None:
+            raise UsageError(f"the result of `{self.model}` holds no two-time functions")
         made = super().json_object(at=at, nested=nested)
         if lyapunov is not None:
             made["lyapunov"], made["lyapunov_error"] = lyapunov

@@ -281,10 +281,10 @@ class Effort:
 
     # sweeps, at most, and what the iteration may leave, of the tolerance
     most: int = 30
-    stop: float = 0.3
+    stop: float = Control.settled
     # residual that the Krylov method of mean responses may leave: a sweep follows
     krylov: float = 0.1
-    sets: int = 4  # sets of other points, at most
+    sets: int = Control.sets  # sets of other points, at most
     # tolerances, as an error that needs no further set: a derivative changes its sign somewhere,
     # and what is allowed there is a tenth of what it is elsewhere
     enough: float = 3.0
@@ -296,20 +296,17 @@ class Effort:
     share: float = Control.hope
 
 
-def add_derivatives(
-    result: Result, own: Engine, solved: Solved, beside: tuple[Plan, Values], options: Options, effort: Effort | None = None
-) -> Result:
+def add_derivatives(result: Result, own: Engine, solved: Solved, beside: tuple[Plan, Values], options: Options) -> Result:
     """Return a result with the derivatives of all its functions of time and kernels, as the enlarged system names them.
 
     ``own`` is the engine of the solution.
     """
     plan, values = beside
-    effort = effort or Effort()
     program = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), values.numbers)
     drawn = {name: law.at(values.numbers, values.laws) for name, law in program.laws}
     engine = Engine(program, {**own.laws, **values.laws, **drawn}, Work(), accuracy=1e-5 * options.rtol)
     with np.errstate(all="ignore"):
-        found, errors = _Search(own, engine, solved, options, effort).run()
+        found, errors = _Search(own, engine, solved, options).run()
     return _attached(result, engine, found, errors, options)
 
 
@@ -321,7 +318,7 @@ class _Search:
     engine: Engine
     base: Solved
     options: Options
-    effort: Effort
+    effort: Effort = Effort()
 
     def run(self) -> tuple[Solved, Errors]:
         """Return the solution with its derivatives, and the errors of everything."""
