@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ROUNDING = float(np.finfo(float).eps)
+from eqsolve.numerics.arrays import EPSILON
+
 TINY = float(np.finfo(float).tiny)  # keeps quotients finite
 
 
@@ -20,7 +21,7 @@ class Controls:
     # Newton's method
     rounds: int = 30
     few: int = 12  # rounds where failure is cheap: a shorter step follows
-    enough: float = math.sqrt(ROUNDING)  # the last step: the error is its square
+    enough: float = math.sqrt(EPSILON)  # the last step: the error is its square
     # three degrees of near
     rough: float = 1e-2  # a change that is called small
     near: float = 1e-3  # values that are only passed; two ways to one value
@@ -46,7 +47,7 @@ class Controls:
     # panels of densities
     order: int = 16  # of Gauss rules
     panels: int = 400
-    tolerance: float = 8 * ROUNDING
+    tolerance: float = 8 * EPSILON
 
 
 CONTROLS = Controls()

@@ -17,7 +17,7 @@ from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
 from eqsolve.compile.plan import Values
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import LawBranch, Lines, PanelMesh, Rows, branches
 
@@ -97,7 +97,7 @@ class Problem(Sought):
             change = partial[1] * scale_right[:, None] - partial[0] * scale_left[:, None]
             through = change[:, len(names) :]
             jacobian = change[:, : len(names)] + through @ slopes
-            rounding = 2.3e-16 * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
+            rounding = EPSILON * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
         return Linearisation(residual, jacobian, means, slopes, rounding)
 
 
@@ -309,7 +309,7 @@ def expectation(solution: FixedPointSolution, what: Any, values: Mapping[str, fl
     first, slopes, sizes = _gradients(lines, mesh, names_of(problem))
     second, _, _ = _gradients(lines, mesh.halved(), names_of(problem))
     noise = np.array([solution.errors[name] for name in names_of(problem)])
-    error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + 2.3e-16 * sizes[-1]
+    error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + EPSILON * sizes[-1]
     return float(second[-1]), float(error)
 
 

@@ -848,7 +848,7 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     plan = problem.plan
     if not plan.unknowns and not plan.means:
         values = _outputs(plan, problem.parameters, point.values, point.linear.means)
-        return values, {name: 4e-16 * abs(value) for name, value in values.items()}
+        return values, {name: 2 * EPSILON * abs(value) for name, value in values.items()}
     linear = point.linear  # one step before the point: good enough for derivatives
     finer, mesh = _finer(at, problem, point.values, point.mesh)
     lines = problem.lines(point.values)
@@ -864,13 +864,13 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     second = _outputs(plan, problem.parameters, final, fine + linear.mean_slopes @ step)
     names = tuple(item.name for item in plan.unknowns)
     slopes = newton.output_slopes(problem, final, linear.means, names)
-    sizes = 2.3e-16 * np.abs(fine)
+    sizes = EPSILON * np.abs(fine)
     values = {**dict(zip(names, final.tolist(), strict=True)), **second}
     errors = {name: abs(float(s)) + float(n) for name, s, n in zip(names, step, noise, strict=True)}
     for place, name in enumerate(plan.outputs):
         along, through = np.split(slopes[place], [len(names)])
         rounding = np.abs(along + through @ linear.mean_slopes) @ noise + np.abs(through) @ sizes
-        errors[name] = abs(second[name] - first[name]) + float(rounding) + 2.3e-16 * abs(second[name])
+        errors[name] = abs(second[name] - first[name]) + float(rounding) + EPSILON * abs(second[name])
     order = dict.fromkeys([*(item.name for item in plan.declared), *values])
     return {name: values[name] for name in order}, {name: errors[name] for name in order}
 
