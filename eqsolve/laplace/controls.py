@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsolve.numerics.arrays import EPSILON
+from eqsolve.numerics.quadrature import LineRule
 
 TINY = float(np.finfo(float).tiny)  # keeps quotients finite
 
@@ -45,7 +46,7 @@ class Controls:
     critical: int = 150  # points at most: a few seconds
     radius: float = 0.4  # of a circle around a critical point: 0.4^64 is far below rounding
     # panels of densities
-    order: int = 16  # of Gauss rules
+    order: int = LineRule.nodes  # of Gauss rules
     panels: int = 400
     tolerance: float = 8 * EPSILON
 

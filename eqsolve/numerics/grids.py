@@ -167,3 +167,12 @@ def over_panels(change: Array, order: int, *, beside: bool = False) -> Array:
         panels = largest_beside(panels)
         first = panels[..., :1]
     return np.concatenate([first, np.repeat(panels, order, axis=-1)], axis=-1)
+
+
+ROWS, DRAWN = 8, 200  # of a table; points of a drawn line, on either scale of its axis
+
+
+def sample_times(first: float, last: float, count: int = DRAWN) -> Array:
+    """Return times, both ends among them, that are dense on a linear and, over six decades, on a logarithmic axis."""
+    shares = np.concatenate([np.linspace(0, 1, count), np.geomspace(1e-6, 1, count)])
+    return np.unique(np.clip(first + (last - first) * shares, first, last))

@@ -19,14 +19,13 @@ from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.quadrature import LawBranch, Lines, PanelMesh, Rows, branches
+from eqsolve.numerics.quadrature import RULE, LawBranch, Lines, PanelMesh, Rows, branches
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 
-_FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
+_FEW, ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
-RULE = 96  # nodes across lines and of densities; the error estimate uses more
 _FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
 
 
@@ -151,7 +150,7 @@ def newton(
     values, best = np.array(start, dtype=float), None
     step, halvings = np.zeros_like(point), 0
     least, stagnant, first = np.inf, 0, np.inf
-    here, left = mesh, list(_ROUGHLY if mesh is None else ())
+    here, left = mesh, list(ROUGHLY if mesh is None else ())
     for count in range(1, rounds + 1):
         if here is None:
             here = problem.adapted(values, outer=_FEW, tolerance=left.pop(0))

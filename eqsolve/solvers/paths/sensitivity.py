@@ -27,7 +27,8 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, chunk
+from eqsolve.numerics.backend import memory
 from eqsolve.numerics.gaussian import Level, align, refine
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
@@ -55,8 +56,6 @@ from eqsolve.solvers.paths.transfer import transfer
 #
 # Cost: the resolvents once, nodes³ × paths / 3 for every unknown; then about 4 nodes³ × paths
 # products a sweep and parameter.
-_TOGETHER = 200_000  # numbers of one array of tangents, of the processor's cache
-_KEPT = 40_000_000  # numbers of resolvents and tangents that are kept; of more they are found again in every sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +187,10 @@ class _Ensemble:
         """Return, some paths at a time, their resolvents (path, row, column) and the tangents of the solution by noise."""
         paths, (size, count) = self.paths, self.paths.shape
         width, noises = len(self.places), paths.plan.noises
-        step = max(1, _TOGETHER // (width * size) ** 2)
+        each = width * size * size * (width + len(noises))  # numbers of resolvents and tangents
+        step = chunk(2 * each)
         entries = {} if self.pieces else {noise: enter(paths, noise) for noise in noises}
-        keep = count * width * size * size * (width + len(noises)) <= _KEPT
+        keep = 8.0 * count * each < 0.05 * memory()  # else they are found again in every sweep
         for begin in range(0, count, step):
             part = slice(begin, min(begin + step, count))
             if begin in self.pieces:
