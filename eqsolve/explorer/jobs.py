@@ -24,6 +24,7 @@ from eqsolve.numerics.arrays import Array, member_names
 from eqsolve.numerics.grids import ROWS, sample_times
 from eqsolve.passes.forms.structure import bind_routed, settable
 from eqsolve.plotting.curves import time_axis
+from eqsolve.progress import PAUSE
 from eqsolve.results.result import Result, values_and_errors
 from eqsolve.results.words import jsonable
 from eqsolve.solving import solve
@@ -280,7 +281,6 @@ def _plain(values: Array) -> Any:
 
 
 # --- The process that solves for one page.
-PAUSE = 0.1  # seconds between two reports of progress at least
 
 
 class CancelledError(BaseException):  # not an Exception: no solver may take it for a failure of its own and try again

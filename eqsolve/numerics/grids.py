@@ -64,10 +64,15 @@ def radau(m: int) -> Radau:
     roots = legendre.legroots(series).real  # numpy 2.5 gives complex ones
     roots -= legendre.legval(roots, series) / legendre.legval(roots, legendre.legder(series))
     nodes = np.append((roots[:-1] + 1) / 2, 1.0)
-    gauss, weights = legendre.leggauss(max(1, (m + 1) // 2))
-    points = nodes[:, None] * (gauss + 1) / 2
-    values = lagrange(nodes, points.ravel()).reshape(m, len(gauss), m)
-    return Radau(nodes, np.einsum("i,g,igl->il", nodes, weights / 2, values))
+    return Radau(nodes, lagrange_integrals(nodes, nodes))
+
+
+def lagrange_integrals(nodes: Array, ends: Array) -> Array:
+    """Return the integrals of the Lagrange polynomials of ``nodes`` from 0 to ``ends``, shape (ends, nodes)."""
+    gauss, weights = legendre.leggauss((len(nodes) + 1) // 2)
+    points = ends[:, None] * (gauss + 1) / 2
+    values = lagrange(nodes, points.ravel()).reshape(*points.shape, -1)
+    return np.asarray(np.einsum("i,g,igl->il", ends, weights / 2, values))
 
 
 def lagrange(nodes: Array, points: Array) -> Array:

@@ -49,7 +49,6 @@ from eqsolve.sweeping.workers import WorkerLostError, Workers
 # never evaluated.
 
 _MOST_POINTS = 100_000
-_CHECKED = 1000  # values of an axis checked one by one; of more, the ends
 _EXAMPLE = "values such as 0.3,0.5,2 or a range FIRST:LAST:COUNT, with :log for a logarithmic one"
 
 
@@ -94,7 +93,7 @@ def _axis(model: Model, name: str, given: list[float | str]) -> Axis:
     for value in given:
         read = read_value(value, what=f"axis `{name}`")
         labels.append(str(value) if isinstance(read, Law) else float(read))
-    for value in given if len(given) <= _CHECKED else (given[0], given[-1]):
+    for value in given:
         check_routed(model, {name: value})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
@@ -303,7 +302,7 @@ logger = logging.getLogger("eqsolve")
 
 Answer = tuple[Record, Any]
 _TRIES = 2  # of a point whose worker dies
-_IN_FLIGHT = 64  # points handed to an executor of unknown size at once
+_IN_FLIGHT = 4 * _CHAIN  # points handed to an executor of unknown size at once
 
 
 @documented

@@ -31,7 +31,7 @@ from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
 from eqsolve.numerics.rows import AgingRows, Layout, Solved
 from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values
-from eqsolve.solvers.marching import Compared, NoConvergenceError, Stop, best_of, newton, with_numbers
+from eqsolve.solvers.marching import LARGEST_SHARE, Compared, NoConvergenceError, Stop, best_of, newton, with_numbers
 from eqsolve.solvers.tolerance import find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
@@ -541,9 +541,6 @@ def _extrapolate(values: Array) -> Array:
 # near the diagonal at lags of all scales. Both have the same beginning, whose own error is added.
 
 
-_SHARE = 0.5  # of the difference that is taken for the error: a level errs about twenty times less than the one before
-
-
 def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, options: Options) -> Compared:
     """Return the finer of two solutions with its errors; ``beginning`` is the relative error of what both go on from."""
     grid = fine.grid()
@@ -552,7 +549,7 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
     for name in names:
         curves[name] = fine.at(name, grid.nodes)
         change = over_panels(np.abs(curves[name] - coarse.at(name, grid.nodes)), grid.order, beside=True)
-        errors[name] = _SHARE * change + beginning * np.abs(curves[name]).max()
+        errors[name] = LARGEST_SHARE * change + beginning * np.abs(curves[name]).max()
     controlled = [eq.name for eq in plan.observables] or names
     made = Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options))
     stores = fine.past.rows, coarse.past.rows
@@ -561,7 +558,7 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
         return float(beginning * np.abs(values).max())
 
     def share(change: Array, _: float) -> Array:
-        return _SHARE * change
+        return LARGEST_SHARE * change
 
     return made.with_kernels(plan.kernels, *stores, grid.edges, share, unseen, options)
 

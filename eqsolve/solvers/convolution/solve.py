@@ -45,7 +45,7 @@ logger = logging.getLogger("eqsolve")
 Given = tuple[ConvolutionProgram, list[Array]]  # with the numbers of its tables
 _FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
 _RATIO = 30.0  # between the tails of two solutions that are compared
-_FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
+_FINER = 1 / marching.DENSER  # and between their panels, at most: break points and tails alone might give the same ones again
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 
 

@@ -263,7 +263,7 @@ _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarit
 _CUTS = 3  # of a cell of the scan, per axis
 _LEASH = 5.0  # a zero said to be in a cell of the scan is not this many longest steps away
 _AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
-_BESIDE = 1e-3  # solutions on rough meshes that are as near as this are the same
+_BESIDE = newton.ROUGHLY[0]  # solutions on rough meshes that are as near as this are the same
 _NEARLY = 0.05  # relative residuals that few nodes, or a point of a scan near a solution, may leave
 
 

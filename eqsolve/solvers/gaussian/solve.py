@@ -308,8 +308,8 @@ _CONSTANTS = 12  # Gauss nodes of constants with a density that are conditioned 
 # adjoint, so that values on the panels' nodes have an expansion in the squares of the steps (Hairer,
 # Lubich & Wanner 2006, doi:10.1007/3-540-30666-8, section II.3). With L grids the order is 2L.
 # Between the nodes values are polynomials, of two times on either side of the kink.
-_SHARE = 0.3  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _SQUARE = math.sqrt(2**2 * 2**1.5)  # changes that fall by less as steps halve go with the power 3/2, not with the squares
+_SHARE = 1 / _SQUARE  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _LEAST = math.sqrt(2)  # ratio of changes with which a limit is still taken
 
 
