@@ -23,7 +23,7 @@ from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import ROUNDING, Array, error_share
 from eqsolve.numerics.backend import demand_memory
-from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.grids import DRAWN, PanelGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
@@ -36,7 +36,6 @@ from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
 #
 # See ``marching.Gain``. Of kernels at least the share of their order across a panel on the diagonal
 # is taken, 1 / (qᵐ − 1) with panels shorter by q. Rounding and what the iteration left are added.
-_MOST_OUTPUT_TIMES = 300
 
 
 def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Compared:
@@ -77,9 +76,9 @@ def _output_times(march: March) -> Array:
     """Return the times of the tables: the rows' nodes, or the columns' nodes or edges, as many as are handy."""
     columns = PanelGrid(march.history.edges, march.m)
     for times in (march.grid().nodes, columns.nodes, columns.edges):
-        if len(times) <= _MOST_OUTPUT_TIMES:
+        if len(times) <= 2 * DRAWN:
             return times
-    kept = np.unique(np.linspace(0, columns.panels, _MOST_OUTPUT_TIMES).astype(int))
+    kept = np.unique(np.linspace(0, columns.panels, 2 * DRAWN).astype(int))
     return columns.edges[kept]
 
 
