@@ -63,7 +63,7 @@ class Placement:
     def _lattice(self, columns: int) -> Iterator[Any]:
         rows = np.arange(self.size)
         steps = np.array([step for step in range(1, self.size // 2 + 1) if math.gcd(step, self.size) == 1])
-        lattices = [self.rng.permutation(steps)[:columns] for _ in range(24)]  # to choose the best of
+        lattices = [self.rng.permutation(steps)[:columns] for _ in range(24)]  # the best is taken
         for step in min(lattices, key=self._error):
             order = (rows * step + self.rng.integers(self.size)) % self.size
             yield order if self.rng.random() < 0.5 else self.size - 1 - order

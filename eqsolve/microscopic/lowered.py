@@ -395,7 +395,8 @@ def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> It
     """
     flat, now = sample.start.ravel().copy(), 0.0
     sample.begin()
-    longest = min(_SHARE / max(speed, 1e-300), max(float(times[-1]) / 200, 1e-12))  # 200 steps of a run, at least
+    least = 200  # steps of a run
+    longest = min(_SHARE / max(speed, 1e-300), max(float(times[-1]) / least, 1e-12))
     with np.errstate(all="ignore"):
         for wanted in times:
             count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0

@@ -500,10 +500,10 @@ class _Runner:
     def _balanced(self, index: int) -> FlowSample:
         last = float(self.times[-1])
         first = min(float(self.times[self.times > 0].min(initial=np.inf)), last / 10)
-        visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)  # where the draw takes the flow's directions
+        visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)  # of its directions
         if self.step is not None:
             visits = np.unique(np.rint(visits / self.step)) * self.step
-        run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)  # precise enough for directions
+        run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)
         return draw_balanced(self.lowered, self.d, self.seed, index, visits, run, self.backend, self.threads)
 
 
@@ -565,7 +565,7 @@ def _constants(
 # --- Where a finite-size flow comes to rest, and how fast: long runs, and the linearised flow at
 # their end.
 _MOST = 4000.0  # longest run, in units of the flow's time
-_REST = 1e-6  # a flow that moves slower than this is at rest; what an explicit integrator leaves is below it
+_REST = 1e-6  # a flow that moves slower is at rest; what an explicit integrator leaves is below it
 
 
 def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str, Any], data: Any = "gaussian") -> Array:

@@ -13,7 +13,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 EPSILON = float(np.finfo(float).eps)
 ROUNDING = 500 * EPSILON  # relative, of sums of hundreds of terms and of linear solves: 1e-13
 DIFFERENCE = EPSILON ** (1 / 5)  # step of central differences that Richardson's rule follows
-CHUNK = 1 << 20  # numbers that are worked on, or drawn from one random stream, at once: a few megabytes
+CHUNK = 1 << 20  # numbers that are worked on at once, or drawn from one random stream: 8 MB
 SAFETY = 1.5  # of error estimates: the next order of the step is not small where a tolerance is just met
 
 

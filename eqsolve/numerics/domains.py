@@ -56,5 +56,5 @@ class Domain:
             return False
         if self.interval is None:
             return True
-        room = 1e-12 * (self.interval[1] - self.interval[0])  # by which an unknown may leave its interval
+        room = 1e-12 * (self.interval[1] - self.interval[0])  # to leave the interval by
         return bool(self.interval[0] - room <= value <= self.interval[1] + room)

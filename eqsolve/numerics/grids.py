@@ -68,7 +68,7 @@ def radau(m: int) -> Radau:
 
 
 def lagrange_integrals(nodes: Array, ends: Array) -> Array:
-    """Return the integrals of the Lagrange polynomials of ``nodes`` from 0 to ``ends``, shape (ends, nodes)."""
+    """Return the integrals of Lagrange polynomials from 0 to ``ends``, shape (ends, nodes)."""
     gauss, weights = legendre.leggauss((len(nodes) + 1) // 2)
     points = ends[:, None] * (gauss + 1) / 2
     values = lagrange(nodes, points.ravel()).reshape(*points.shape, -1)
@@ -178,6 +178,6 @@ ROWS, DRAWN = 8, 200  # of a table; points of a drawn line, on either scale of i
 
 
 def sample_times(first: float, last: float, count: int = DRAWN) -> Array:
-    """Return times, both ends among them, that are dense on a linear and, over six decades, on a logarithmic axis."""
+    """Return times, with both ends, that are dense on a linear and on a logarithmic axis."""
     shares = np.concatenate([np.linspace(0, 1, count), np.geomspace(1e-6, 1, count)])
     return np.unique(np.clip(first + (last - first) * shares, first, last))

@@ -53,7 +53,7 @@ class Pace:
         if done < self.patience:
             return ""
         gained = moment - before
-        slow = gained * self.work < 1e-3 * (before - self.begin) * done  # a thousandth of the pace before
+        slow = gained * self.work < 1e-3 * (before - self.begin) * done  # against its own mean
         if slow and (self.end - moment) * done > gained * self.most:
             return f"brought it on by {gained:.1g} only"
         self.work, self.time = work, moment

@@ -407,7 +407,7 @@ class Resolution:
 
     @property
     def error(self) -> float:
-        """Of interpolation, relative: some 3 ρ^(−n − 1) with n nodes, ρ of the ellipse up to t = t' or the start."""
+        """Of interpolation, relative: 3 ρ^(−n − 1), ρ of the ellipse up to t = t' or the start, as of 1/t."""
         pairs = ((_RATIO, self.nodes), (self.growth, self.rows))
         return 3 * sum(((math.sqrt(ratio) + 1) / (math.sqrt(ratio) - 1)) ** -(count + 1) for ratio, count in pairs)
 

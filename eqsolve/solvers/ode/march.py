@@ -428,7 +428,7 @@ def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) ->
     for row in sizes.reshape(-1, count):
         row[row == 0] = row.max()
     sizes[sizes == 0] = sizes.max() or 1.0
-    return np.maximum(sizes, 1e-200)  # what is smaller leaves the range of numbers when a tolerance is applied to it
+    return np.maximum(sizes, 1e-200)  # times a tolerance still in the range of numbers
 
 
 class _Slope:
