@@ -196,6 +196,7 @@ def newton(
 # share, since panels are long and their tails fall more slowly. From panels before it carries on the
 # difference at the rougher one's panel ends, where either may happen to err less: no share is taken.
 # Merges, which both may have made alike, are added.
+RATIO = 10.0  # of the tails, or tolerances, of two solutions that are compared
 DENSER = math.sqrt(2.0)  # panels that a solution is compared with, at least
 LARGEST_SHARE = 0.5  # left of the tails: beyond it a difference shows nothing but its own size
 _OTHERS = 10.0  # tails, relative to the unknown they belong to, by which another may err

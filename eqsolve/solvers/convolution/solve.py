@@ -35,7 +35,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import MemoryMarch, break_points
-from eqsolve.solvers.marching import Compared, Gain, Sources, Stop, nodes_per_panel, with_numbers
+from eqsolve.solvers.marching import RATIO, Compared, Gain, Sources, Stop, nodes_per_panel, with_numbers
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
 
@@ -43,9 +43,7 @@ logger = logging.getLogger("eqsolve")
 
 
 Given = tuple[ConvolutionProgram, list[Array]]  # with the numbers of its tables
-_FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
-_RATIO = 30.0  # between the tails of two solutions that are compared
-_FINER = 1 / marching.DENSER  # and between their panels, at most: break points and tails alone might give the same ones again
+_FINER = 1 / marching.DENSER  # times the panels compared with, at most: the same ones say nothing
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 
 
@@ -91,10 +89,10 @@ class ConvolutionSolver(Solver):
 
 def _solutions(program: Given, m: int, delays: list[float], begin: float, options: Options) -> Iterator[Compared]:
     """Solve with smaller and smaller tails, each solution compared with the one before."""
-    resolution = max(_FIRST * options.rtol, _FINEST * _RATIO)
+    resolution = max(options.rtol / RATIO, _FINEST * RATIO)
     coarse, stop = _march(program, m, delays, begin, resolution, options)
     for rounds in itertools.count(1):
-        resolution = max(resolution / _RATIO, _FINEST)
+        resolution = max(resolution / RATIO, _FINEST)
         fine, later = _march(program, m, delays, begin, resolution, options, coarse, stop)
         solution = replace(_compare(fine, coarse, begin, options), stop=later or stop, rounds=rounds)
         logger.info("time grid: %d panels, tails below %.1g cut; against a rougher one the error is %.2g times the tolerance",
@@ -103,7 +101,7 @@ def _solutions(program: Given, m: int, delays: list[float], begin: float, option
         if resolution <= _FINEST:
             return
         coarse = fine
-        resolution /= min(max(solution.worst.excess / _RATIO, 1.0), 1e3)
+        resolution /= min(max(solution.worst.excess / RATIO, 1.0), 1e3)
 
 
 def _march(
