@@ -21,7 +21,7 @@ from typing import Any
 
 NOTE = (logging.INFO + logging.WARNING) // 2  # the level of good news
 Report = Callable[[float, float, str], None]
-_PAUSE = 0.2  # seconds between two drawings
+PAUSE = 0.2  # seconds between two drawings
 _PATIENCE = 1.0  # seconds before a bar appears
 _LOGGED = 30.0  # seconds between two lines in a log, at most
 _WIDTH = 24
@@ -113,7 +113,7 @@ class Bar:
     def _pause(self, now: float) -> float:
         """Return the seconds until the next drawing; in a log they grow with the time that has passed."""
         if self.where != "log":
-            return _PAUSE
+            return PAUSE
         return min(_LOGGED, (now - self.started) / 20) if self.count else _LOGGED
 
     def line(self, seconds: float, text: str) -> str:

@@ -369,7 +369,7 @@ class _WritingOut(Exception):
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
     from eqsolve.language.indices import counts
-    from eqsolve.numerics.arrays import member_names
+    from eqsolve.numerics.arrays import DIFFERENCE, member_names
     from eqsolve.passes.rewrite import indices
     from eqsolve.results.derivatives import with_differences
 
@@ -410,7 +410,7 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     for name in differenced:
         if not isinstance(middle := result.params.get(name), float | int):
             raise UsageError(f"model `{model.name}` has no parameter `{name}` to differentiate along")
-        step = _DIFFERENCE * (abs(middle) or 1.0)
+        step = DIFFERENCE * (abs(middle) or 1.0)
         beside = [_solve_indexed(model, {**settings, name: middle + part * step}, once, solve) for part in (-1, -0.5, 0.5, 1)]
         result = with_differences(result, name, step, beside)
     return result
@@ -451,7 +451,6 @@ def _solve_generic(
 
 # widths of smooth steps in place of jumps, each half the one before: errors are of first order, and 1/128 < 1e-2
 _WIDTHS = 8
-_DIFFERENCE = 1e-3  # of a parameter: two central differences and Richardson's step err by its fourth power
 
 
 def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setattr(sys, "stderr", made)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "_PAUSE", 0.0)
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
     return made
 
 
@@ -111,7 +111,7 @@ def test_a_notebook_sees_the_bar_and_keeps_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(IPython, "get_ipython", lambda: type("Shell", (), {"kernel": object()})())
     monkeypatch.setattr(display, "display", show)
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "_PAUSE", 0.0)
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
     with watching(None) as report:
         assert report is not None
         report(1, 4, "a < b")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from eqsolve.language.model import Model
     from eqsolve.results.result import Result
 
-ROWS = 8  # of the table, where the user names no times
-
 
 def _arguments(parser: ArgumentParser) -> None:
     add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the observables")
@@ -178,6 +176,8 @@ def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:
     """Return the times of the table: those asked for, or a few spread logarithmically."""
     if "at" in asked or result.grid is None:
         return asked.get("at")
+    from eqsolve.numerics.grids import ROWS
+
     edges = [float(edge) for edge in result.grid.edges]
     first, last = edges[0], edges[-1]
     length = last - first

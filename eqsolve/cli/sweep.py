@@ -20,7 +20,6 @@ from eqsolve.progress import Bar, clock
 if TYPE_CHECKING:
     from eqsolve.results.result import PhaseDiagram, Result
 
-ROWS = 12  # of the table on a terminal
 _TOOK = "<took>"  # stands in a file for how long it took
 
 
@@ -141,13 +140,15 @@ def _read(options: Namespace) -> dict[str, Any]:
 
 def _text(result: Result, took: str) -> str:
     """Return a head line, with how long it took, and the first few points, at the last time."""
+    from eqsolve.numerics.grids import ROWS
+
     stats, dims = result.stats, result.dataset["status"].dims
     head = f"{result.model}: {stats['points']} points {took}, {result.status}"
     flat = result.dataset.isel(t=-1) if "t" in result.dataset.dims else result.dataset
     flat = flat.stack(point=dims) if len(dims) > 1 else flat.rename({dims[0]: "point"})
     names = list(result.shown)
     rows = [(*map(str, dims), *names)]
-    for index in range(min(ROWS, stats["points"])):
+    for index in range(shown := min(2 * ROWS, stats["points"])):
         one = flat.isel(point=index)
         place = one["point"].item()
         cells = place if isinstance(place, tuple) else (place,)
@@ -155,7 +156,7 @@ def _text(result: Result, took: str) -> str:
         rows.append((*(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells), *values))
     times: Any = result.dataset["t"].values if "t" in result.dataset.dims else ()
     when = f" at t = {times[-1]:g}{f', the last of {len(times)} times' * (len(times) > 1)}" if len(times) else ""
-    more = f"\n... and {stats['points'] - ROWS} more" if stats["points"] > ROWS else ""
+    more = f"\n... and {stats['points'] - shown} more" if stats["points"] > shown else ""
     return f"{head}\n\nvalues{when}\n{lay_out(rows, right=True)}{more}"
 
 

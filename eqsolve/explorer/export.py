@@ -17,12 +17,12 @@ from eqsolve.explorer.html import render
 from eqsolve.files.atomic import atomic_path
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import DRAWN, sample_times
 from eqsolve.plotting.curves import time_axis
 from eqsolve.results.result import Result
 from eqsolve.sweeping.run import read_axes, sweep
 
 AXES, VALUES = 2, 9  # of the grid that is taken when none is given
-TIMES = 40, 81  # spaced in the logarithm, over four decades, and evenly
 WIDE = 0.1  # of the height of a curve: bands above this are worth a word
 SMOOTH = 5.0  # how much less than a line a cubic misses where a dependence counts as smooth
 
@@ -59,8 +59,7 @@ def export_page(
     if model.kind in TIMED:
         last = 10.0 if t_max is None else t_max
         if getattr(model, "start", 0) == 0:
-            places = np.append(np.geomspace(1e-4 * last, last, TIMES[0]), np.linspace(0, last, TIMES[1]))
-            asked["at"] = sorted({float(f"{moment:.4g}") for moment in places})
+            asked["at"] = sorted({float(f"{moment:.4g}") for moment in sample_times(0.0, last, DRAWN // 2)})
         else:
             asked["t_max"] = last
     controls = {item.name: item for item in list_controls(model)}

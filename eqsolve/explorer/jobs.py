@@ -21,8 +21,10 @@ from eqsolve.language.binding import read_value
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array, member_names
+from eqsolve.numerics.grids import ROWS, sample_times
 from eqsolve.passes.forms.structure import bind_routed, settable
 from eqsolve.plotting.curves import time_axis
+from eqsolve.progress import PAUSE
 from eqsolve.results.result import Result, values_and_errors
 from eqsolve.results.words import jsonable
 from eqsolve.solving import solve
@@ -32,9 +34,6 @@ from eqsolve.sweeping.workers import attend
 
 Progress = Callable[[float, float, str], None]
 Answer = dict[str, Any]
-
-LOGARITHMIC, LINEAR = 140, 80  # times of a curve, smooth on either axis
-FINITE_TIMES = 8
 
 
 @dataclass
@@ -120,13 +119,6 @@ def _families(result: Result) -> Answer:
     return {"families": result.families, "shown": list(result.shown)} if result.families else {}
 
 
-def sample_times(first: float, last: float) -> Array:
-    """Return the times of a curve: as many in every decade near the start, and evenly over the whole."""
-    length = last - first
-    early = first + length * np.logspace(-4, 0, LOGARITHMIC)
-    return np.unique(np.concatenate([early, np.linspace(first, last, LINEAR)]))
-
-
 def _ordered(names: Iterable[str], model: Model) -> list[str]:
     """Return names with the observables first, as they were declared."""
     known = observable_names(model)
@@ -205,7 +197,7 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
         asked[name] = int(number)
     if model.kind in TIMED:
         last = _number(request.get("t_max"), "t_max")
-        asked["at"] = [float(f"{last * share:.3g}") for share in np.logspace(-2, 0, FINITE_TIMES)]
+        asked["at"] = [float(f"{last * share:.3g}") for share in np.logspace(-2, 0, ROWS)]
     progress(0.0, 1.0, "theory")
     found = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
     return {
@@ -289,7 +281,6 @@ def _plain(values: Array) -> Any:
 
 
 # --- The process that solves for one page.
-PAUSE = 0.1  # seconds between two reports of progress at least
 
 
 class CancelledError(BaseException):  # not an Exception: no solver may take it for a failure of its own and try again

@@ -67,11 +67,6 @@ class Session:
         with self._write:
             self._ensure()
 
-    @property
-    def process_number(self) -> int | None:
-        """The number of the worker's process, while it runs."""
-        return None if self._child is None else self._child.number
-
     def _messages(self, number: int, lines: queue.Queue[dict[str, Any] | None]) -> Iterator[dict[str, Any]]:
         deadline: float | None = None
         report: dict[str, Any] = {"done": 0.0, "total": 1.0, "text": ""}

@@ -291,8 +291,7 @@ class Checkpoint:
                 while view:
                     view = view[self._stream.write(view) :]
             self._end += sum(map(len, pieces))
-            # seconds after which what was written is brought onto the disk
-            if time.monotonic() - self._saved > 5.0:
+            if time.monotonic() - self._saved > 5.0:  # seconds: onto the disk itself
                 os.fsync(self._stream.fileno())
                 self._saved = time.monotonic()
         except BaseException:

@@ -34,6 +34,7 @@ from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import Cases
 from eqsolve.microscopic.simulate import Simulation
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, special
+from eqsolve.numerics.grids import sample_times
 from eqsolve.passes.forms.structure import models_behind
 from eqsolve.passes.rewrite.indices import family_axes
 from eqsolve.progress import Report, watching
@@ -195,7 +196,6 @@ _ROUNDS = 50
 _ENOUGH = (
     1e-3  # of the variance of a datum: a step that takes less off χ² moves a parameter by 1/30 of its error, and is not taken
 )
-_DRAWN, _FIRST = 100, 1e-3  # points of a drawn line; where a logarithmic one begins, of its end
 _INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 
@@ -557,10 +557,7 @@ class _Set:
         times = self.data.times
         if times is None or not float(np.min(times)) < float(np.max(times)):
             return {}
-        low, high = float(np.min(times)), float(np.max(times))
-        first = low if low > 0 else _FIRST * high
-        moments = np.unique(np.concatenate([times, np.linspace(low, high, _DRAWN), np.geomspace(first, high, _DRAWN)]))
-        moments = moments[(moments >= low) & (moments <= high)]
+        moments = np.union1d(times, sample_times(float(np.min(times)), float(np.max(times))))
         found = result.at(moments)
         return {"t": moments, **{name: np.asarray(found[name].values) for name in self.data.names}}
 

@@ -23,7 +23,8 @@ from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, s
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import DIFFERENCE, Array
+from eqsolve.numerics.grids import DRAWN
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import read_seconds
 
@@ -33,8 +34,6 @@ _MANY = 64
 _WIDE = 100.0  # ratio of the ends of a positive range from which on it is scanned in the logarithm
 _ROUGH = 1e-2  # tolerance of the scan
 _CLOSE = 1e-7  # of the range: how near an end counts as the end
-_STEP = 1e-3  # of the range: over which first derivatives are differenced
-_TIMES = 401  # of a curve, to find its best time between
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ def optimise(
         raise UsageError(
             f"`{observable}` is best at one time, got {len(at)}; for the best time give that of t in over= (--over)"
         )
-    times = None if timeless else np.array(at) if timed is None else np.linspace(timed.low, timed.high, _TIMES)
+    times = None if timeless else np.array(at) if timed is None else np.linspace(timed.low, timed.high, 2 * DRAWN + 1)
     settings = {**(params or {}), **parameters}
     names = (observable,) if isinstance(observable, str) else ()
     question = Question(model, tuple(item.name for item in own), names if plain else (), times, settings, rtol, budget=budget)
@@ -307,7 +306,7 @@ class _OptimumSearch:
         spread = {item.name: float(entry) for item, entry in zip(self.ranges, errors, strict=True)}
         where = [f"{item.name} = {found[item.name]:g}" for item, edge in zip(self.ranges, edges, strict=True) if edge]
         if self.timed is not None:
-            found["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (_TIMES - 1)
+            found["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (2 * DRAWN)
             if min(here.moment - self.timed.low, self.timed.high - here.moment) < 1e-9 * (self.timed.high - self.timed.low):
                 where.append(f"t = {here.moment:g}")
         goal, name = "largest" if maximise else "smallest", self.name
@@ -453,7 +452,7 @@ class _OptimumSearch:
 
         hessian = np.zeros((len(inside), len(inside)))
         for row, place in enumerate(inside):
-            step = min(_STEP, best[place], 1 - best[place]) or _STEP
+            step = min(DIFFERENCE, best[place], 1 - best[place]) or DIFFERENCE
             ends = []
             for side in (-1.0, 1.0):
                 moved = best.copy()

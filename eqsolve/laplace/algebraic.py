@@ -20,11 +20,11 @@ import mpmath
 import numpy as np
 from sympy import ZZ, Poly, symbols
 
-from eqsolve.laplace.controls import CONTROLS, ROUNDING
+from eqsolve.laplace.controls import CONTROLS
 from eqsolve.laplace.half_plane import Candidate, Found, Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.real_axis import no_bounded_solution
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import EPSILON, Array
 
 _P, _R = symbols("p R")
 _SLANTS = (0.0, *(sign * 2.0**k for k in range(-3, 2) for sign in (1, -1)))  # of rays, in units of their length
@@ -398,13 +398,13 @@ def _candidate(prepared: Prepared, rows: list[list[float]], item: Critical, box:
     columns = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
     polynomial = columns[-1] if np.isinf(R) else R ** np.arange(len(rows)) @ columns
     sizes = np.abs(columns[-1]) if np.isinf(R) else np.abs(R) ** np.arange(len(rows)) @ np.abs(columns)
-    error = 4e-16 * abs(p) + _root_error(polynomial, sizes, p)
+    error = 2 * EPSILON * abs(p) + _root_error(polynomial, sizes, p)
     return Candidate(p, R, kind, -1.0 - item.power, amplitude.real if real else amplitude, error, words)
 
 
 def _root_error(a: Array, sizes: Array, p: Any) -> float:
     """Return how far the root p of a polynomial moves with the rounding of its coefficients."""
-    noise = ROUNDING * float(np.abs(p) ** np.arange(len(a)) @ sizes)
+    noise = EPSILON * float(np.abs(p) ** np.arange(len(a)) @ sizes)
     slope, scale, factorial = np.asarray(a), np.asarray(sizes), 1
     for order in range(1, len(a)):
         slope, scale = (part[1:] * np.arange(1, len(part)) for part in (slope, scale))

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ROUNDING = float(np.finfo(float).eps)
+from eqsolve.numerics.arrays import EPSILON
+from eqsolve.numerics.quadrature import LineRule
+
 TINY = float(np.finfo(float).tiny)  # keeps quotients finite
 
 
@@ -20,7 +22,7 @@ class Controls:
     # Newton's method
     rounds: int = 30
     few: int = 12  # rounds where failure is cheap: a shorter step follows
-    enough: float = math.sqrt(ROUNDING)  # the last step: the error is its square
+    enough: float = math.sqrt(EPSILON)  # the last step: the error is its square
     # three degrees of near
     rough: float = 1e-2  # a change that is called small
     near: float = 1e-3  # values that are only passed; two ways to one value
@@ -36,7 +38,7 @@ class Controls:
     # circles around squares of the plane
     circle: int = 64  # points; the coefficients of index 32 and beyond are aliased
     squares: int = 60_000
-    batch: int = 64  # squares, or cells of the mesh, in one round
+    batch: int = circle  # squares, or cells of the mesh, in one round
     noise: float = 30.0  # how much more rounding than seen is allowed for
     hankel: int = 5  # size of Hankel matrices: up to four poles in one circle
     # sheets of algebraic transforms
@@ -44,9 +46,9 @@ class Controls:
     critical: int = 150  # points at most: a few seconds
     radius: float = 0.4  # of a circle around a critical point: 0.4^64 is far below rounding
     # panels of densities
-    order: int = 16  # of Gauss rules
+    order: int = LineRule.nodes  # of Gauss rules
     panels: int = 400
-    tolerance: float = 8 * ROUNDING
+    tolerance: float = 8 * EPSILON
 
 
 CONTROLS = Controls()

@@ -16,8 +16,8 @@ import mpmath
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
-from eqsolve.numerics.arrays import Array, tensor_rule
+from eqsolve.laplace.controls import CONTROLS, TINY
+from eqsolve.numerics.arrays import EPSILON, Array, tensor_rule
 from eqsolve.numerics.laws import LaplaceLaw, MarchenkoPasturLaw, MixtureLaw, NormalLaw, NumericLaw, StudentTLaw, UniformLaw
 from eqsolve.numerics.quadrature import legendre, panel_nodes, precise_legendre
 
@@ -121,7 +121,7 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
             total = size.sum(axis=1, keepdims=True)
         gap = np.abs(whole - first - second)
         total = np.maximum(total, size.max(axis=1, keepdims=True))
-        rough = ~(gap <= tolerance * total + TINY).all(axis=0) & (gap > 2 * ROUNDING * size).any(axis=0)
+        rough = ~(gap <= tolerance * total + TINY).all(axis=0) & (gap > 2 * EPSILON * size).any(axis=0)
         rough &= right - left > 1e-14 * (high - low) * (0.01 + np.abs(middle) / max(abs(low), abs(high)))
         done.append(left[~rough])
         if not rough.any():

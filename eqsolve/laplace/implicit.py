@@ -17,9 +17,9 @@ import numpy as np
 
 from eqsolve.compile.singularity import Denominator, ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
+from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.expectation import Rule, Source
-from eqsolve.numerics.arrays import Array, extrapolate
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, extrapolate
 
 _FAR = np.geomspace(1e-3, 1e12, 400)
 
@@ -194,7 +194,7 @@ class Prepared:
             return 0.0, 0.0
         rng, weights = np.random.default_rng(0), self.rule.weights
         shaken = {
-            name: column + ROUNDING / 2 * float(np.sqrt(abs(column**2 @ weights))) * rng.choice([-1.0, 1.0], column.shape)
+            name: column + EPSILON / 2 * float(np.sqrt(abs(column**2 @ weights))) * rng.choice([-1.0, 1.0], column.shape)
             for name, column in self.rule.values.items()
         }
         bundle = self.transform.bundle
@@ -349,7 +349,7 @@ def newton(
             step = np.where(finite, step, 0.0)
         x = x - step
         reached = (size <= enough * abs(x)) & (size * abs(bend) <= enough * abs(slope))
-        if np.all(reached | (size <= 500 * ROUNDING * abs(x) + TINY)):
+        if np.all(reached | (size <= ROUNDING * abs(x) + TINY)):
             return x, finite, d
     return x, finite & (size <= 0.1 * CONTROLS.enough * abs(x)), d
 

@@ -14,12 +14,12 @@ from eqsolve.compile.singularity import ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.model import Equation
 from eqsolve.laplace.algebraic import search_algebraic
-from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
+from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.expectation import as_source
 from eqsolve.laplace.half_plane import Candidate, Complex, Found, Region, survey
 from eqsolve.laplace.implicit import Prepared, fold_newton, refuse_divergent, refuse_unbounded, track_to
 from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, walk_real_axis
-from eqsolve.numerics.arrays import Array, extrapolate
+from eqsolve.numerics.arrays import EPSILON, Array, extrapolate
 
 # --- Singularities of an explicit transform R(p) = −b(p)/a(p) by its Laurent coefficients on
 # circles.
@@ -118,7 +118,7 @@ class Explicit:
         underflows, nothing is said."""
         p = far / 8.0 ** np.arange(40)
         p = p[p > 1e-12]
-        here, twice, shaken = (self(point[:, None])[:, 0] for point in (p, 2 * p, p * (1 + 4 * ROUNDING)))
+        here, twice, shaken = (self(point[:, None])[:, 0] for point in (p, 2 * p, p * (1 + 4 * EPSILON)))
         power = (np.log(twice / here) / np.log(2)).real
         known = np.isfinite(power) & (here != 0) & (np.abs(shaken - here) <= 1e-5 * np.abs(here))
         places = np.flatnonzero(known)
@@ -145,7 +145,7 @@ class Explicit:
                 before, value, here = here, new, here - step
                 if not np.isfinite(here) or abs(here - p) > 4 * reach:
                     break
-                if abs(step) <= 4e-16 * abs(here) + 1e-18 * reach:
+                if abs(step) <= 2 * EPSILON * abs(here) + 1e-18 * reach:
                     if abs(new) <= 1e-6 * abs(self._inside(index, p + reach, sign)):
                         return complex(here)
                     break
@@ -201,7 +201,7 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
     place, order, parts = found[1]
     if any(item[1] != order for item in found):
         return None
-    error = 4 * abs(found[1][0] - found[0][0]) + abs(found[2][0] - found[1][0]) + 4e-16 * abs(place)
+    error = 4 * abs(found[1][0] - found[0][0]) + abs(found[2][0] - found[1][0]) + 2 * EPSILON * abs(place)
     return Pole(place, tuple(parts), float(error))
 
 
@@ -621,9 +621,9 @@ def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> 
     c = side * abs(square) ** 0.5 if np.isreal(square) and side else complex(square) ** 0.5
     amplitude = -c / (2 * math.sqrt(math.pi))
     det = abs(d.h_p * d.h_RR)
-    rounding = 4e-16 * (abs(d.h_RR) * (abs(R) + abs(p)) + TINY) * max(abs(d.h_p), TINY) / det if det else np.inf
+    rounding = 2 * EPSILON * (abs(d.h_RR) * (abs(R) + abs(p)) + TINY) * max(abs(d.h_p), TINY) / det if det else np.inf
     of_law = prepared.rounding(R, p)[0] / max(abs(d.h_p), TINY)
-    error = max(4e-16 * abs(p), min(rounding, 1e-12 * (abs(R) + abs(p)))) + of_law
+    error = max(2 * EPSILON * abs(p), min(rounding, 1e-12 * (abs(R) + abs(p)))) + of_law
     return Candidate(p, R, "branch point", -1.5, amplitude, float(error), words)
 
 
@@ -682,8 +682,8 @@ def residual_of(prepared: Prepared, best: Candidate, precision: int | None) -> t
     d = prepared(best.R, best.p)
     scale_h = abs(best.R) + abs(d.h_p * best.p)
     scale_R = 1 + abs(d.h_RR * best.R)
-    noise = 4e-16 * (1 + abs(d.h_Rp * best.p)) + prepared.rounding(best.R, best.p)[1]
-    R_error = noise / max(abs(d.h_RR), TINY) + 4e-16 * abs(best.R)
+    noise = 2 * EPSILON * (1 + abs(d.h_Rp * best.p)) + prepared.rounding(best.R, best.p)[1]
+    R_error = noise / max(abs(d.h_RR), TINY) + 2 * EPSILON * abs(best.R)
     return float(abs(d.h) / scale_h + abs(d.h_R) / scale_R), float(R_error)
 
 

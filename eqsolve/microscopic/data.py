@@ -14,7 +14,7 @@ import numpy as np
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.laws import Law, Normal, Rademacher, StudentT, read_numbers
 from eqsolve.microscopic.lowered import FlowSample
-from eqsolve.numerics.arrays import Array, special
+from eqsolve.numerics.arrays import Array, chunk, special
 from eqsolve.numerics.backend import CPU, Backend
 
 # Draws of a flow with little scatter. Most of the scatter between finite-size runs comes from the
@@ -63,9 +63,8 @@ class Placement:
     def _lattice(self, columns: int) -> Iterator[Any]:
         rows = np.arange(self.size)
         steps = np.array([step for step in range(1, self.size // 2 + 1) if math.gcd(step, self.size) == 1])
-        # lattices to choose from
-        trials = [self.rng.permutation(steps)[:columns] for _ in range(24)]
-        for step in min(trials, key=self._error):
+        lattices = [self.rng.permutation(steps)[:columns] for _ in range(24)]  # the best is taken
+        for step in min(lattices, key=self._error):
             order = (rows * step + self.rng.integers(self.size)) % self.size
             yield order if self.rng.random() < 0.5 else self.size - 1 - order
         while True:
@@ -198,7 +197,6 @@ def _visit(matrix: _Matrix, sample: FlowSample, time: float, state: Array) -> No
 
 logger = logging.getLogger("eqsolve")
 
-_BLOCK = 1 << 20  # entries from one stream of random numbers: few enough megabytes to be reused
 _NAMED = {"gaussian": Normal(0, 1), "binary": Rademacher(1), "student_t": StudentT(5)}
 
 
@@ -246,7 +244,7 @@ def draw_rows(
 
     The streams depend on n and d alone: the matrix is the same for any number of threads. The first is ``rng`` itself.
     """
-    rows = max(1, _BLOCK // d)
+    rows = chunk(d)
     parts = [slice(low, min(low + rows, n)) for low in range(0, n, rows)]
     if len(parts) == 1:
         return backend.put(draw(rng, n))

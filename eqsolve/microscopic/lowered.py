@@ -17,7 +17,7 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
 from eqsolve.language.system import Flow
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import CPU, Backend
+from eqsolve.numerics.backend import CPU, Backend, demand_memory
 from eqsolve.numerics.gaussian import Factor
 from eqsolve.numerics.integrators import integrator
 
@@ -26,7 +26,6 @@ from eqsolve.numerics.integrators import integrator
 # White noise of strength S is held during a step h with the variance S/h; what is resampled is drawn
 # at every step; telegraph signals and Gaussian processes have their exact laws at the times of the
 # steps. A run can be begun again, with the same noise.
-_LONGEST = 3000  # times at which a Gaussian process is drawn, at most: the factor of its covariance is held
 
 
 def refuse_continuous(flow: Flow) -> None:
@@ -54,7 +53,7 @@ class Noises:
     def __init__(self, binding: Binding, sizes: Mapping[Process, int], seed: Any) -> None:
         flow = binding.model
         assert isinstance(flow, Flow)
-        self.sizes, self.seed, self.name = sizes, seed, flow.name
+        self.sizes, self.seed = sizes, seed
         self.laws: dict[Process, Any] = {item: flow.laws[item] for item in sizes}
         self.made: dict[Process, Any] = {}
         for item, law in self.laws.items():
@@ -119,14 +118,10 @@ class Noises:
         past, (covariance, mean) = self.past[item], self.made[item]
         if past.times and time <= past.times[-1]:
             return
-        if len(past.times) >= _LONGEST:
-            raise UsageError(
-                f"flow `{self.name}`: the Gaussian process `{item.name}` is drawn at {_LONGEST} times at most, and this run "
-                "needs more; take a longer step, or a shorter time"
-            )
         past.times.append(time)
         known = past.factor.known
         if known == len(past.factor.rows):
+            demand_memory(32.0 * known**2, f"the Gaussian process `{item.name}` at {2 * known} times")
             wider = np.zeros((2 * known, 2 * known))
             wider[:known, :known] = past.factor.rows
             past.factor.rows = wider
@@ -400,8 +395,8 @@ def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> It
     """
     flat, now = sample.start.ravel().copy(), 0.0
     sample.begin()
-    # steps of such a run, at least
-    longest = _SHARE / max(speed, _SHARE / max(float(times[-1]) / 200, 1e-12))
+    least = 200  # steps of a run
+    longest = min(_SHARE / max(speed, 1e-300), max(float(times[-1]) / least, 1e-12))
     with np.errstate(all="ignore"):
         for wanted in times:
             count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0

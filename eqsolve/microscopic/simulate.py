@@ -199,8 +199,7 @@ def read_simulation(dataset: xr.Dataset, record: Mapping[str, Any]) -> Simulatio
 # relevant one.
 
 
-_LARGEST = 6000
-"""Largest dense Jacobian."""
+_LARGEST = 6000  # rows of a dense Jacobian whose eigenvalues are computed: minutes
 
 
 def linearise(sample: FlowSample, time: float, flat: Array) -> Any:
@@ -294,8 +293,8 @@ def simulate(
     times = _times(t_max, at, step)
     cores = workers or os.cpu_count() or 1
     at_once, each = min(seeds, cores), 3 if constants == "balanced" else 1
-    # of the drift in one run, roughly
-    backend, at_once, remarks = _place(choose_backend(device, 300 * 4.0 * n * d * seeds), n, d, at_once, each)
+    work = 300 * 4.0 * n * d * seeds  # some 300 drifts in one run
+    backend, at_once, remarks = _place(choose_backend(device, work), n, d, at_once, each)
     matrices = 1 if features.matrix is not None else at_once * each if backend is CPU else 0
     held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
     lowered = lower_flow(binding)
@@ -501,11 +500,9 @@ class _Runner:
     def _balanced(self, index: int) -> FlowSample:
         last = float(self.times[-1])
         first = min(float(self.times[self.times > 0].min(initial=np.inf)), last / 10)
-        # times at which a balanced draw takes the flow's directions
-        visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)
+        visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)  # of its directions
         if self.step is not None:
             visits = np.unique(np.rint(visits / self.step)) * self.step
-        # the tolerance at which it follows the flow to find them
         run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)
         return draw_balanced(self.lowered, self.d, self.seed, index, visits, run, self.backend, self.threads)
 
@@ -567,10 +564,8 @@ def _constants(
 
 # --- Where a finite-size flow comes to rest, and how fast: long runs, and the linearised flow at
 # their end.
-_MOST = 4000.0
-"""Longest run, in units of the flow's time."""
-_REST = 1e-6
-"""A flow that moves slower than this is at rest; what an explicit integrator leaves is below it."""
+_MOST = 4000.0  # longest run, in units of the flow's time
+_REST = 1e-6  # a flow that moves slower is at rest; what an explicit integrator leaves is below it
 
 
 def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str, Any], data: Any = "gaussian") -> Array:

@@ -12,6 +12,8 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 EPSILON = float(np.finfo(float).eps)
 ROUNDING = 500 * EPSILON  # relative, of sums of hundreds of terms and of linear solves: 1e-13
+DIFFERENCE = EPSILON ** (1 / 5)  # step of central differences that Richardson's rule follows
+CHUNK = 1 << 20  # numbers that are worked on at once, or drawn from one random stream: 8 MB
 SAFETY = 1.5  # of error estimates: the next order of the step is not small where a tolerance is just met
 
 
@@ -27,6 +29,11 @@ class Lazy:
 
 
 special = Lazy("scipy.special")
+
+
+def chunk(each: int) -> int:
+    """Return how many things that need ``each`` numbers are worked on at once."""
+    return max(1, CHUNK // each)
 
 
 def filled(value: Any, shape: tuple[int, ...]) -> Array:

@@ -198,8 +198,7 @@ def _call(typing, address, unknowns, noises, constants, shared, parameters, node
     return types.void(*(types.int64,) * 8), generate
 
 
-GROUP = 16
-"""Lanes that Newton's method takes together: until the last of them has converged."""
+GROUP = 2 * LANES  # paths that Newton's method takes together: until the last of them has converged
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})

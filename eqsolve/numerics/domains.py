@@ -56,6 +56,5 @@ class Domain:
             return False
         if self.interval is None:
             return True
-        # by which an unknown may leave its interval, in lengths of it
-        room = 1e-12 * (self.interval[1] - self.interval[0])
+        room = 1e-12 * (self.interval[1] - self.interval[0])  # to leave the interval by
         return bool(self.interval[0] - room <= value <= self.interval[1] + room)

@@ -452,10 +452,10 @@ def _cubic(modes: int) -> Array:
     """Return ± patterns with zero first and third moments and unit covariance, shape (modes, points)."""
     if modes == 0:
         return np.zeros((0, 1))
-    matrix = np.ones((1, 1))
-    while len(matrix) < modes:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    return np.hstack([matrix[:modes], -matrix[:modes]])
+    from scipy.linalg import hadamard
+
+    matrix = hadamard(1 << (modes - 1).bit_length(), dtype=float)[:modes]
+    return np.hstack([matrix, -matrix])
 
 
 def _sample(modes: int, level: Level, *, both: bool = True) -> tuple[Array, Array]:

@@ -64,10 +64,15 @@ def radau(m: int) -> Radau:
     roots = legendre.legroots(series).real  # numpy 2.5 gives complex ones
     roots -= legendre.legval(roots, series) / legendre.legval(roots, legendre.legder(series))
     nodes = np.append((roots[:-1] + 1) / 2, 1.0)
-    gauss, weights = legendre.leggauss(max(1, (m + 1) // 2))
-    points = nodes[:, None] * (gauss + 1) / 2
-    values = lagrange(nodes, points.ravel()).reshape(m, len(gauss), m)
-    return Radau(nodes, np.einsum("i,g,igl->il", nodes, weights / 2, values))
+    return Radau(nodes, lagrange_integrals(nodes, nodes))
+
+
+def lagrange_integrals(nodes: Array, ends: Array) -> Array:
+    """Return the integrals of Lagrange polynomials from 0 to ``ends``, shape (ends, nodes)."""
+    gauss, weights = legendre.leggauss((len(nodes) + 1) // 2)
+    points = ends[:, None] * (gauss + 1) / 2
+    values = lagrange(nodes, points.ravel()).reshape(*points.shape, -1)
+    return np.asarray(np.einsum("i,g,igl->il", ends, weights / 2, values))
 
 
 def lagrange(nodes: Array, points: Array) -> Array:
@@ -167,3 +172,12 @@ def over_panels(change: Array, order: int, *, beside: bool = False) -> Array:
         panels = largest_beside(panels)
         first = panels[..., :1]
     return np.concatenate([first, np.repeat(panels, order, axis=-1)], axis=-1)
+
+
+ROWS, DRAWN = 8, 200  # of a table; points of a drawn line, on either scale of its axis
+
+
+def sample_times(first: float, last: float, count: int = DRAWN) -> Array:
+    """Return times, with both ends, that are dense on a linear and on a logarithmic axis."""
+    shares = np.concatenate([np.linspace(0, 1, count), np.geomspace(1e-6, 1, count)])
+    return np.unique(np.clip(first + (last - first) * shares, first, last))

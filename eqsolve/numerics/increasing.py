@@ -63,7 +63,7 @@ def increasing_roots(
             last[bad] = np.inf
             last[over] = np.inf
             lost = np.isnan(gap) | ((slope < -_FALLING * (1 + np.abs(value) / (1 + room))) & (not rough))
-            done = final | (right - left <= 4e-16 * np.abs(new)) | lost  # two roundings
+            done = final | (right - left <= 2 * EPSILON * np.abs(new)) | lost  # two roundings
             y = new
             if done.all():
                 out[active] = np.where(lost, np.nan, y)

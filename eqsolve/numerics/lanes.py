@@ -18,7 +18,6 @@ from eqsolve.numerics.compiled import LANES
 
 _DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
 _VECTOR, _WHOLE = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_INT, LANES)
-_BITS = ir.VectorType(ir.IntType(1), LANES)
 _POINTER = _DOUBLE.as_pointer()
 _FAST = ("contract", "nsz", "arcp")
 LIBRARY = {

@@ -16,7 +16,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from eqsolve.numerics.arrays import Array, special, tensor_rule
+from eqsolve.numerics.arrays import EPSILON, Array, special, tensor_rule
 
 STRATA = 16  # combinations of values of random constants that are followed one by one, at most
 Gaussian = tuple[Any, Any, Any, bool]
@@ -344,7 +344,7 @@ def _precise(value: Any, digits: int) -> Any:
     if isinstance(value, NumericLaw):
         return value.numeric(digits)
     near = Fraction(repr(float(value))).limit_denominator(10**9)
-    spelled = near if abs(float(near) - value) <= 4e-16 * abs(value) else Fraction(value)
+    spelled = near if abs(float(near) - value) <= 2 * EPSILON * abs(value) else Fraction(value)
     with mpmath.workdps(digits):
         return mpmath.mpf(spelled.numerator) / spelled.denominator
 

@@ -76,6 +76,5 @@ def _least(matrix: Array, kept: list[int], error: float) -> tuple[float, Array] 
     """Return the least eigenvalue of a part of a matrix, with its vector, if it is negative beyond errors."""
     part = matrix[np.ix_(kept, kept)]
     values, vectors = np.linalg.eigh((part + part.T) / 2)
-    # of an eigenvalue, in units of the trace
-    allowed = 1e-12 * max(float(np.abs(np.diag(part)).sum()), float(np.abs(part).max())) + len(kept) * error
-    return (float(values[0]), vectors[:, 0]) if values[0] < -allowed else None
+    rounding = 1e-12 * max(float(np.abs(np.diag(part)).sum()), float(np.abs(part).max()))
+    return (float(values[0]), vectors[:, 0]) if values[0] < -(rounding + len(kept) * error) else None

@@ -19,7 +19,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 from eqsolve.errors import ParameterError
-from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, tensor_rule
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, chunk, tensor_rule
 from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
@@ -34,6 +34,7 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 # at the first e^{−x²/4} is below rounding; at the last e^{−x²/2} is nearly the smallest double
 _REACHES = tuple(2 * math.sqrt(-math.log(EPSILON / 20)) * 2 ** (k / 2) for k in range(4))
 # reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations: e^{−x²/2} is rounding there
+RULE = 96  # nodes across lines and of densities; error estimates use more
 _PLANE = math.sqrt(-2 * math.log(ROUNDING))
 
 
@@ -41,39 +42,29 @@ _PLANE = math.sqrt(-2 * math.log(ROUNDING))
 class LineRule:
     """How finely lines and planes are integrated."""
 
-    # of evenly spaced points: at most, and the smallest that is tried
-    step: float = 0.2
-    finest: float = 0.01
+    step: float = 0.2  # of evenly spaced points, at most; 1/20 of it at least
     # of Gauss–Legendre panels between kinks, in units of the shortest wave of the series
     width: float = 12.0
-    nodes: int = 16
-    # gauss–Legendre nodes per panel in the plane
-    outer: int = 16
-    inner: int = 14
-    product: int = 14  # gauss–Hermite nodes per variable where there are more than two
-    # terms of a series, at most; of functions with a kink
-    most: int = 2048
-    most_bent: int = 512
+    nodes: int = 16  # of a panel, on a line and in the plane
+    inner: int = 14  # under another integral, and per variable where there are more than two
+    most: int = 2048  # terms of a series; of functions with a kink a quarter
 
     def other(self) -> LineRule:
         """Return a rule that shares no points with this one, and is no worse."""
-        return replace(self, step=0.83 * self.step, width=0.87 * self.width, nodes=self.nodes + 3, outer=self.outer + 4,
-                       inner=self.inner + 4, product=self.product + 3)  # fmt: skip
+        return replace(self, step=0.83 * self.step, width=0.87 * self.width, nodes=self.nodes + 3, inner=self.inner + 3)
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """Functions of standard normal variables, a row each, by their Hermite coefficients.
 
-    ``power`` is E f², ``size`` E|f|, ``rest`` the part of E f² beyond the last coefficient,
-    ``rough`` what half of the points would change, relative to E f².
+    ``power`` is E f², ``size`` E|f|, ``rest`` the part of E f² beyond the last coefficient.
     """
 
     coefficients: Array
     power: Array
     size: Array
     rest: Array
-    rough: float
 
 
 def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | None, count: int, rule: LineRule) -> Expansion:
@@ -97,13 +88,12 @@ def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | N
         weights = step / math.sqrt(2 * math.pi) * np.exp(-(points**2) / 2)
         power = (values**2) @ weights
         coarse = 2 * (values[:, half % 2 :: 2] ** 2) @ weights[half % 2 :: 2]
-        rough = float((np.abs(power - coarse) / np.maximum(power, 1e-300)).max(initial=0.0))
-        if rough < 1e-5 or step <= rule.finest:
+        if (np.abs(power - coarse) <= 1e-5 * power).all() or step <= rule.step / 20:
             break
         step /= 2
     coefficients = (values * weights) @ _basis(half, step, count)
     rest = np.maximum(power - (coefficients**2).sum(axis=1), 0.0)
-    return Expansion(coefficients, power, np.abs(values) @ weights, rest, rough)
+    return Expansion(coefficients, power, np.abs(values) @ weights, rest)
 
 
 @functools.lru_cache(maxsize=8)
@@ -132,7 +122,7 @@ def _by_panels(function: Callable[[Array], Array], breaks: Array, count: int, ru
         last, now = now, (points * now - math.sqrt(k) * last) / math.sqrt(k + 1)
     power = (weighted * values).sum(axis=1)
     rest = np.maximum(power - (coefficients**2).sum(axis=1), 0.0)
-    return Expansion(coefficients, power, np.abs(weighted).sum(axis=1), rest, 0.0)
+    return Expansion(coefficients, power, np.abs(weighted).sum(axis=1), rest)
 
 
 @functools.lru_cache(maxsize=16)
@@ -177,8 +167,7 @@ def plane_means(
     pairs = len(correlation)
     made = np.empty(pairs)
     panels = 7 + breaks[0].shape[1] + 3 * breaks[1].shape[1]
-    each = panels * rule.outer * (6 + breaks[1].shape[1]) * rule.inner
-    step = max(1, 4_000_000 // each)  # numbers held at once
+    step = chunk(panels * rule.nodes * (6 + breaks[1].shape[1]) * rule.inner)
     for begin in range(0, pairs, step):
         places = np.arange(begin, min(begin + step, pairs))
         made[places] = _plane(first, second, places, breaks[0][places], breaks[1][places], correlation[places], rule)
@@ -195,7 +184,7 @@ def _plane(
     centre, layer = yours / steep, _PLANE * width / np.abs(steep)
     base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 8), (count, 8))
     edges = np.concatenate([base, mine, centre, centre - layer, centre + layer], axis=1)
-    points, weights = panel_nodes(np.clip(edges, -_PLANE, _PLANE), rule.outer)
+    points, weights = panel_nodes(np.clip(edges, -_PLANE, _PLANE), rule.nodes)
     outer = weights * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi) * first(places, points)
     flat = points.reshape(-1)
     cuts = np.clip((yours[:, None, :] - (rho * points)[:, :, None]) / width[:, :, None], -_PLANE, _PLANE)
@@ -360,7 +349,7 @@ def rows_along(
         first = _gradient_direction(plan, parameters, unknowns, mean, scale, active, name)
         if first is not None:
             return first, outer or 1, True
-        return _forms_direction(plan, parameters, unknowns, mean, scale, active)[0], outer or 96, False
+        return _forms_direction(plan, parameters, unknowns, mean, scale, active)[0], outer or RULE, False
 
     return _rows(plan, parts, 1, turned)
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, chunk
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.operators import continuation
 
@@ -18,9 +18,6 @@ from eqsolve.numerics.operators import continuation
 # between. A row panel [A, B] therefore has column panels fixed in the lag, up to a share of A; fixed
 # in t', up to the same share; and a few that stretch with t between. On each a function is a
 # polynomial of degree n in the place y and of degree m in t. Times are counted from the start.
-
-
-_CHUNK = 200_000  # pairs evaluated at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +99,9 @@ class Solved:
     def kernel(self, name: str, times: Array, columns: Array, lags: Array) -> Array:
         """Return a kernel at pairs on the panel."""
         out = np.empty(len(times))
-        for first in range(0, len(times), _CHUNK):
-            part = slice(first, first + _CHUNK)
+        step = chunk(len(self.kernels[name]))
+        for first in range(0, len(times), step):
+            part = slice(first, first + step)
             places, weights = self.layout.stencil(times[part], columns[part], lags[part])
             in_time = self.layout.in_time(times[part])
             out[part] = np.einsum("pi,ipk,pk->p", in_time, self.kernels[name][:, places], weights, optimize=True)

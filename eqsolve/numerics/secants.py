@@ -48,12 +48,6 @@ class Secants:
         """Say that the map is about to change, so that no pair is made across the change."""
         self._last = None
 
-    def moved(self, carry: Callable[[Array], Array]) -> Secants:
-        """Return the history in other coordinates."""
-        made = Secants(self.depth)
-        made.steps, made.changes = [carry(item) for item in self.steps], [carry(item) for item in self.changes]
-        return made
-
 
 def solve_krylov(apply: Callable[[Array], Array], right: Array, weights: Array, *, most: int, tolerance: float) -> Array:
     """Return x with apply(x) ≈ right by GMRES; entries count by their weights.

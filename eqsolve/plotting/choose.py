@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.numerics.arrays import member_names
+from eqsolve.numerics.grids import DRAWN
 from eqsolve.plotting.curves import draw_line, is_process, plot_curves, plot_paths, set_scales, time_axis, weights_of
 from eqsolve.plotting.style import (
     COLOURS,
@@ -42,7 +43,6 @@ from eqsolve.results.result import Distribution, Result
 # --- Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity.
 
 _MISSED = "not solved as asked"
-_FINE = 300  # points of a curve between those of a sweep
 
 
 def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -160,7 +160,7 @@ def _lines(
         marks = {"marker": "o", "ms": 3} if len(places) <= 60 else {}
         if len(places) > 2 and (name, dim) in derivative_keys(part):  # a smooth curve through the points
             low, high = places.min(), places.max()
-            fine = np.geomspace(low, high, _FINE) if log else np.linspace(low, high, _FINE)
+            fine = (np.geomspace if log else np.linspace)(low, high, DRAWN)
             fine = np.clip(fine, low, high)
             smooth = interpolate(part, dim, fine)
             draw_line(axes, fine, smooth[name].values, smooth[f"{name}_error"].values, style)

@@ -9,14 +9,12 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.grids import DRAWN, PanelGrid, sample_times
 from eqsolve.plotting.style import BAND, COLOURS, LINE, TITLE_SIZE, Ways, new_axes, plain, shared_title, tell_apart, written
 from eqsolve.results.result import Result
 
 # --- The axis of time: one rule for its scale, and times that look right on either scale.
-_QUARTER, _HALF = 0.25, 0.5
 _SEEN = 0.003  # the share of all change at which a logarithmic axis begins: less than a line is wide
-_DECADES = 1e-6  # of the last time, where the earliest sample lies
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,9 @@ class TimeAxis:
         return times
 
 
-def spread_times(grid: PanelGrid, count: int = 400, until: float = np.inf) -> Array:
-    """Return times, the first and last among them, that are dense on a linear and on a logarithmic axis."""
-    first, last = float(grid.edges[0]), min(until, float(grid.edges[-1]))
-    made = np.concatenate([np.linspace(first, last, count), first + (last - first) * np.geomspace(_DECADES, 1, count)])
-    return np.unique(np.clip(made, first, last))
+def spread_times(grid: PanelGrid, count: int = 2 * DRAWN, until: float = np.inf) -> Array:
+    """Return times of a grid that are dense on a linear and on a logarithmic axis."""
+    return sample_times(float(grid.edges[0]), min(until, float(grid.edges[-1])), count)
 
 
 def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) -> TimeAxis:
@@ -58,9 +54,10 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
     done = _changed(curves)
     positive = times[times > 0]
     if log is None and done is not None and first >= 0:
-        early = np.interp(_QUARTER * (last - first) + first, times, done) >= _HALF
+        quarter = first + (last - first) / 4
+        early = np.interp(quarter, times, done) >= 0.5
         begin, end = np.interp((0.05, 0.95), done, times)
-        soon, quarter = end - first <= 0.05 * (last - first), _QUARTER * (last - first) + first
+        soon = end - first <= 0.05 * (last - first)
         swings = any(len(at := _turns(times, item)) > 1 and at[-1] > quarter for item in curves)
         log = bool(early and (soon or (end >= 100 * begin and not swings)))
     if not log:
@@ -212,7 +209,7 @@ def weights_of(result: Result, name: str) -> Array:
 def plot_paths(result: Result, name: str, ways: Ways) -> Any:
     """Draw a process: a few paths as lines as heavy as they are probable, many as bands that hold 50 % and 95 %."""
     axes = new_axes(ways.ax)
-    times = spread_times(result._grid(), 200)
+    times = spread_times(result._grid(), DRAWN)
     values = result._grid().interpolate(result.dataset[name].values, times)
     weights = weights_of(result, name)
     mean = weights @ values / weights.sum()

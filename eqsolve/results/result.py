@@ -23,7 +23,7 @@ from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
 from eqsolve.numerics.arrays import Array, Lazy, member_names, special
-from eqsolve.numerics.grids import PanelGrid, lagrange, radau
+from eqsolve.numerics.grids import PanelGrid, lagrange_integrals, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
@@ -254,13 +254,10 @@ def combine(function: Callable[..., Any], parts: list[ObservedPart]) -> Observed
 def integrate(grid: PanelGrid, values: Array) -> tuple[Array, Array]:
     """Return the integral up to every node, by the rule of the nodes and by that with the left end."""
     nodes = radau(grid.order).with_start
-    points, weights = np.polynomial.legendre.leggauss(grid.order // 2 + 1)
-    inner = nodes[1:, None] * (points + 1) / 2
-    wider = np.einsum("i,g,igl->il", nodes[1:], weights / 2, lagrange(nodes, inner.ravel()).reshape(*inner.shape, -1))
     steps = np.diff(grid.edges)[:, None]
     columns = np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
     made = []
-    for rule in (np.pad(radau(grid.order).integrals, ((0, 0), (1, 0))), wider):
+    for rule in (np.pad(radau(grid.order).integrals, ((0, 0), (1, 0))), lagrange_integrals(nodes, nodes[1:])):
         panels = values[columns] @ rule.T * steps
         ends = np.concatenate([[0.0], np.cumsum(panels[:, -1])])
         made.append(np.concatenate([[0.0], (ends[:-1, None] + panels).ravel()]))
@@ -892,6 +889,8 @@ class Stationary(Result):
 
     def json_object(self, at: Any = None, at2: Any = None, *, nested: bool = True, lyapunov: Any = None) -> dict[str, Any]:
         """Return the result as plain numbers and texts, over given lags or the panel ends, with what ``lyapunov()`` gave."""
+        if at2 is not None:
+            raise UsageError(f"the result of `{self.model}` holds no two-time functions")
         made = super().json_object(at=at, nested=nested)
         if lyapunov is not None:
             made["lyapunov"], made["lyapunov_error"] = lyapunov

@@ -81,10 +81,11 @@ class Solver(ABC):
     """Whether it can have its arrays on a graphics card: ``choose_backend(options.device, work)`` says where they are."""
 
     families: ClassVar[bool] = False
-    """Whether it takes unknowns with indices as arrays; for others every member is written out as an unknown of its own."""
+    """Whether it solves indexed families as arrays; for other solvers each member is written out as an unknown."""
 
     generic: ClassVar[bool] = False
-    """Whether all that it knows of a plan is its programs: these may be of one member, written for every one of a family."""
+    """Whether it reads only ``plan.program(form)``: the engine may then compile one representative of an indexed
+    family and repeat it for all members."""
 
     def starts(self, plan: Plan) -> bool:
         """Return whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's

@@ -53,8 +53,8 @@ class Pace:
         if done < self.patience:
             return ""
         gained = moment - before
-        # than on average before
-        if (self.end - moment) * done > gained * self.most and gained * self.work < 1e-3 * (before - self.begin) * done:
+        slow = gained * self.work < 1e-3 * (before - self.begin) * done  # against its own mean
+        if slow and (self.end - moment) * done > gained * self.most:
             return f"brought it on by {gained:.1g} only"
         self.work, self.time = work, moment
         return ""
@@ -196,7 +196,9 @@ def newton(
 # share, since panels are long and their tails fall more slowly. From panels before it carries on the
 # difference at the rougher one's panel ends, where either may happen to err less: no share is taken.
 # Merges, which both may have made alike, are added.
-_LARGEST_SHARE = 0.5  # left of the tails: beyond it a difference shows nothing but its own size
+RATIO = 10.0  # of the tails, or tolerances, of two solutions that are compared
+DENSER = math.sqrt(2.0)  # panels that a solution is compared with, at least
+LARGEST_SHARE = 0.5  # left of the tails: beyond it a difference shows nothing but its own size
 _OTHERS = 10.0  # tails, relative to the unknown they belong to, by which another may err
 Sources = tuple[PanelGrid, Array, Array]  # panels, their tails; times, effects and steps of merges
 
@@ -210,7 +212,7 @@ class Gain:
         places = np.clip(places, 0, len(rough) - 1)
         self.under = [slice(low, high + 1) for low, high in pairwise(places)]  # the rougher panels
         left = (self.tails + EPSILON) / [rough[part].max() + EPSILON for part in self.under]
-        self.shares = SAFETY / (1 / np.minimum(left, _LARGEST_SHARE) - 1)
+        self.shares = SAFETY / (1 / np.minimum(left, LARGEST_SHARE) - 1)
 
     def errors(self, values: Array, rough: Array, sizes: Array) -> Array:
         """Return the errors of values of natural sizes, on the nodes."""

@@ -14,10 +14,11 @@ from eqsolve.solvers.options import Options
 # --- What a tolerance means: one rule for all solvers.
 NOT_SMOOTH = "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
 DEVIATIONS = 2.0  # standard errors that are stated as the error of a mean over few samples
+FLOOR = 1e-3  # of the largest value: what is smaller is asked for to the tolerance of this
 KERNEL_FLOOR = 0.1  # of the largest value of a kernel or mean: to this is what is smaller asked for
 
 
-def allowance(values: Array, options: Options, floor: float = 1e-3, *, scale: float = 0.0) -> Array:
+def allowance(values: Array, options: Options, floor: float = FLOOR, *, scale: float = 0.0) -> Array:
     """Return the largest error allowed, value by value.
 
     It is rtol times the value, or times ``floor`` of the largest value where the value is smaller, plus atol. A solver
@@ -29,7 +30,7 @@ def allowance(values: Array, options: Options, floor: float = 1e-3, *, scale: fl
     return options.rtol * np.maximum(sizes, floor * largest) + (options.atol or 0.0)
 
 
-def excess(values: Array, errors: Array, options: Options, floor: float = 1e-3, *, scale: float = 0.0) -> float:
+def excess(values: Array, errors: Array, options: Options, floor: float = FLOOR, *, scale: float = 0.0) -> float:
     """Return the largest error in units of what is allowed; 0 for values that vanish identically."""
     if not np.any(values):
         return 0.0
@@ -55,7 +56,7 @@ class Worst:
 
 def find_worst(
     names: Iterable[str], values: Mapping[str, Array], errors: Mapping[str, Array], times: Array, options: Options,
-    floor: float = 1e-3,
+    floor: float = FLOOR,
 ) -> Worst:  # fmt: skip
     """Return the worst error of functions of one time, or of two."""
     worst = Worst()

@@ -29,6 +29,7 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.system import Singularity
+from eqsolve.numerics.grids import ROWS
 from eqsolve.options import documented, refuse_idle
 from eqsolve.passes.check.check import check, refuse_words
 from eqsolve.passes.forms.structure import bind_routed, check_routed, models_behind, settable
@@ -48,7 +49,6 @@ from eqsolve.sweeping.workers import WorkerLostError, Workers
 # never evaluated.
 
 _MOST_POINTS = 100_000
-_CHECKED = 1000  # values of an axis checked one by one; of more, the ends
 _EXAMPLE = "values such as 0.3,0.5,2 or a range FIRST:LAST:COUNT, with :log for a logarithmic one"
 
 
@@ -93,7 +93,7 @@ def _axis(model: Model, name: str, given: list[float | str]) -> Axis:
     for value in given:
         read = read_value(value, what=f"axis `{name}`")
         labels.append(str(value) if isinstance(read, Law) else float(read))
-    for value in given if len(given) <= _CHECKED else (given[0], given[-1]):
+    for value in given:
         check_routed(model, {name: value})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
@@ -301,9 +301,8 @@ def _slopes(result: Result, at: Any) -> dict[str, Any]:
 logger = logging.getLogger("eqsolve")
 
 Answer = tuple[Record, Any]
-_TIMES = 25  # of a dynamics, where none are named
 _TRIES = 2  # of a point whose worker dies
-_IN_FLIGHT = 64  # points handed to an executor of unknown size at once
+_IN_FLIGHT = 4 * _CHAIN  # points handed to an executor of unknown size at once
 
 
 @documented
@@ -423,7 +422,7 @@ def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], flo
         last = 10.0 if t_max is None else float(t_max)
         if not last > start:
             raise UsageError(f"t_max = {last:g} does not lie after the start, {start:g}")
-        at = [start, *(start + (last - start) * np.geomspace(1e-3, 1, _TIMES - 1))]
+        at = [start, *(start + (last - start) * np.geomspace(1e-3, 1, 3 * ROWS))]
         at[-1] = last
     times = [float(moment) for moment in (at if isinstance(at, Iterable) else [at])]
     if not times or min(times) < start:

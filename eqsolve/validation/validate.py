@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 
 _ARRAYS = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
-_WITHIN = 3.0
-_ALARM = 0.01
-_TELLING = 0.1
-_MISSED = 0.1
-_NEXT = 0.5
+_WITHIN = 3.0  # |z| up to which theory and runs agree
+_ALARM = 0.01  # probability of a false "disagrees" among all comparisons of a validation
+_TELLING = 0.1  # errors that can tell, as a fraction of the observable
+_MISSED = 0.1  # probability with which a deviation of the stated size goes unseen
+_NEXT = 0.5  # part of the correction of order 1/d that the next order may be
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,7 +338,7 @@ def read_validation(
 
 # --- 2-Wasserstein distances between a theory's law of (w, constants) and that of finite-size runs, at times or at rest.
 
-_LEVELS = 4000
+_LEVELS = 4000  # quantiles by which two laws are compared
 
 
 def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -461,7 +461,7 @@ def _square(law: tuple[Array, Array], samples: Array) -> float:
 
 
 # --- What a picture of two laws shows: the theory's density, a histogram, and the atoms.
-_BINS, _POINTS, _SHOWN = 60, 1201, 3
+_BINS, _POINTS, _SHOWN = 60, 1201, 3  # of the histogram, of the density; atoms that are named
 
 
 def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:

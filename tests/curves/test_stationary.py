@@ -235,6 +235,8 @@ def test_it_is_kept_and_read_back(tmp_path):
         again.lyapunov()
     with pytest.raises(UsageError, match="no function of the lag"):
         res.spectrum("q")
+    with pytest.raises(UsageError, match="no two-time functions"):
+        res.json_object(at2=[(1.0, 1.0)])
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import eqsolve
-from eqsolve.microscopic import data
 from eqsolve.microscopic.data import read_data
+from eqsolve.numerics import arrays
 from eqsolve.numerics.backend import CPU, Backend
 from tests.strict_arrays import STRICT, strict_card
 
@@ -47,7 +47,7 @@ def test_both_devices_agree(card: float, model: str, options: dict[str, Any], co
 
 
 def test_the_features_do_not_depend_on_threads_or_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data, "_BLOCK", 512)
+    monkeypatch.setattr(arrays, "CHUNK", 512)
     for name in ("gaussian", "binary", "student_t"):
         made = [
             backend.get(read_data(name).draw(np.random.default_rng(3), 50, 40, backend, threads))

@@ -61,7 +61,7 @@ def forget(monkeypatch):
     monkeypatch.setattr(registry, "REGISTERED", {})
 
 
-def test_aREGISTERED_solver_is_found_by_name_and_explained():
+def test_a_registered_solver_is_found_by_name_and_explained():
     eqsolve.register(Midpoint)
     result = eqsolve.solve(MODEL, a=2, t_max=1, rtol=1e-5, solver="midpoint")
     assert (result.status, result.stats["solver"]) == ("ok", "midpoint")
@@ -95,7 +95,7 @@ def test_a_tolerance_out_of_reach_gives_the_best_so_far():
     assert abs(float(result["y"][-1]) - np.exp(-1)) <= float(result.error["y"][-1])
 
 
-def test_what_cannot_beREGISTERED():
+def test_what_cannot_be_registered():
     with pytest.raises(UsageError, match="register takes an"):
         eqsolve.register(3)
     other = Midpoint()

@@ -31,7 +31,7 @@ from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
 from eqsolve.numerics.rows import AgingRows, Layout, Solved
 from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values
-from eqsolve.solvers.marching import Compared, NoConvergenceError, Stop, best_of, newton, with_numbers
+from eqsolve.solvers.marching import LARGEST_SHARE, Compared, NoConvergenceError, Stop, best_of, newton, with_numbers
 from eqsolve.solvers.tolerance import find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
@@ -404,18 +404,16 @@ class Resolution:
     rows: int
     nodes: int
     growth: float  # the ratio of a row panel's two ends
-    # of interpolation, relative: with ρ that of the ellipse up to the nearest singular point, at t
-    # = t' or at the start, ρ^(−nodes − 1) on column panels (ρ = 5.8) plus ρ^(−rows − 1) in t
-    error: float
+
+    @property
+    def error(self) -> float:
+        """Of interpolation, relative: 3 ρ^(−n − 1), ρ of the ellipse up to t = t' or the start, as of 1/t."""
+        pairs = ((_RATIO, self.nodes), (self.growth, self.rows))
+        return 3 * sum(((math.sqrt(ratio) + 1) / (math.sqrt(ratio) - 1)) ** -(count + 1) for ratio, count in pairs)
 
 
-LEVELS = (
-    Resolution(3, 5, 1.5, 4e-4),
-    Resolution(4, 6, 1.4, 3e-5),
-    Resolution(5, 8, 1.4, 3e-6),
-    Resolution(6, 9, 1.25, 4e-8),
-    Resolution(6, 10, 1.18, 7e-9),
-    Resolution(7, 12, 1.15, 3e-10),
+LEVELS = tuple(
+    Resolution(*item) for item in ((3, 5, 1.5), (4, 6, 1.4), (5, 8, 1.4), (6, 9, 1.25), (6, 10, 1.18), (7, 12, 1.15))
 )
 
 
@@ -543,9 +541,6 @@ def _extrapolate(values: Array) -> Array:
 # near the diagonal at lags of all scales. Both have the same beginning, whose own error is added.
 
 
-_SHARE = 0.5  # of the difference that is taken for the error: a level errs about twenty times less than the one before
-
-
 def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, options: Options) -> Compared:
     """Return the finer of two solutions with its errors; ``beginning`` is the relative error of what both go on from."""
     grid = fine.grid()
@@ -554,7 +549,7 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
     for name in names:
         curves[name] = fine.at(name, grid.nodes)
         change = over_panels(np.abs(curves[name] - coarse.at(name, grid.nodes)), grid.order, beside=True)
-        errors[name] = _SHARE * change + beginning * np.abs(curves[name]).max()
+        errors[name] = LARGEST_SHARE * change + beginning * np.abs(curves[name]).max()
     controlled = [eq.name for eq in plan.observables] or names
     made = Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options))
     stores = fine.past.rows, coarse.past.rows
@@ -563,7 +558,7 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
         return float(beginning * np.abs(values).max())
 
     def share(change: Array, _: float) -> Array:
-        return _SHARE * change
+        return LARGEST_SHARE * change
 
     return made.with_kernels(plan.kernels, *stores, grid.edges, share, unseen, options)
 
@@ -572,9 +567,7 @@ logger = logging.getLogger("eqsolve")
 
 _ORDER = 8  # nodes of a panel of the beginning, which has at most the square of it
 _BEGINNING = 1e-3, 1e-8  # its resolution, in units of the tolerance, and at most
-_FAR = 2.0  # the last time lies at least this many times as far as the beginning's end
 _FIRST = 0.5  # error of the first resolution's interpolation, in units of the tolerance
-_LEVER = 2.0  # and, times the last time over the fastest scale: slow drifts are of order 1/t, forces of order 1
 
 
 class AgingSolver(Solver):
@@ -605,7 +598,7 @@ class AgingSolver(Solver):
             begun = begin_march(compiled, _ORDER, begin, options.t_max, resolution, _ORDER**2, options.checkpoint)
             if begun is None:
                 return HandOver("its beginning cannot be solved", "two_time")
-            if options.t_max - begin < _FAR * (begun.end - begin):
+            if options.t_max - begin < _RATIO * (begun.end - begin):
                 return HandOver(f"the horizon is short: {begun.panels} panels reach t = {begun.end:.4g}", "two_time")
             failed: list[str] = []
             found = best_of(_solutions(compiled, begun, resolution, options, failed), options)
@@ -628,7 +621,7 @@ def _solutions(
 ) -> Iterator[Compared]:
     """Solve at finer and finer resolutions, each solution compared with the one before; say why those that fail do."""
     age = (options.t_max - begun.history.row_edges[0]) / (begun.history.row_edges[-1] - begun.history.row_edges[-2])
-    rough = min(_FIRST * options.rtol, _LEVER / age)
+    rough = min(_FIRST * options.rtol, 1 / age)  # slow drifts are of order 1/t, forces of order 1
     level = next((place for place, item in enumerate(LEVELS[:-2]) if item.error <= rough), len(LEVELS) - 2)
     before: Long | None = None
     for place in range(level, len(LEVELS)):

@@ -21,6 +21,7 @@ from eqsolve.numerics.constants import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, expectations, normal_density, rows_along, stacked
 from eqsolve.results.result import Distribution, Histogram, probabilities
+from eqsolve.solvers.fixed_point.newton import ROUGHLY
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 _LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
 _OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
 _MOST = 300  # panels at once: next to a singularity rounding is all that is left to resolve
-_ROUGHLY = 1e-9  # relative tolerance of the points to begin with
 
 
 def _general(values: Mapping[str, Array]) -> Array:
@@ -83,7 +83,7 @@ class SolutionSource:
             nodes = self.law.solution.point.mesh.moved(lines.kinks(rows)).nodes()
             if abs(nodes[2].sum() - 1) < 1e-10:  # else it leaves out where its own integrands vanish
                 return self._at(lines, rows, nodes)
-        rule = self._resolved(probe, _ROUGHLY, "first")
+        rule = self._resolved(probe, ROUGHLY[-1], "first")
         self._meshes["first"] = self._meshes["last"]
         return rule
 

@@ -17,16 +17,15 @@ from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
 from eqsolve.compile.plan import Values
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.quadrature import LawBranch, Lines, PanelMesh, Rows, branches
+from eqsolve.numerics.quadrature import RULE, LawBranch, Lines, PanelMesh, Rows, branches
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 
-_FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
+_FEW, ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
-RULE = 96  # nodes across lines and of densities; the error estimate uses more
 _FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
 
 
@@ -97,7 +96,7 @@ class Problem(Sought):
             change = partial[1] * scale_right[:, None] - partial[0] * scale_left[:, None]
             through = change[:, len(names) :]
             jacobian = change[:, : len(names)] + through @ slopes
-            rounding = 2.3e-16 * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
+            rounding = EPSILON * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
         return Linearisation(residual, jacobian, means, slopes, rounding)
 
 
@@ -151,7 +150,7 @@ def newton(
     values, best = np.array(start, dtype=float), None
     step, halvings = np.zeros_like(point), 0
     least, stagnant, first = np.inf, 0, np.inf
-    here, left = mesh, list(_ROUGHLY if mesh is None else ())
+    here, left = mesh, list(ROUGHLY if mesh is None else ())
     for count in range(1, rounds + 1):
         if here is None:
             here = problem.adapted(values, outer=_FEW, tolerance=left.pop(0))
@@ -309,7 +308,7 @@ def expectation(solution: FixedPointSolution, what: Any, values: Mapping[str, fl
     first, slopes, sizes = _gradients(lines, mesh, names_of(problem))
     second, _, _ = _gradients(lines, mesh.halved(), names_of(problem))
     noise = np.array([solution.errors[name] for name in names_of(problem)])
-    error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + 2.3e-16 * sizes[-1]
+    error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + EPSILON * sizes[-1]
     return float(second[-1]), float(error)
 
 

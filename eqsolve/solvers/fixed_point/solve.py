@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, islice, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,13 +26,12 @@ from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.quadrature import PanelMesh, branches, coarse_mesh, expectations, gradients, stacked
+from eqsolve.numerics.quadrature import RULE, PanelMesh, branches, coarse_mesh, expectations, gradients, stacked
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
 from eqsolve.solvers.fixed_point.newton import (
-    RULE,
     Iterate,
     Linearisation,
     Problem,
@@ -260,13 +259,11 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
 
 # --- Find where the solutions of a reduced fixed point are: a scan over the unknowns' domains,
 # then a few Newton steps.
-_SCANS = ((-7.0, 5.0), (-18.0, 12.0), (-55.0, 30.0))  # decades searched for a positive unknown, one after the other
-_POINTS = {1: (49, 91, 171), 2: (13, 16, 30), 3: (9, 13, 18)}
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
 _LEASH = 5.0  # a zero said to be in a cell of the scan is not this many longest steps away
 _AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
-_BESIDE = 1e-3  # solutions on rough meshes that are as near as this are the same
+_BESIDE = newton.ROUGHLY[0]  # solutions on rough meshes that are as near as this are the same
 _NEARLY = 0.05  # relative residuals that few nodes, or a point of a scan near a solution, may leave
 
 
@@ -281,6 +278,22 @@ class _Doubt:
     far: float
     start: tuple[float, ...]
     box: list[tuple[float, float]]
+
+
+class _Scan(NamedTuple):
+    """Decades of positive unknowns, of unknowns of either sign, the reach of bounded ones, points by number of unknowns."""
+
+    decades: tuple[float, float]
+    real: float
+    bounded: float
+    points: tuple[int, ...]
+
+
+_SCANS = (  # one after the other
+    _Scan((-7.0, 5.0), 3.0, 9.0, (49, 13, 9, 5)),
+    _Scan((-18.0, 12.0), 6.0, 18.0, (91, 16, 13, 7)),
+    _Scan((-55.0, 30.0), 12.0, 30.0, (171, 30, 18, 9)),
+)
 
 
 def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
@@ -366,8 +379,7 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
             break  # the linear interpolants of such cells have no zero in them
         if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
             continue  # this neighbourhood has been searched
-        # such cells after which a wider scan comes first
-        if lost >= 4 and not found and not _is_last(level):
+        if lost >= 4 and not found and not _is_last(level):  # a wider scan comes first
             doubts.append(_Doubt(np.inf, tuple(start.tolist()), box))
             continue  # a valley along which residuals are small and never vanish
         few = coarse_mesh(problem.lines(start), problem.rows(start, 24), 12) if count else None
@@ -414,7 +426,8 @@ def _spread(problem: Problem, values: Array) -> Array:
 
 def searched(plan: FixedPointPlan) -> str:
     """Return the domain of the widest scan in words."""
-    low, high = _SCANS[-1]
+    widest = _SCANS[-1]
+    low, high = widest.decades
     words = []
     for item in plan.unknowns:
         sign, interval = item.sign, item.interval
@@ -423,27 +436,23 @@ def searched(plan: FixedPointPlan) -> str:
         elif sign:
             ends = (f"1e{low:g}", f"1e{high:g}") if sign > 0 else (f"-1e{high:g}", f"-1e{low:g}")
         else:
-            ends = (f"-1e{_real_decades(2):g}", f"1e{_real_decades(2):g}")
+            ends = (f"-1e{widest.real:g}", f"1e{widest.real:g}")
         words.append(f"{item.name} from {ends[0]} to {ends[1]}")
     return ", ".join(words)
 
 
-def _real_decades(level: int) -> float:
-    return (3.0, 6.0, 12.0)[level]
-
-
 def scan_axes(unknowns: Sequence[Domain], level: int) -> list[Array]:
     """Return the search variables at which a scan looks, a column of them per unknown."""
-    return [_axis(item, _SCANS[level], len(unknowns), level) for item in unknowns]
+    return [_axis(item, _SCANS[level], len(unknowns)) for item in unknowns]
 
 
-def _axis(item: Domain, decades: tuple[float, float], dims: int, level: int) -> Array:
-    count = _POINTS.get(dims, (5, 7, 9))[level]
+def _axis(item: Domain, scan: _Scan, unknowns: int) -> Array:
+    count = scan.points[min(unknowns, len(scan.points)) - 1]
     if item.interval is not None:
-        return np.linspace(-1, 1, count) * (9.0, 18.0, 30.0)[level]
+        return np.linspace(-1, 1, count) * scan.bounded
     if item.sign:
-        return np.linspace(*decades, count) * np.log(10)
-    half = np.arcsinh(10 ** _real_decades(level) / _SMALL)
+        return np.linspace(*scan.decades, count) * np.log(10)
+    half = np.arcsinh(10**scan.real / _SMALL)
     return _SMALL * np.sinh(np.linspace(-half, half, count) + 1e-9)
 
 
@@ -584,9 +593,8 @@ def _edges(plan: FixedPointPlan, start: Mapping[str, float] | None) -> Iterator[
         if held:
             yield held
         return
-    # unknowns beyond which only one at a time is held
-    several = range(1, len(ends) + 1) if len(ends) <= 3 else (1,)
-    for size in several:
+    most = len(ends) if len(ends) <= 3 else 1  # of many unknowns only one at a time is held
+    for size in range(1, most + 1):
         for items in combinations([name for name, found in ends.items() if found], size):
             for chosen in product(*(ends[item] for item in items)):
                 yield tuple(zip(items, chosen, strict=True))
@@ -848,7 +856,7 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     plan = problem.plan
     if not plan.unknowns and not plan.means:
         values = _outputs(plan, problem.parameters, point.values, point.linear.means)
-        return values, {name: 4e-16 * abs(value) for name, value in values.items()}
+        return values, {name: 2 * EPSILON * abs(value) for name, value in values.items()}
     linear = point.linear  # one step before the point: good enough for derivatives
     finer, mesh = _finer(at, problem, point.values, point.mesh)
     lines = problem.lines(point.values)
@@ -864,13 +872,13 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     second = _outputs(plan, problem.parameters, final, fine + linear.mean_slopes @ step)
     names = tuple(item.name for item in plan.unknowns)
     slopes = newton.output_slopes(problem, final, linear.means, names)
-    sizes = 2.3e-16 * np.abs(fine)
+    sizes = EPSILON * np.abs(fine)
     values = {**dict(zip(names, final.tolist(), strict=True)), **second}
     errors = {name: abs(float(s)) + float(n) for name, s, n in zip(names, step, noise, strict=True)}
     for place, name in enumerate(plan.outputs):
         along, through = np.split(slopes[place], [len(names)])
         rounding = np.abs(along + through @ linear.mean_slopes) @ noise + np.abs(through) @ sizes
-        errors[name] = abs(second[name] - first[name]) + float(rounding) + 2.3e-16 * abs(second[name])
+        errors[name] = abs(second[name] - first[name]) + float(rounding) + EPSILON * abs(second[name])
     order = dict.fromkeys([*(item.name for item in plan.declared), *values])
     return {name: values[name] for name in order}, {name: errors[name] for name in order}
 

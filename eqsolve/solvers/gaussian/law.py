@@ -336,7 +336,7 @@ class LawMeans:
             if plan.degree is not None:
                 count = plan.degree + 1
             else:
-                count = self.rule.most_bent if plan.bends else self.terms
+                count = self.rule.most // 4 if plan.bends else self.terms
             if place not in self.series:
                 self.series[place] = np.zeros((self.size, count))
             bends = self._breaks(place, rows, centre, spread) if plan.bends else None
@@ -406,7 +406,7 @@ class LawMeans:
         """Return how many nodes per variable a product rule needs: few for polynomials."""
         degrees = [self.factors[place].degree for place in (first, second) if place is not None]
         known = [degree for degree in degrees if degree is not None]
-        return sum(known) // 2 + 1 if len(known) == len(degrees) else self.rule.product
+        return sum(known) // 2 + 1 if len(known) == len(degrees) else self.rule.inner
 
     # --- pairs
     def pairs(self, first: int, second: int, rows: slice) -> Array:

@@ -45,7 +45,7 @@ from eqsolve.solvers.paths.judge import Curves, Errors, Judge, make_result, path
 from eqsolve.solvers.paths.modes import Group, groups_of
 from eqsolve.solvers.paths.sweep import Engine, Means, Work, draw_paths, rate
 from eqsolve.solvers.paths.transfer import extend, transfer
-from eqsolve.solvers.tolerance import stop_early
+from eqsolve.solvers.tolerance import FLOOR, stop_early
 
 
 # --- A Gaussian system solved on a grid, block after block: the past is settled, and the new rows
@@ -85,9 +85,6 @@ def halved(panels: PanelGrid, panel: int) -> PanelGrid:
               for place, step in enumerate(steps)]  # fmt: skip
     edges = [edge + step * np.arange(count) / count for edge, step, count in zip(panels.edges, steps, pieces, strict=False)]
     return PanelGrid(np.append(np.concatenate(edges), panels.edges[-1]), panels.order)
-
-
-_CANCELS = 1e-3  # of the size of what is averaged: a mean that is smaller is known to the tolerance of this
 
 
 class UnsettledError(SolverError):
@@ -276,7 +273,7 @@ def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolera
             break
         # a mean that cancels, by symmetry or nearly so, is known to rounding of what cancels, and
         # not better
-        least = {name: np.full(value.shape, _CANCELS * work.natural.get(name, 0.0)) for name, value in made.items()}
+        least = {name: np.full(value.shape, FLOOR * work.natural.get(name, 0.0)) for name, value in made.items()}
         weights = 1 / np.maximum(1 / weigh(engine, window, made), pack(engine, least))
         moved = float(np.abs((after - before) * weights).max(initial=0.0))
         if moved <= tolerance or (count == most and moved <= 100 * tolerance):  # the rest is in the stated error
@@ -311,8 +308,8 @@ _CONSTANTS = 12  # Gauss nodes of constants with a density that are conditioned 
 # adjoint, so that values on the panels' nodes have an expansion in the squares of the steps (Hairer,
 # Lubich & Wanner 2006, doi:10.1007/3-540-30666-8, section II.3). With L grids the order is 2L.
 # Between the nodes values are polynomials, of two times on either side of the kink.
-_SHARE = 0.3  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _SQUARE = math.sqrt(2**2 * 2**1.5)  # changes that fall by less as steps halve go with the power 3/2, not with the squares
+_SHARE = 1 / _SQUARE  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _LEAST = math.sqrt(2)  # ratio of changes with which a limit is still taken
 
 

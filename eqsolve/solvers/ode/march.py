@@ -38,7 +38,8 @@ from eqsolve.solvers.tolerance import excess
 # start, and where a coefficient is k/t it is the solution that is finite there (de Hoog & Weiss,
 # SIAM J. Math. Anal. 16, 775 (1985), doi:10.1137/0516058). Where that is not smooth, as √t, the
 # panel is so short that this does not count, and the integrator's steps grow from there.
-_RULE = radau(8)  # of a first panel
+NODES = 8  # per panel
+_RULE = radau(NODES)
 
 
 class StoppedError(SolverError):
@@ -427,9 +428,7 @@ def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) ->
     for row in sizes.reshape(-1, count):
         row[row == 0] = row.max()
     sizes[sizes == 0] = sizes.max() or 1.0
-    # of a state's size; what is smaller leaves the range of numbers when a tolerance is applied to
-    # it
-    return np.maximum(sizes, 1e-200)
+    return np.maximum(sizes, 1e-200)  # times a tolerance still in the range of numbers
 
 
 class _Slope:
@@ -502,7 +501,6 @@ class _Slope:
 _ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(35))  # 10, 12, 14, 16, 20, ..., 3620
 _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
-NODES = 8  # per panel
 _TAILS = 1e-4  # of the tolerance, for the nodes left out
 _MOST_PRODUCT = _ORDERS[_BELOW] ** 3.5  # paths: products of three densities, not of four
 _SETS = 2 * _BELOW  # independent sets of points where constants are sampled

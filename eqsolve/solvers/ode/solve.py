@@ -35,6 +35,7 @@ from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.result import PathSet, Result, dynamics_result
 from eqsolve.solvers.contract import Solver, why_not_a
+from eqsolve.solvers.marching import RATIO
 from eqsolve.solvers.ode import march
 from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules, StoppedError
 from eqsolve.solvers.options import Options
@@ -43,7 +44,6 @@ from eqsolve.solvers.tolerance import allowance, excess
 logger = logging.getLogger("eqsolve")
 
 _FINEST = 100 * EPSILON  # the smallest relative tolerance that scipy's integrators take
-_RATIO = 10.0  # between the tolerances of two rounds
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
 _SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
 _MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
@@ -135,7 +135,7 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
     """Shorten the steps until the time-step error meets the tolerance; only the first integration compares rules."""
     options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
-    scout, rules = march.choose_rules(integrator, _RATIO * tolerance, rules)
+    scout, rules = march.choose_rules(integrator, RATIO * tolerance, rules)
     coarse = integrator.run(rules.paths(below=False), tolerance, finer_than=scout, by=_STABLE, nudge=4 * EPSILON)
     before = np.inf
     for rounds in itertools.count(1):
@@ -155,8 +155,8 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
         if ended or options.is_short_of_time():
             break
         before, coarse = missing, fine
-        tolerance = max(tolerance * min(0.15 / missing, 1 / _RATIO), _FINEST)
-        if missing > _RATIO:
+        tolerance = max(tolerance * min(0.15 / missing, 1 / RATIO), _FINEST)
+        if missing > RATIO:
             coarse = integrator.run(coarse.paths, tolerance, finer_than=coarse)
     return solution, rules
 

@@ -30,12 +30,11 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_closed
-from eqsolve.solvers.marching import Compared, best_of
+from eqsolve.solvers.marching import DENSER, Compared, best_of
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import Worst, find_worst, stop_early
 
 _GROWTH = 1.35
-_RATIO = math.sqrt(2.0)
 
 
 class _Sweeps:
@@ -135,7 +134,7 @@ def _panels(begin: float, options: Options) -> Iterator[PanelGrid]:
     """Yield denser and denser panels that grow with time."""
     order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
     for number in range(6):
-        step, growth = min(0.2, (options.t_max - begin) / 4) / _RATIO**number, _GROWTH ** (1 / _RATIO**number)
+        step, growth = min(0.2, (options.t_max - begin) / 4) / DENSER**number, _GROWTH ** (1 / DENSER**number)
         yield PanelGrid.geometric(begin, options.t_max, step, growth, order)
 
 

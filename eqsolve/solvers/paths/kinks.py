@@ -18,7 +18,7 @@ import numpy as np
 
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import EPSILON, Array
+from eqsolve.numerics.arrays import EPSILON, Array, chunk
 from eqsolve.numerics.gaussian import Layout, Level, spread_lines, star
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.control import Control, Sampling
@@ -35,8 +35,6 @@ logger = logging.getLogger("eqsolve")
 # across is a third of what lies along, and two more points there gain a tenth, 0.33²
 _AGREE = 0.95
 _WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
-_AGAIN = 0.5  # of the change before the last: the least error of a set
-_TOGETHER = 1 << 17  # values of a function that are computed at once
 
 
 def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control) -> tuple[Solved, Errors]:
@@ -126,7 +124,7 @@ class _Kinks:
             sets.append(made)
             if number:  # two sets may agree by chance: part of the change before the last counts too
                 last, before = self._largest(sets[-2:-1], made), self._largest(sets[-3:-1], sets[-2])
-                spread = {name: np.maximum(2.0 * value, _AGAIN * before[name]) for name, value in last.items()}
+                spread = {name: np.maximum(2.0 * value, control.alike * before[name]) for name, value in last.items()}
                 yield made, spread, f"{total} paths along lines"
 
     def by_samples(self) -> Iterator[Round]:
@@ -274,7 +272,7 @@ class _Lines:
         values, along = self.choice.points.values, self.fine.shape[1]
         shares = paths.points.weights.reshape(values, -1).sum(axis=1)  # of the values of constants
         (count, many), made = paths.shape, []
-        step = max(1, _TOGETHER // (many // along * len(self.mass)))
+        step = chunk(many // along * len(self.mass))
         for begin in range(whole.start, whole.stop, step):
             part = slice(begin, min(begin + step, whole.stop))
             arguments = []

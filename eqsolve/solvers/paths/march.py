@@ -25,6 +25,7 @@ from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
 from eqsolve.numerics.secants import Secants
+from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.modes import Drawn, groups_of
 from eqsolve.solvers.paths.paths import Actions, Solving, act, block_inverses, machine_code, read_inputs, solve_block
 from eqsolve.solvers.paths.sweep import Engine, Means, guess
@@ -32,8 +33,7 @@ from eqsolve.solvers.paths.transfer import extend
 
 logger = logging.getLogger("eqsolve")
 
-_PATHS = 512  # of an ensemble: its noise is Gaussian up to 1/paths
-_TANGENTS = 256  # of these, whose responses are followed
+_PATHS = Control.probe  # of an ensemble: its noise is Gaussian up to 1/paths
 _EVALUATIONS = 30  # on one panel
 _SETTLED, _USABLE = 3e-3, 0.3  # relative change that ends them, and that is still a guess
 _PROVED = 1e-6  # of the variances: how well sections give the covariance
@@ -94,7 +94,7 @@ class _SelfDriven:
         self.signals = np.zeros((plan.count, size, self.count))
         self.slopes = np.zeros((plan.count, many, size, self.count))
         self.noises = {name: np.zeros((size, self.count)) for name in plan.noises}
-        some = np.unique(np.linspace(0, self.count - 1, min(_TANGENTS, self.count)).astype(int))
+        some = np.unique(np.linspace(0, self.count - 1, min(_PATHS // 2, self.count)).astype(int))
         self.some, self.mass = some, points.weights[some] / points.weights[some].sum()
         numbers = len(plan.noises) * plan.count * size**2 * len(some) / 2
         demand_memory(8.0 * numbers, f"responses along {len(some)} paths on {size} nodes")

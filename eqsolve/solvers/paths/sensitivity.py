@@ -27,7 +27,8 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, chunk
+from eqsolve.numerics.backend import memory
 from eqsolve.numerics.gaussian import Level, align, refine
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
@@ -55,8 +56,6 @@ from eqsolve.solvers.paths.transfer import transfer
 #
 # Cost: the resolvents once, nodes³ × paths / 3 for every unknown; then about 4 nodes³ × paths
 # products a sweep and parameter.
-_TOGETHER = 200_000  # numbers of one array of tangents, of the processor's cache
-_KEPT = 40_000_000  # numbers of resolvents and tangents that are kept; of more they are found again in every sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +187,10 @@ class _Ensemble:
         """Return, some paths at a time, their resolvents (path, row, column) and the tangents of the solution by noise."""
         paths, (size, count) = self.paths, self.paths.shape
         width, noises = len(self.places), paths.plan.noises
-        step = max(1, _TOGETHER // (width * size) ** 2)
+        each = width * size * size * (width + len(noises))  # numbers of resolvents and tangents
+        step = chunk(2 * each)
         entries = {} if self.pieces else {noise: enter(paths, noise) for noise in noises}
-        keep = count * width * size * size * (width + len(noises)) <= _KEPT
+        keep = 8.0 * count * each < 0.05 * memory()  # else they are found again in every sweep
         for begin in range(0, count, step):
             part = slice(begin, min(begin + step, count))
             if begin in self.pieces:
@@ -281,10 +281,10 @@ class Effort:
 
     # sweeps, at most, and what the iteration may leave, of the tolerance
     most: int = 30
-    stop: float = 0.3
+    stop: float = Control.settled
     # residual that the Krylov method of mean responses may leave: a sweep follows
     krylov: float = 0.1
-    sets: int = 4  # sets of other points, at most
+    sets: int = Control.sets  # sets of other points, at most
     # tolerances, as an error that needs no further set: a derivative changes its sign somewhere,
     # and what is allowed there is a tenth of what it is elsewhere
     enough: float = 3.0
@@ -296,20 +296,17 @@ class Effort:
     share: float = Control.hope
 
 
-def add_derivatives(
-    result: Result, own: Engine, solved: Solved, beside: tuple[Plan, Values], options: Options, effort: Effort | None = None
-) -> Result:
+def add_derivatives(result: Result, own: Engine, solved: Solved, beside: tuple[Plan, Values], options: Options) -> Result:
     """Return a result with the derivatives of all its functions of time and kernels, as the enlarged system names them.
 
     ``own`` is the engine of the solution.
     """
     plan, values = beside
-    effort = effort or Effort()
     program = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), values.numbers)
     drawn = {name: law.at(values.numbers, values.laws) for name, law in program.laws}
     engine = Engine(program, {**own.laws, **values.laws, **drawn}, Work(), accuracy=1e-5 * options.rtol)
     with np.errstate(all="ignore"):
-        found, errors = _Search(own, engine, solved, options, effort).run()
+        found, errors = _Search(own, engine, solved, options).run()
     return _attached(result, engine, found, errors, options)
 
 
@@ -321,7 +318,7 @@ class _Search:
     engine: Engine
     base: Solved
     options: Options
-    effort: Effort
+    effort: Effort = Effort()
 
     def run(self) -> tuple[Solved, Errors]:
         """Return the solution with its derivatives, and the errors of everything."""

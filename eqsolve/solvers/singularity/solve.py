@@ -23,6 +23,7 @@ from eqsolve.errors import ModelError, ParameterError, SolverError, UsageError, 
 from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
+from eqsolve.numerics.arrays import EPSILON
 from eqsolve.results.arrays import LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver
@@ -233,7 +234,7 @@ def _observables(
         value = found[k]
         slopes = np.abs(np.nan_to_num(np.array(found[count + 2 * k : count + 2 * k + 2], dtype=complex)))
         values[name] = float(np.real(value))
-        errors[name] = float(slopes[0] * R_error + slopes[1] * p_error + (4e-16 + 2 * noise) * abs(value))
+        errors[name] = float(slopes[0] * R_error + slopes[1] * p_error + (2 * EPSILON + 2 * noise) * abs(value))
     return values, errors
 
 

@@ -31,6 +31,7 @@ from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.secants import Secants
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.modes import Drawn
 from eqsolve.solvers.paths.paths import Paths, act, follow, substitute
 from eqsolve.solvers.paths.responses import enter, instantaneous
@@ -48,14 +49,14 @@ _LEVEL = Level(1e-3, 1.0, 16, 256)  # of the first time scale, and of means at t
 class BySampling:
     """What a search by sampling is steered by."""
 
-    paths: int = 512  # of the first ensemble
-    sets: int = 4  # groups of ensembles whose spread is the sampling error
+    paths: int = Control.probe  # of the first ensemble
+    sets: int = Control.sets  # groups of ensembles whose spread is the sampling error
     most: int = 16  # ensembles of a group
     steps: float = 1.0  # in the time on which paths react at the start
     reach: float = 30.0  # lags at first, in that unit: more while correlations fall
     plain: int = 10  # iterations before Anderson's method, which finds unstable states too
     tail: float = 0.03  # of a variance, left of it at half of the lags
-    work: float = 2e10  # most nodes² × paths of a sweep: some seconds
+    work: float = Control.quick  # most nodes² × paths of a sweep: some seconds
 
 
 @dataclass(frozen=True, eq=False)

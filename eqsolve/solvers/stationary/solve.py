@@ -197,15 +197,17 @@ class Linear:
 
     def _equal(self, back: Array, gamma: Array) -> Array:
         """Return C(0) by its Lyapunov equation."""
-        one, step = np.eye(len(self.A)), self.lags.step
-        if step is None:
+        from scipy.linalg import solve_continuous_lyapunov, solve_discrete_lyapunov
+
+        length = self.lags.step or 0.0
+        ahead, drive = np.eye(len(self.A)) + length * self.A, length * self.B
+        source = ahead @ back @ drive.T + (drive @ gamma @ drive.T + length * self.S) / 2
+        if not length:
             source = back @ self.B.T + self.S / 2
-            system = np.kron(self.A, one) + np.kron(one, self.A)
-        else:
-            ahead, drive = one + step * self.A, step * self.B
-            source = ahead @ back @ drive.T + (drive @ gamma @ drive.T + step * self.S) / 2
-            system = np.kron(ahead, ahead) - np.eye(one.size)
-        return np.linalg.solve(system, -(source + source.T).ravel()).reshape(one.shape)
+        source = source + source.T
+        if not np.isfinite(source).all():
+            return np.full_like(source, np.nan)
+        return np.asarray(solve_discrete_lyapunov(ahead, source) if length else solve_continuous_lyapunov(self.A, -source))
 
     def transfer(self, exponent: complex) -> Array:
         """Return X/η where both go as e^{exponent·t}."""

@@ -19,7 +19,8 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
 from eqsolve.solvers.marching import NotFiniteError, Sources, advance, next_coefficient
-from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
+from eqsolve.solvers.tolerance import FLOOR
+from eqsolve.solvers.two_time.panel import History, RowPanel
 
 # --- Merging columns: seen from later times the past is smooth.
 #
@@ -136,7 +137,7 @@ class Merger:
             else:
                 value = float(np.abs(values).max())
                 self._largest[head] = max(value, self._largest.get(head, 1e-300))
-                size = max(value, SMALLEST_SIZE * self._largest[head])
+                size = max(value, FLOOR * self._largest[head])
             worst = max(worst, change / size)
         return worst
 

@@ -20,10 +20,10 @@ from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.marching import NoConvergenceError, NotFiniteError
+from eqsolve.solvers.tolerance import FLOOR
 
 # --- The solved past of a march: its columns, the values on them, and the integration operators of
 # the right factors.
-SMALLEST_SIZE = 1e-3  # of an unknown's largest value, below which its accuracy is not looked at relatively
 
 
 class History:
@@ -337,7 +337,7 @@ class RowPanel:
         """Take the unknowns' sizes; recent ones are remembered for a while, large ones down to a fraction."""
         history = self.history
         for head in self.places:
-            recent = max(0.5 * history.sizes[head], SMALLEST_SIZE * history.largest[head])
+            recent = max(0.5 * history.sizes[head], FLOOR * history.largest[head])
             self.sizes[head] = max(self.largest(head), recent)
         smallest = max(1e-14 * max(self.sizes.values()), 1e-30)
         for head, size in self.sizes.items():

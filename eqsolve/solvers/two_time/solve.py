@@ -12,7 +12,6 @@ doi:10.1017/CBO9780511543234). Cost per panel: columns²; memory: rows × column
 
 import functools
 import logging
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -24,21 +23,19 @@ from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import ROUNDING, Array, error_share
 from eqsolve.numerics.backend import demand_memory
-from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.grids import DRAWN, PanelGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
-from eqsolve.solvers.marching import Compared, Gain, Stop, with_numbers
+from eqsolve.solvers.marching import DENSER, Compared, Gain, Stop, with_numbers
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NOT_SMOOTH, excess, find_worst
+from eqsolve.solvers.tolerance import FLOOR, NOT_SMOOTH, excess, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
-from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
 #
 # See ``marching.Gain``. Of kernels at least the share of their order across a panel on the diagonal
 # is taken, 1 / (qᵐ − 1) with panels shorter by q. Rounding and what the iteration left are added.
-_MOST_OUTPUT_TIMES = 300
 
 
 def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Compared:
@@ -72,16 +69,16 @@ def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Comp
 
 def _sizes(values: Array) -> Array:
     magnitude = np.abs(values)
-    return np.maximum(magnitude, SMALLEST_SIZE * magnitude.max())
+    return np.maximum(magnitude, FLOOR * magnitude.max())
 
 
 def _output_times(march: March) -> Array:
     """Return the times of the tables: the rows' nodes, or the columns' nodes or edges, as many as are handy."""
     columns = PanelGrid(march.history.edges, march.m)
     for times in (march.grid().nodes, columns.nodes, columns.edges):
-        if len(times) <= _MOST_OUTPUT_TIMES:
+        if len(times) <= 2 * DRAWN:
             return times
-    kept = np.unique(np.linspace(0, columns.panels, _MOST_OUTPUT_TIMES).astype(int))
+    kept = np.unique(np.linspace(0, columns.panels, 2 * DRAWN).astype(int))
     return columns.edges[kept]
 
 
@@ -89,7 +86,6 @@ logger = logging.getLogger("eqsolve")
 _LOOK = 100  # panels after which the memory needed is estimated again
 
 _FIRST = 0.25  # share of the first march in the work, if one march over twice as many columns follows
-_LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
 _LOOKS = (8, 40)  # panels after which the horizon is looked at
 _TOO_MANY = 400  # panels ahead from which another solver takes over; here they take seconds to minutes
 
@@ -200,7 +196,7 @@ def _march(
 
 def _finer(compiled: CompiledPlan, coarse: March, options: Options, resolution: float) -> Iterator[Compared]:
     """Solve on denser and denser panels, each solution compared with the one before."""
-    ratio, stop = _LEAST_RATIO, None
+    ratio, stop = DENSER, None
     for number in range(1, 9):
         resolution = max(resolution / ratio ** (coarse.m + 1), 1e-13)
         begin = coarse.history.row_edges[0]
@@ -211,5 +207,5 @@ def _finer(compiled: CompiledPlan, coarse: March, options: Options, resolution: 
         logger.info("time grid: %d panels (round %d); against a coarser grid the error of `%s` is %.2g times the tolerance",
                     fine.panels, number, solution.worst.name, solution.worst.excess)  # fmt: skip
         yield solution
-        ratio = float(np.clip((1.5 * solution.worst.excess) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
+        ratio = float(np.clip((1.5 * solution.worst.excess) ** (1 / (fine.m + 1)), DENSER, DENSER**2))
         coarse = fine

@@ -11,6 +11,8 @@ import pytest
 import eqsolve
 from eqsolve import Eq, Int, System, correlation, function, param, response, times
 from eqsolve.errors import UsageError
+from eqsolve.numerics.grids import lagrange, radau
+from eqsolve.solvers.aging.solve import LEVELS, Resolution
 from tests.solvers.exact import two_spin
 
 
@@ -20,6 +22,17 @@ def spread_pairs(t_max: float, count: int = 600) -> np.ndarray:
     t = 10 ** rng.uniform(0, np.log10(t_max), count)
     by_ratio, by_lag = t * rng.random(count), np.maximum(0, t - 10 ** rng.uniform(-2, np.log10(t_max), count))
     return np.stack([t, np.where(rng.random(count) < 0.5, by_ratio, by_lag)], axis=1)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_resolution_knows_how_well_it_interpolates(level: Resolution) -> None:
+    """By the function 1/t, between t = 1 and the ratio of a panel's ends."""
+    off, places = 0.0, np.linspace(0, 1, 401)
+    for ratio, count in ((2.0, level.nodes), (level.growth, level.rows)):
+        nodes = radau(count).with_start
+        exact = 1 / (1 + (ratio - 1) * places)
+        off += float(np.abs(lagrange(nodes, places) @ (1 / (1 + (ratio - 1) * nodes)) - exact).max())
+    assert off / 2 < level.error < 2 * off
 
 
 def check_two_spin(t_max: float, rtol: float) -> eqsolve.Result:

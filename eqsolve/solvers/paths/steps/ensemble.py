@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import ROUNDING, Array, invert
+from eqsolve.numerics.arrays import ROUNDING, Array, chunk, invert
 from eqsolve.numerics.gaussian import Factor
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import stacked
@@ -24,7 +24,6 @@ from eqsolve.solvers.paths.steps.draws import StepsSample, normals_along
 
 _STEPS = 50  # of Newton's method for unknowns that stand in their own definition at the same time
 _OUTCOMES = 8  # of all that is drawn afresh at a node, at most: more are not gone through
-_NEAR = 512  # paths whose tangents are carried on together
 
 
 def is_chain(plan: EnsemblePlan) -> bool:
@@ -358,12 +357,13 @@ class Tangents:
         slopes = {k: {b: every[k, b] for b in range(size) if every[k, b].any()} for k in wanted}
         direct = {k: self._direct(k) for k in wanted}
         length = np.float32(item.length)
-        for begin in range(0, self.paths, _NEAR):
-            some = slice(begin, begin + _NEAR)
+        step = chunk(2 * n)
+        for begin in range(0, self.paths, step):
+            some = slice(begin, begin + step)
             effects: dict[int, Array] = {}
             for k in wanted:
                 parts = [slope[some] * self.made[b][:n, some] for b, slope in slopes[k].items()]
-                effect = parts[0] if parts else np.zeros((n, min(_NEAR, self.paths - begin)), dtype=np.float32)
+                effect = parts[0] if parts else np.zeros((n, min(step, self.paths - begin)), dtype=np.float32)
                 for part in parts[1:]:
                     effect += part
                 by_noise = direct[k]

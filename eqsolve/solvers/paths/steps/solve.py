@@ -123,8 +123,8 @@ class StepsControl:
     """What a solve is steered by."""
 
     # independent ones, each self-consistent by itself; their spread is the statistical error
-    samples: int = 8
-    paths: int = 1024  # of one sample, at first
+    samples: int = 2 * Control.sets
+    paths: int = Control.sample  # of one sample, at first
     # the share of the paths along which responses are followed, and how many at least: they cost
     # more than the paths, and scatter less (measured on batches in diagonal networks and in ridge
     # regression)
