@@ -46,11 +46,11 @@ BARS = {
     # asked of families (93), less what was folded
     # raised by 366 lines: fixed points with expectations compiled once for all members (118), loss gradients that jump (80),
     # means over pairs of values (64), memory beside means over constants (40), normals in the order of the paths (50)
-    # raised by 171 lines: large ensembles of all sizes together, in parts, with responses of a share of them, and on coarser
+    # raised by 184 lines: large ensembles of all sizes together, in parts, with responses of a share of them, and on coarser
     # panels (214), less what was folded
-    "lines": 58_857,  # towards 44,000
-    "characters": 2_926_394,
-    "lines beyond 100 columns": 6_291,
+    "lines": 58_870,  # towards 44,000
+    "characters": 2_927_100,
+    "lines beyond 100 columns": 6_293,
     "numeric tunables": 309,  # towards 150
     "repeated class names": 4,
     "circles": 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -241,7 +241,7 @@ class RowStore:
         return sum(table.nbytes for record in self.records for table in record.values.values())
 
     @classmethod
-    def from_tables(cls, grid: PanelGrid, tables: dict[str, Array], *, kinked: bool = False) -> RowStore:
+    def from_tables(cls, grid: PanelGrid, tables: dict[str, Array], *, kinked: Container[str] = ()) -> RowStore:
         """Return kernels given on all pairs of a grid's nodes.
 
         In panels on the diagonal causal ones are continued to the left end, ``kinked`` ones from t' ≤ t to t' > t.
@@ -253,9 +253,9 @@ class RowStore:
         for panel, (start, end) in enumerate(pairwise(grid.edges.tolist())):
             first, last = panel * m, (panel + 1) * m + 1
             values = {name: table[first:last, :last].copy() for name, table in tables.items()}
-            for rows in values.values():
+            for name, rows in values.items():
                 block = rows[:, first:]
-                if kinked:
+                if name in kinked:
                     block[upper] = continuation(m) @ block[lower]
                 else:
                     block[0, 1:] = back @ block[1:, 1:]

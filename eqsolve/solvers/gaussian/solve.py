@@ -359,7 +359,7 @@ def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> 
             errors[name] += _SHARE * np.abs(limits[-1] - values[name]) + np.abs(limits[-1] - limits[-2])
             values[name], halves[name] = limits[-1], fine[-1] + (fine[-1] - fine[-2]) / (rate - 1)
     found_tables = {name: values[name] for name in tables}
-    rows = RowStore.from_tables(panels, found_tables, kinked=True).tables(middle) if tables else {}
+    rows = RowStore.from_tables(panels, found_tables, kinked=found_tables).tables(middle) if tables else {}
     for name, value in values.items():
         rough = rows[name] if name in rows else forward @ value
         gap = np.abs(np.tril(halves[name]) - rough if name in rows else halves[name] - rough)
@@ -608,4 +608,5 @@ class _GaussianSolve:
         made = make_result(engine.plan.name, grid, curves, found.errors, over, paths, options, self.params, stats, source)
         if made.rows is None or solved.grid.panels is not None:
             return made
-        return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))
+        kernels = {**curves.tables, **curves.values}
+        return replace(made, rows=RowStore.from_tables(grid, kernels, kinked=kernels))

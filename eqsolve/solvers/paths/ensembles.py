@@ -412,8 +412,8 @@ class Ensembles:
             logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
                         len(weights), paths, worst, moved)  # fmt: skip
             alone = len(weights) <= control.sets  # four sets may agree by chance: eight hardly do
-            if (worst <= room and not alone) or judge.options.is_short_of_time():
-                break
+            if (worst <= room and not alone) or rest > 1.0 or judge.options.is_short_of_time():
+                break  # where the iteration does not settle more paths are of no use
             again, more = chance <= room and not alone, paths
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths

@@ -366,10 +366,11 @@ def make_result(
     largest, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
     kernels = {key: Kernel(table, errors[key], True) for key, table in curves.tables.items()}
     kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in curves.values.items()}
+    kinked = curves.tables if grid.order == 1 else ()  # correlations with white noise have a kink at equal times
     reason = f"the error estimate of `{largest}` is {worst:.3g} times the tolerance rtol={options.rtol:g}"
     return dynamics_result(
         model=name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
-        rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}) if kernels else None,
+        rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=kinked) if kernels else None,
         paths=paths, stats={"nodes": grid.size, **stats},
         failure=None if worst <= 1.0 else ("tolerance not met", reason), source=source,
     )  # fmt: skip

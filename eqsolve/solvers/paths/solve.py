@@ -283,15 +283,26 @@ class _Solve:
 
     def _begin_sampled(self, window: Solved) -> Solved:
         """Return the small ensemble's solution; from a start on denser panels where it does not come near one."""
-        for slower in (self.control.slower, math.sqrt(self.control.slower)):
+        best: Solved | None = None
+        for slower in (self.control.slower, math.sqrt(self.control.slower), None):
             try:
                 small = self.ensembles.begin(window)
+                best = small if best is None or small.left < best.left else best
                 if small.left <= self.options.rtol:
-                    return small
+                    break
             except SolverError as reason:
                 logger.info("paths: no solution from this start (%s)", reason)
-            window = self._start_sampled(window.grid, self._level(1e-2), slower)
-        return self.ensembles.begin(window)
+                if slower is None and best is None:
+                    raise
+            if slower is not None:
+                try:
+                    window = self._start_sampled(window.grid, self._level(1e-2), slower)
+                except SolverError:
+                    if best is None:
+                        raise
+                    break
+        assert best is not None
+        return best
 
     def _run_rough(self) -> Result:
         """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
