@@ -51,7 +51,7 @@ BARS = {
     "lines": 58_870,  # towards 44,000
     "characters": 2_927_063,
     "lines beyond 100 columns": 6_293,
-    "numeric tunables": 309,  # towards 150
+    "numeric tunables": 311,  # towards 150
     "repeated class names": 4,
     "circles": 0,
 }

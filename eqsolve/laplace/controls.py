@@ -38,7 +38,7 @@ class Controls:
     # circles around squares of the plane
     circle: int = 64  # points; the coefficients of index 32 and beyond are aliased
     squares: int = 60_000
-    batch: int = circle  # squares, or cells of the mesh, in one round
+    batch: int = 64  # squares, or cells of the mesh, in one round
     noise: float = 30.0  # how much more rounding than seen is allowed for
     hankel: int = 5  # size of Hankel matrices: up to four poles in one circle
     # sheets of algebraic transforms

@@ -302,7 +302,7 @@ logger = logging.getLogger("eqsolve")
 
 Answer = tuple[Record, Any]
 _TRIES = 2  # of a point whose worker dies
-_IN_FLIGHT = 4 * _CHAIN  # points handed to an executor of unknown size at once
+_IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 
 
 @documented

@@ -438,7 +438,7 @@ def test_an_exported_page(browser: Any, slowed: Path, tmp_path: Path) -> None:
     page.type("#set-a", "1/2")
     page.wait("document.querySelector('#message').hidden")
     page.click("#netcdf")
-    assert eqsolve.open(page.downloaded("slowed_sweep.nc"))["height"].shape == (9, 120)
+    assert eqsolve.open(page.downloaded("slowed_sweep.nc"))["height"].shape == (9, len(times))
     assert re.search(r"eqsolve solve slowed.py --set a=1/2 --t-max 4", page.text("#command"))
     assert page.problems() == []
     keep(page, "exported")

@@ -598,7 +598,7 @@ class AgingSolver(Solver):
             begun = begin_march(compiled, _ORDER, begin, options.t_max, resolution, _ORDER**2, options.checkpoint)
             if begun is None:
                 return HandOver("its beginning cannot be solved", "two_time")
-            if options.t_max - begin < _RATIO * (begun.end - begin):
+            if options.t_max - begin < 2.0 * (begun.end - begin):  # too near the beginning's end to tell a drift
                 return HandOver(f"the horizon is short: {begun.panels} panels reach t = {begun.end:.4g}", "two_time")
             failed: list[str] = []
             found = best_of(_solutions(compiled, begun, resolution, options, failed), options)

@@ -254,7 +254,10 @@ def standard_error(changes: Sequence[Errors], weights: Array) -> Errors:
 
 
 def margin_of(sets: int) -> float:
-    """Return how many standard errors are stated where so many sets tell them: one error in seven is larger (Student)."""
+    """Return the multiple of the standard error over so many sets that is stated as an error.
+
+    The quantile of Student's t distribution with ``sets`` − 1 degrees of freedom that is exceeded in size once in seven.
+    """
     from scipy.special import stdtrit
 
     return float(stdtrit(sets - 1, 0.93))

@@ -8,6 +8,7 @@ or paths themselves have kinks: independent scrambled Sobol sets of paths, as la
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ from eqsolve.solvers.paths.iterate import Solved
 from eqsolve.solvers.paths.judge import Errors, Judge, margin_of, standard_error
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, choose
-from eqsolve.solvers.paths.paths import act
+from eqsolve.solvers.paths.paths import Paths, act
 from eqsolve.solvers.paths.sweep import Engine, Means, add_by_parts, count_values, follow_later
 
 logger = logging.getLogger("eqsolve")
@@ -160,11 +161,13 @@ class _Kinks:
             rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
             level = replace(item.choice.level, most=most, seed=seed, constants=rule)
             choice = _choose(engine, kernels, plan, level, item.choice.shapes)
-            made |= add_by_parts(
-                engine, kernels, plan, choice,
-                lambda paths, *_: {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted},  # noqa: B023
-            )  # fmt: skip
+            made |= add_by_parts(engine, kernels, plan, choice, functools.partial(_add, wanted))
         return made
+
+
+def _add(wanted: Sequence[MeanPlan], paths: Paths, *_: object) -> Means:
+    """Return what some paths add to averages."""
+    return {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted}
 
 
 def _choose(

@@ -166,29 +166,37 @@ def sweep_large(
         before = None if previous is None else previous[place]
         groups, actions = engine.groups(kernels, plan), act(plan, kernels)
         choice = _choice(engine, kernels, design, place, groups, actions) if before is None else before.choice
+        near = None if before is None else before.unknowns
         if choice.layout.kind in ("sample", "single"):
-            weights = choice.points.weights.reshape(choice.points.values, -1)
-            few = weights.shape[1] // design.share  # paths whose tangents stand for those of all
-            scale = weights.sum(axis=1, keepdims=True) / weights[:, :few].sum(axis=1, keepdims=True)
-
-            def add(paths: Paths, some: Choice, span: tuple[int, int]) -> Means:
-                own = (weights[:, slice(*span)] * scale).ravel() if span[0] < few else None  # noqa: B023
-                return add_up(paths, some, *known[place], own, paths.backend)  # noqa: B023
-
-            home = engine.backend(plan, grid.size, weights.size).arrays
             try:
-                unknowns = home.empty((len(plan.unknowns), grid.size, weights.size))
-                near = None if before is None else before.unknowns
-                made = add_by_parts(engine, kernels, plan, choice, add, few, near, unknowns)
+                made, unknowns = _sweep_sample(engine, kernels, plan, choice, known[place], design.share, near)
             except MemoryError as full:
                 return sweep_large(_without_card(engine, full), grid, means, design, known, previous)
         else:  # exact with the few points that it has
-            drawn, near = draw(plan, groups, choice, aligned=before is not None), None if before is None else before.unknowns
+            drawn = draw(plan, groups, choice, aligned=before is not None)
             paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, near, CPU, engine.threads)
             made, unknowns = average(paths, choice, threads=engine.threads).means, paths.unknowns
         total |= made
         kept.append(Kept(choice, unknowns))
     return total, tuple(kept)
+
+
+def _sweep_sample(
+    engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice, known: tuple[Reactions, Reactions], share: int,
+    near: Array | None,
+) -> tuple[Means, Array]:  # fmt: skip
+    """Return the means over sampled paths of one ensemble, and the unknowns on all of them."""
+    weights = choice.points.weights.reshape(choice.points.values, -1)
+    few = weights.shape[1] // share  # paths whose tangents stand for those of all
+    scale = weights.sum(axis=1, keepdims=True) / weights[:, :few].sum(axis=1, keepdims=True)
+
+    def add(paths: Paths, some: Choice, span: tuple[int, int]) -> Means:
+        own = (weights[:, slice(*span)] * scale).ravel() if span[0] < few else None
+        return add_up(paths, some, *known, own, paths.backend)
+
+    size = kernels.grid.size
+    unknowns = engine.backend(plan, size, weights.size).arrays.empty((len(plan.unknowns), size, weights.size))
+    return add_by_parts(engine, kernels, plan, choice, add, few, near, unknowns), unknowns
 
 
 def add_by_parts(
