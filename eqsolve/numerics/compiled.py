@@ -273,35 +273,47 @@ def linear_block(own, slopes, right):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def newton_block(
-    address, parameters, shared, noises, constants, history, own, enough, most, shorter, shortest, unknowns, signals, slopes
-):
+    address, parameters, shared, noises, constants, history, own, first, enough, most, shorter, shortest,
+    unknowns, signals, slopes,
+):  # fmt: skip
     """Solve x = history + Σ own signals(x) on one block for every path by damped Newton; return the last relative step.
 
+    All arrays begin with the ensemble; ``history`` and ``own`` are those of the block, the others of all nodes, of which the
+    block begins at ``first``.
+
     A step that makes a path's residual larger is shortened by the factor ``shorter``, down to ``shortest``; the method ends
-    when a step is below ``enough``, or after ``most`` of them. ``unknowns`` (unknown, node, path) hold a guess and then the
-    solution; ``signals`` and ``slopes`` are filled. Returned is the largest last step of all groups, infinite where it failed.
+    when a step is below ``enough``, or after ``most`` of them. ``unknowns`` (ensemble, unknown, node, path) hold a guess and
+    then the solution; ``signals`` and ``slopes`` are filled. Returned is the largest last step of all groups, infinite where
+    it failed.
     """
-    count, nodes, paths = unknowns.shape
-    many = signals.shape[0]
+    ensembles, count, nodes, paths = history.shape
+    many = signals.shape[1]
     size = count * nodes
     matrix, right, factor = np.empty((size, size, GROUP)), np.empty((size, GROUP)), np.empty(GROUP)
     x, settled, step = np.empty((count, nodes, GROUP)), np.empty((count, nodes, GROUP)), np.zeros((count, nodes, GROUP))
     past, made = np.empty((count, nodes, GROUP)), np.empty((many * (1 + count), nodes, GROUP))
-    noise, constant = np.empty((max(len(noises), 1), nodes, GROUP)), np.empty((max(len(constants), 1), GROUP))
+    read, held = noises.shape[1], constants.shape[1]
+    noise, constant = np.empty((max(read, 1), nodes, GROUP)), np.empty((max(held, 1), GROUP))
+    common = np.empty((shared.shape[1], nodes))
     scale = np.empty(count)
     norm, before, reach = np.empty(GROUP), np.empty(GROUP), np.empty(GROUP)
     worst = 0.0
-    for begin in range(0, paths, GROUP):
+    groups = (paths + GROUP - 1) // GROUP
+    for number in range(ensembles * groups):
+        e, begin = number // groups, number % groups * GROUP
+        for a in range(len(common)):
+            for i in range(nodes):
+                common[a, i] = shared[e, a, first + i]
         for lane in range(GROUP):
             path = min(begin + lane, paths - 1)  # lanes beyond the last path repeat it
             for a in range(count):
                 for i in range(nodes):
-                    x[a, i, lane], past[a, i, lane] = unknowns[a, i, path], history[a, i, path]
-            for a in range(len(noises)):
+                    x[a, i, lane], past[a, i, lane] = unknowns[e, a, first + i, path], history[e, a, i, path]
+            for a in range(read):
                 for i in range(nodes):
-                    noise[a, i, lane] = noises[a, i, path]
-            for a in range(len(constants)):
-                constant[a, lane] = constants[a, path]
+                    noise[a, i, lane] = noises[e, a, first + i, path]
+            for a in range(held):
+                constant[a, lane] = constants[e, a, path]
             before[lane], reach[lane] = np.inf, 1.0
         for a in range(count):
             scale[a] = 1.0
@@ -310,8 +322,8 @@ def newton_block(
                     scale[a] = max(scale[a], 1.0 + abs(past[a, i, lane]))
         change, failed = np.inf, False
         for _ in range(most):
-            _call(address, x.ctypes.data, noise.ctypes.data, constant.ctypes.data, shared.ctypes.data, parameters.ctypes.data,
-                  nodes, made.ctypes.data)  # fmt: skip
+            _call(address, x.ctypes.data, noise.ctypes.data, constant.ctypes.data, common.ctypes.data,
+                  parameters[e].ctypes.data, nodes, made.ctypes.data)  # fmt: skip
             for lane in range(GROUP):
                 norm[lane] = 0.0
             for a in range(count):
@@ -321,7 +333,7 @@ def newton_block(
                         right[row, lane] = x[a, i, lane] - past[a, i, lane]
                     for k in range(many):
                         for j in range(nodes):
-                            weight = own[a, k, i, j]
+                            weight = own[e, a, k, i, j]
                             if weight != 0.0:
                                 for lane in range(GROUP):
                                     right[row, lane] -= weight * made[k, j, lane]
@@ -348,7 +360,7 @@ def newton_block(
                     failed = True
                     break
                 continue
-            _assemble(own, made, many, matrix)
+            _assemble(own[e], made, many, matrix)
             _eliminate(matrix, right, factor)
             change = 0.0
             for a in range(count):
@@ -369,11 +381,11 @@ def newton_block(
         for lane in range(min(GROUP, paths - begin)):
             for i in range(nodes):
                 for a in range(count):
-                    unknowns[a, i, begin + lane] = x[a, i, lane]
+                    unknowns[e, a, first + i, begin + lane] = x[a, i, lane]
                 for k in range(many):
-                    signals[k, i, begin + lane] = made[k, i, lane]
+                    signals[e, k, first + i, begin + lane] = made[k, i, lane]
                     for b in range(count):
-                        slopes[k, b, i, begin + lane] = made[many + k * count + b, i, lane]
+                        slopes[e, k, b, first + i, begin + lane] = made[many + k * count + b, i, lane]
         worst = np.inf if failed else max(worst, change)
     return worst
 

@@ -32,7 +32,9 @@ from eqsolve.compile import lowering
 from eqsolve.compile.forms import COVARIANCES, GAUSSIAN, TWO_TIME
 from eqsolve.compile.plan import make_task
 from eqsolve.laws import Normal
+from eqsolve.numerics import compiled
 from eqsolve.passes.rewrite.indices import expand, generic, sized, table_arrays
+from eqsolve.solvers.paths import paths
 from tests.sympy_calls import calls_into_sympy
 
 t, tp, s = times("t t' s")
@@ -213,6 +215,23 @@ def test_paths_written_out(step, more) -> None:
     found, other = (solve(model, t_max=0.5, rtol=1e-2, step=step) for solve in (eqsolve.solve, written_out))
     assert found.stats["solver"] == "stochastic"
     np.testing.assert_allclose(found["m"], [other.dataset[f"m_{place}"] for place in range(3)], rtol=1e-10, atol=1e-12)
+
+
+def test_paths_of_members_are_followed_in_one_array(monkeypatch) -> None:
+    """Blocks of all members by one call to Newton's method, to the same bits as one by one, but for the last samples."""
+    counts, newton = [], compiled.newton_block
+    monkeypatch.setattr(compiled, "newton_block", lambda *given: counts.append(len(given[1])) or newton(*given))
+    model = driven(LINEAR - tanh(x[a](t)), PLAIN)
+    found, calls = {}, {}
+    for alike in (4, 0):
+        monkeypatch.setattr(paths, "ALIKE", alike)
+        counts.clear()
+        found[alike], calls[alike] = eqsolve.solve(model, t_max=0.5, rtol=3e-2), sorted(counts)
+    assert set(calls[0]) == {1}
+    assert calls[4].count(3) > 3 * calls[4].count(1)
+    assert sum(calls[4]) == sum(calls[0])
+    np.testing.assert_array_equal(found[4]["m"], found[0]["m"])
+    np.testing.assert_array_equal(found[4]["C"], found[0]["C"])
 
 
 def test_a_sum_of_responses_beside_processes() -> None:

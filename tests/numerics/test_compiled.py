@@ -131,16 +131,20 @@ def test_exponentials_overflow_and_vanish_as_they_should():
 
 
 def test_newton_solves_every_path_of_a_block():
-    """x = h + A tanh(x) with A small: the residual of the solution, and its slope."""
+    """x = h + A tanh(c x) with A small, on nodes 2 to 5, in two ensembles: the residual of the solution, and its slope."""
     rng = np.random.default_rng(5)
-    address = translate("def lowered(x0_):\n    return [numpy.tanh(x0_), sech2(x0_)]", "u", GROUP)
-    own, history = rng.uniform(-0.6, 0.0, (1, 1, 4, 4)), 3 * rng.standard_normal((1, 4, 45))
-    x, signals, slopes = np.zeros((1, 4, 45)), np.empty((1, 4, 45)), np.empty((1, 1, 4, 45))
+    address = translate("def lowered(x0_, x1_):\n    return [numpy.tanh(x0_*x1_), x0_*sech2(x0_*x1_)]", "pu", GROUP)
+    own, history = rng.uniform(-0.6, 0.0, (2, 1, 1, 4, 4)), 3 * rng.standard_normal((2, 1, 4, 45))
+    x, signals, slopes = np.zeros((2, 1, 6, 45)), np.full((2, 1, 6, 45), 7.0), np.full((2, 1, 1, 6, 45), 7.0)
+    factors = np.array([[1.0], [0.5]])
     change = newton_block(
-        address, np.zeros(1), np.zeros((1, 4)), np.zeros((0, 4, 45)), np.zeros((0, 45)), history, own, 1e-7, 100, 0.2, 1e-8,
-        x, signals, slopes,
+        address, factors, np.zeros((2, 1, 6)), np.zeros((2, 0, 6, 45)), np.zeros((2, 0, 45)), history, own, 2, 1e-7, 100, 0.2,
+        1e-8, x, signals, slopes,
     )  # fmt: skip
     assert change < 1e-7
-    assert np.abs(x - history - np.einsum("akij,kjp->aip", own, np.tanh(x))).max() < 1e-12
-    assert np.allclose(signals, np.tanh(x), atol=1e-15)
-    assert np.allclose(slopes[0], 1 - np.tanh(x) ** 2, atol=1e-15)
+    assert (x[:, :, :2] == 0).all()
+    assert (signals[:, :, :2] == 7).all()
+    y, made = x[:, :, 2:], np.tanh(factors[:, :, None, None] * x[:, :, 2:])
+    assert np.abs(y - history - np.einsum("eakij,ekjp->eaip", own, made)).max() < 1e-12
+    assert np.allclose(signals[:, :, 2:], made, atol=1e-15)
+    assert np.allclose(slopes[:, 0, :, 2:], factors[:, :, None, None] * (1 - made**2), atol=1e-15)

@@ -113,16 +113,17 @@ class _SelfDriven:
         actions = act(plan, kernels)
         drawn = Drawn(tuple(self.noises[name][:size] for name in plan.noises), ())
         inputs = read_inputs(plan, kernels, self.points, drawn)
-        base = np.zeros((len(plan.unknowns), size, self.count))
+        base = np.zeros((1, len(plan.unknowns), size, self.count))
         for place, start in enumerate(plan.starts(*(item[0] for item in inputs.constants))):
-            base[place, part] += start
+            base[0, place, part] += start
         for drive, matrix in zip(plan.drives, actions.drives, strict=True):
-            base[drive.unknown, part] += matrix[part] @ self.noises[drive.noise][:size]
+            base[0, drive.unknown, part] += matrix[part] @ self.noises[drive.noise][:size]
         solving = Solving(
-            plan, kernels.grid.nodes, kernels.grid.blocks, inputs, actions.operators, self.unknowns, self.signals,
-            self.slopes, self.code,
+            [plan], kernels.grid.nodes, kernels.grid.blocks, [inputs],
+            {key: matrix[None] for key, matrix in actions.operators.items()},
+            self.unknowns[None], self.signals[None], self.slopes[None], self.code,
         )  # fmt: skip
-        solve_block(solving, part, base, None if first else self.unknowns[:, :size], math.sqrt(accuracy))
+        solve_block(solving, part, base, not first, math.sqrt(accuracy))
         arguments = inputs.at(part, self.unknowns[:, part])
         if plan.memories:
             past = plan.memory_signals(*inputs.at(slice(0, size), self.unknowns[:, :size]))

@@ -26,7 +26,8 @@ from eqsolve.solvers.threads import in_order, usable_threads
 
 Operators = Mapping[tuple[int, int], Array]
 
-TOGETHER = 1024  # paths that a core follows at once: more do not fit into what is near to it
+TOGETHER = 1024  # paths of an ensemble that a core follows at once: more do not fit into what is near to it
+ALIKE = 4  # times as many of several alike ensembles: fewer calls count for more there
 _STEPS = 100  # of Newton's method in one block
 _ACCEPTED = 1e-3  # relative change of the last step that is a solution at all
 _SHORTER = 0.2  # factor of a step that made a residual larger
@@ -209,19 +210,30 @@ def read_function(plan: EnsemblePlan, kernels: Kernels, name: str) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Solving:
-    """Paths that are being followed, all arrays on one backend."""
+    """Paths of alike ensembles that are being followed in the machine's memory: all arrays begin with the ensemble."""
 
-    plan: EnsemblePlan
+    plans: Sequence[EnsemblePlan]  # whose signals differ in numbers alone
     nodes: Array
     blocks: Sequence[slice]
-    inputs: _Inputs
-    operators: dict[tuple[int, int], Any]
-    unknowns: Any
-    signals: Any
-    slopes: Any
+    inputs: Sequence[_Inputs]
+    operators: Mapping[tuple[int, int], Array]
+    unknowns: Array  # also the guess of what is not solved yet
+    signals: Array
+    slopes: Array
     code: int = 0  # address of the signals' machine code, where there is one
     # of integrals from the start: the weight of each node for all later blocks, the sum so far, and its end
-    sums: dict[tuple[int, int], tuple[Any, Any, int]] = field(default_factory=dict)
+    sums: dict[tuple[int, int], tuple[Array, Array, int]] = field(default_factory=dict)
+
+    @functools.cached_property
+    def arguments(self) -> tuple[Array, Array, Array, Array]:
+        """What the machine code reads beside the unknowns: parameters, times and functions of them, noises, constants."""
+        every, none = self.inputs, np.empty((len(self.plans), 0, 0))
+        read = every[0].read
+        shared = [np.concatenate([item.nodes, *item.functions], axis=1).T for item in every]
+        noises = np.stack([np.stack(item.noises[:read]) for item in every]) if read else none[..., None]
+        constants = np.stack([np.concatenate(item.constants) for item in every]) if every[0].constants else none
+        bound: list[Any] = [plan.signals for plan in self.plans]
+        return np.array([item.values for item in bound], float), np.stack(shared), noises, constants
 
 
 def bytes_of(plan: EnsemblePlan, nodes: int) -> float:
@@ -235,84 +247,136 @@ def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
     demand_memory(paths * bytes_of(plan, nodes), f"{paths} paths on {nodes} nodes")
 
 
-def follow(
-    plan: EnsemblePlan, kernels: Kernels, actions: Actions, points: Points, drawn: Drawn, accuracy: float,
-    before: Array | None = None, backend: Backend = CPU, threads: int | None = 1, starts: Array | None = None,
-) -> Paths:  # fmt: skip
-    """Solve the path equations for given kernels and noises to a relative accuracy; ``before`` is a guess of the unknowns.
+@dataclass(frozen=True, eq=False)
+class Driven:
+    """An ensemble with all that drives its paths, a guess of the unknowns, and other values to begin at (unknown, path)."""
 
-    Paths begin as declared, or at ``starts`` (unknown, path).
+    plan: EnsemblePlan
+    actions: Actions
+    points: Points
+    drawn: Drawn
+    before: Array | None = None
+    starts: Array | None = None
+
+    @property
+    def paths(self) -> int:
+        return len(self.points.weights)
+
+
+def follow(
+    ensembles: Sequence[Driven], kernels: Kernels, accuracy: float, backend: Backend = CPU, threads: int | None = 1
+) -> list[Paths]:
+    """Solve the path equations for given kernels and noises to a relative accuracy.
 
     The equations are solved on the backend, where the points and what is drawn are and the paths returned will be: on the CPU
-    some paths at a time and on threads.
+    some paths at a time and on threads. Ensembles with the same equations but for numbers, as the members of a family have
+    them, are followed side by side in one array.
 
     Newton's method ends when a step changes the unknowns by less than the root of the accuracy: a further one would change
     them by the square of this.
     """
-    grid, count, paths = kernels.grid, len(plan.unknowns), len(points.weights)
-    check_memory(plan, paths, grid.size)
-    inputs = read_inputs(plan, kernels, points, drawn, backend)
-    guess = backend.put(before) if before is not None and before.shape == (count, grid.size, paths) else None
-    step = TOGETHER if backend is CPU else paths
-    parts = [slice(begin, min(begin + step, paths)) for begin in range(0, paths, step)]
+    size, enough = kernels.grid.size, min(math.sqrt(accuracy), _ACCEPTED)
+    every = []
+    for item in ensembles:
+        check_memory(item.plan, item.paths, size)
+        inputs = read_inputs(item.plan, kernels, item.points, item.drawn, backend)
+        near = item.before is not None and item.before.shape == (len(item.plan.unknowns), size, item.paths)
+        every.append((inputs, backend.put(item.before) if near else None))
 
-    def some(part: slice) -> tuple[Array, ...]:
-        near = None if guess is None else guess[..., part]
-        begun = None if starts is None else starts[:, part]
-        return _follow(plan, kernels, actions, inputs.of(part), accuracy, near, backend, begun)
+    def some(batch: tuple[Sequence[int], slice]) -> Solving:
+        members, part = batch
+        parts = [(inputs.of(part), None if near is None else near[..., part]) for inputs, near in (every[m] for m in members)]
+        return _follow([ensembles[m] for m in members], kernels, parts, part, enough)
 
-    made = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, TOGETHER)))
-    every = zip(*made, strict=True)
-    unknowns, signals, slopes = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in every)
-    return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes)
+    found: list[list[tuple[Array, ...]]] = [[] for _ in ensembles]
+    if backend is not CPU:
+        found = [[_follow_on_card(e, kernels, *own, enough, backend)] for e, own in zip(ensembles, every, strict=True)]
+    batches = _batches(ensembles) if backend is CPU else []
+    for (members, _), solved in zip(batches, in_order(some, batches, usable_threads(threads, TOGETHER)), strict=True):
+        for place, m in enumerate(members):
+            found[m].append((solved.unknowns[place], solved.signals[place], solved.slopes[place]))
+    return [
+        Paths(
+            e.plan, kernels, e.actions, e.points, e.drawn,
+            *(item[0] if len(item) == 1 else np.concatenate(item, axis=-1) for item in zip(*pieces, strict=True)),
+        )
+        for e, pieces in zip(ensembles, found, strict=True)
+    ]  # fmt: skip
+
+
+def _batches(ensembles: Sequence[Driven]) -> list[tuple[Sequence[int], slice]]:
+    """Return what is followed at once: several alike ensembles, or some paths of one."""
+    alike: dict[Any, list[int]] = {}
+    for place, item in enumerate(ensembles):
+        code = machine_code(item.plan)
+        alike.setdefault((code or -1 - place, item.paths, *item.actions.operators), []).append(place)
+    made: list[tuple[Sequence[int], slice]] = []
+    for (_, paths, *_), places in alike.items():
+        many = max(1, ALIKE * TOGETHER // paths)
+        for first in range(0, len(places), many):
+            few = places[first : first + many]
+            made += [(few, slice(begin, min(begin + TOGETHER, paths))) for begin in range(0, paths, TOGETHER)]
+    return made
 
 
 def _follow(
-    plan: EnsemblePlan, kernels: Kernels, actions: Actions, inputs: _Inputs, accuracy: float, guess: Any, backend: Backend,
-    starts: Any = None,
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Return the unknowns, signals and slopes of paths, all arrays on the backend."""
-    grid, count, zeros = kernels.grid, len(plan.unknowns), backend.arrays.zeros
-    shape = (grid.size, inputs.paths)
-    base = zeros((count, *shape))
-    declared = plan.starts(*(item[0] for item in inputs.constants))
-    for index, start in enumerate(declared if starts is None else starts):
+    ensembles: Sequence[Driven], kernels: Kernels, inputs: Sequence[tuple[_Inputs, Array | None]], part: slice, enough: float
+) -> Solving:
+    """Follow a ``part`` of the paths of alike ensembles."""
+    grid, plan = kernels.grid, ensembles[0].plan
+    count, shape = len(plan.unknowns), (grid.size, part.stop - part.start)
+    base = np.zeros((len(ensembles), count, *shape))
+    for own, item, (read, _) in zip(base, ensembles, inputs, strict=True):
+        _begin(own, item, kernels, read, part)
+    operators = {key: np.stack([item.actions.operators[key] for item in ensembles]) for key in ensembles[0].actions.operators}
+    sums = {}
+    for key, matrices in operators.items():
+        kept = [weights for matrix in matrices if (weights := kept_weights(matrix, grid.blocks)) is not None]
+        if len(kept) == len(matrices):
+            sums[key] = np.stack(kept)[:, None], np.zeros((len(kept), 1, shape[1])), 0
+    guesses = [near for _, near in inputs if near is not None]
+    guessed = len(guesses) == len(inputs)
+    lead = len(ensembles), plan.count
+    made = Solving(
+        [item.plan for item in ensembles], grid.nodes, grid.blocks, [read for read, _ in inputs], operators,
+        np.stack(guesses) if guessed else np.empty(base.shape), np.empty((*lead, *shape)), np.empty((*lead, count, *shape)),
+        machine_code(plan), sums,
+    )  # fmt: skip
+    for block in grid.blocks:
+        solve_block(made, block, base, guessed, enough)
+    return made
+
+
+def _begin(base: Any, ensemble: Driven, kernels: Kernels, inputs: _Inputs, part: slice) -> None:
+    """Add what the unknowns are without signals: where paths begin, and the drives, by sums from the start where they are."""
+    plan, blocks = ensemble.plan, kernels.grid.blocks
+    given = ensemble.starts
+    for index, start in enumerate(plan.starts(*(item[0] for item in inputs.constants)) if given is None else given[:, part]):
         base[index] += start
-    for drive, matrix in zip((*plan.drives, *plan.kicks), actions.drives, strict=True):
-        noise = inputs.noises[plan.driving.index(drive.noise)]
-        if backend is not CPU or (weights := kept_weights(matrix, grid.blocks)) is None:
-            base[drive.unknown] += backend.put(matrix) @ noise
+    for drive, matrix in zip((*plan.drives, *plan.kicks), ensemble.actions.drives, strict=True):
+        noise, home = inputs.noises[plan.driving.index(drive.noise)], home_of(base)
+        if home is not CPU or (weights := kept_weights(matrix, blocks)) is None:
+            base[drive.unknown] += home.put(matrix) @ noise
             continue
         total = np.zeros(inputs.paths)
-        for block in grid.blocks:
+        for block in blocks:
             base[drive.unknown, block] += matrix[block, block] @ noise[block] + total
             total = total + weights[block] @ noise[block]
-    enough = min(math.sqrt(accuracy), _ACCEPTED)
-    if backend is not CPU:
-        return _follow_on_card(plan, kernels, actions, inputs, base, guess, enough, backend)
-    operators = actions.operators
-    kept = {key: kept_weights(matrix, grid.blocks) for key, matrix in actions.operators.items()}
-    made = Solving(
-        plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, *shape)), zeros((plan.count, *shape)),
-        zeros((plan.count, count, *shape)), machine_code(plan),
-        {key: (weights, zeros(inputs.paths), 0) for key, weights in kept.items() if weights is not None},
-    )  # fmt: skip
-    for part in grid.blocks:
-        solve_block(made, part, base, guess, enough)
-    return made.unknowns, made.signals, made.slopes
 
 
 def _follow_on_card(
-    plan: EnsemblePlan, kernels: Kernels, actions: Actions, inputs: _Inputs, base: Any, guess: Any, enough: float,
-    backend: Backend,
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Solve all blocks by one kernel of the card."""
+    ensemble: Driven, kernels: Kernels, inputs: _Inputs, guess: Any, enough: float, backend: Backend
+) -> tuple[Any, Any, Any]:
+    """Solve all blocks by one kernel of the card; return the unknowns, signals and slopes."""
     from eqsolve.numerics.cuda import newton
 
+    plan = ensemble.plan
     bound: Any = plan.signals
     put, arrays, text = backend.put, backend.arrays, card_code(plan)
     assert text is not None  # the backend was chosen by it
-    starts, flat = by_block(actions.operators, kernels.grid, len(plan.unknowns), plan.count)
+    base = arrays.zeros((len(plan.unknowns), kernels.grid.size, inputs.paths))
+    _begin(base, ensemble, kernels, inputs, slice(None))
+    starts, flat = by_block(ensemble.actions.operators, kernels.grid, len(plan.unknowns), plan.count)
     noises = arrays.stack(inputs.noises[: inputs.read]) if inputs.read else base[:0]
     constants = arrays.concatenate(inputs.constants) if inputs.constants else base[:0, 0]
     shared = arrays.concatenate([inputs.nodes, *inputs.functions], axis=1).T
@@ -391,7 +455,7 @@ def substitute(operators: Operators, blocks: Sequence[slice], slopes: Array, rig
         if block.start:
             for (unknown, signal), matrix in operators.items():
                 local[unknown] += matrix[block, : block.start] @ effects[signal, : block.start]
-        linear_block(own_part(operators, block, len(right), len(slopes)), slopes[:, :, block], local)
+        linear_block(own_part(operators, block, (len(right), len(slopes))), slopes[:, :, block], local)
         made[:, block] = local
         effects[:, block] = np.einsum("konp,onp->knp", slopes[:, :, block], made[:, block])
     return made
@@ -413,42 +477,55 @@ def solve_linear(paths: Paths, right: Any) -> Any:
     )[0]
 
 
-def own_part(operators: Operators, block: slice, unknowns: int, signals: int) -> Array:
-    """Return the part of the operators within a block, (unknown, signal, node, node)."""
+def own_part(operators: Operators, block: slice, shape: tuple[int, ...]) -> Array:
+    """Return the part of the operators within a block, (…, unknown, signal, node, node): ``shape`` without the nodes."""
     size = block.stop - block.start
-    made = np.zeros((unknowns, signals, size, size))
+    made = np.zeros((*shape, size, size))
     for (unknown, signal), matrix in operators.items():
-        made[unknown, signal] += matrix[block, block]
+        made[..., unknown, signal, :, :] += matrix[..., block, block]
     return made
 
 
-def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: float) -> None:
+def solve_block(paths: Solving, part: slice, base: Array, guessed: bool, settled_at: float) -> None:
     """Solve one block by Newton's method, path by path; a step that makes a path's residual larger is shortened."""
-    count, size = len(base), part.stop - part.start
-    operators = paths.operators
-    history = base[:, part].copy()
+    history = base[:, :, part].copy()
     if part.start:
-        for (unknown, signal), matrix in operators.items():
+        for (unknown, signal), matrix in paths.operators.items():
             if (unknown, signal) in paths.sums:
                 weights, total, seen = paths.sums[unknown, signal]
-                total = total + weights[seen : part.start] @ paths.signals[signal, seen : part.start]
-                paths.sums[unknown, signal], history[unknown] = (weights, total, part.start), history[unknown] + total
+                total = total + weights[..., seen : part.start] @ paths.signals[:, signal, seen : part.start]
+                paths.sums[unknown, signal] = weights, total, part.start
+                history[:, unknown] += total
             else:
-                history[unknown] += matrix[part, : part.start] @ paths.signals[signal, : part.start]
-    last = paths.unknowns[:, part.start - 1 : part.start] if part.start else history
-    unknowns = np.broadcast_to(last if guess is None else guess[:, part], history.shape).copy()
+                history[:, unknown] += matrix[:, part, : part.start] @ paths.signals[:, signal, : part.start]
+    if not guessed:
+        paths.unknowns[:, :, part] = paths.unknowns[:, :, part.start - 1 : part.start] if part.start else history
     if paths.code:
-        if not _solve_compiled(paths, part, history, unknowns, settled_at) < _ACCEPTED:
-            raise _no_solution(paths.nodes, part)
-        return
+        from eqsolve.numerics.compiled import newton_block
+
+        own = (len(base), base.shape[1], paths.signals.shape[1])
+        change = newton_block(
+            paths.code, *paths.arguments, history, own_part(paths.operators, part, own), part.start, settled_at, _STEPS,
+            _SHORTER, _SHORTEST, paths.unknowns, paths.signals, paths.slopes,
+        )  # fmt: skip
+    else:
+        change = _solve_interpreted(paths, part, history[0], settled_at)
+    if not change < _ACCEPTED:
+        raise _no_solution(paths.nodes, part)
+
+
+def _solve_interpreted(paths: Solving, part: slice, history: Array, settled_at: float) -> float:
+    """Solve one block of one ensemble by functions of arrays; return the last relative step of Newton's method."""
+    (plan,), (inputs,) = paths.plans, paths.inputs
+    count, size, unknowns = len(history), part.stop - part.start, paths.unknowns[0, :, part].copy()
     scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
     identity = np.eye(count * size)[:, :, None]
-    own = {key: matrix[part, part] for key, matrix in operators.items() if matrix[part, part].any()}
+    own = {key: matrix[0, part, part] for key, matrix in paths.operators.items() if matrix[0, part, part].any()}
     settled, reach, step = unknowns, np.ones(unknowns.shape[2]), np.zeros_like(unknowns)
     before = np.full(unknowns.shape[2], np.inf)
     change = np.inf
     for _ in range(_STEPS):
-        signals, slopes = evaluate(paths.plan, paths.inputs, part, unknowns)
+        signals, slopes = evaluate(plan, inputs, part, unknowns)
         residual = unknowns - history
         for (unknown, signal), matrix in own.items():
             residual[unknown] -= matrix @ signals[signal]
@@ -474,10 +551,8 @@ def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: 
         change = float((np.abs(step) / (scale + np.abs(unknowns).max(axis=(1, 2), keepdims=True))).max())
         if not np.isfinite(step).all():
             break
-    if not change < _ACCEPTED:
-        raise _no_solution(paths.nodes, part)
-    paths.signals[:, part], paths.slopes[:, :, part] = signals, slopes
-    paths.unknowns[:, part] = unknowns
+    paths.signals[0, :, part], paths.slopes[0, :, :, part], paths.unknowns[0, :, part] = signals, slopes, unknowns
+    return change
 
 
 class LostPathError(SolverError):
@@ -490,26 +565,6 @@ def _no_solution(nodes: Array, part: slice) -> LostPathError:
         f"the equations of a path have no solution that can be found near {here}; it may blow up there, "
         "or jump between branches within a step"
     )
-
-
-def _solve_compiled(paths: Solving, part: slice, history: Array, unknowns: Array, enough: float) -> float:
-    """Solve one block by the compiled kernel; return the last relative step of Newton's method."""
-    from eqsolve.numerics.compiled import newton_block
-
-    count, size, many = len(history), part.stop - part.start, paths.plan.count
-    own = own_part(paths.operators, part, count, many)
-    inputs = paths.inputs
-    signals, slopes = np.empty((many, *unknowns.shape[1:])), np.empty((many, *unknowns.shape))
-    noises = np.stack([item[part] for item in inputs.noises[: inputs.read]]) if inputs.read else np.empty((0, size, 0))
-    constants = np.concatenate(inputs.constants) if inputs.constants else np.empty((0, 0))
-    shared = np.ascontiguousarray(np.concatenate([inputs.nodes[part], *(item[part] for item in inputs.functions)], axis=1).T)
-    bound: Any = paths.plan.signals
-    change = newton_block(
-        paths.code, np.array(bound.values, float), shared, noises, constants, history, own, enough, _STEPS,
-        _SHORTER, _SHORTEST, unknowns, signals, slopes,
-    )  # fmt: skip
-    paths.signals[:, part], paths.slopes[:, :, part], paths.unknowns[:, part] = signals, slopes, unknowns
-    return float(change)
 
 
 def machine_code(plan: EnsemblePlan) -> int:

@@ -41,7 +41,7 @@ from eqsolve.solvers.paths.iterate import USUAL, Solved, improve, pack, unpack, 
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages, average
 from eqsolve.solvers.paths.modes import Choice, Drawn, Group, choose, draw, groups_of
-from eqsolve.solvers.paths.paths import Actions, Paths, act, evaluate, follow, read_inputs
+from eqsolve.solvers.paths.paths import Actions, Driven, Paths, act, evaluate, follow, read_inputs
 from eqsolve.solvers.paths.responses import enter, follow_tangents, respond
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_paths, sweep
 from eqsolve.solvers.paths.transfer import transfer
@@ -107,7 +107,7 @@ def linearise(
             pairs = zip(inside, choice.factors, strict=True)
             choice = replace(choice, factors=tuple(align(group.leading_modes, was) for group, was in pairs))
         drawn = draw(mine, inside, choice, aligned=False)
-        paths = follow(mine, base.kernels, actions, choice.points, drawn, own.accuracy, guess)
+        paths = follow([Driven(mine, actions, choice.points, drawn, guess)], base.kernels, own.accuracy)[0]
         made.append(_Ensemble(plan, choice, paths, {}, {}))
     return Linearised(engine, base.means, tuple(made))
 

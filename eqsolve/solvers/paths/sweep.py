@@ -27,7 +27,7 @@ from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.paths.means import Averages, Reactions, add_up, average, average_single
 from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, draw_along, groups_of, modes_of
-from eqsolve.solvers.paths.paths import TOGETHER, Actions, Paths, act, bytes_of, card_code, check_memory, follow
+from eqsolve.solvers.paths.paths import TOGETHER, Actions, Driven, Paths, act, bytes_of, card_code, check_memory, follow
 from eqsolve.solvers.paths.responses import MOST_VALUES, vary
 from eqsolve.solvers.threads import in_order, usable_threads
 
@@ -174,7 +174,8 @@ def sweep_large(
                 return sweep_large(_without_card(engine, full), grid, means, design, known, previous)
         else:  # exact with the few points that it has
             drawn = draw(plan, groups, choice, aligned=before is not None)
-            paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, near, CPU, engine.threads)
+            driven = [Driven(plan, actions, choice.points, drawn, near)]
+            paths = follow(driven, kernels, engine.accuracy, CPU, engine.threads)[0]
             made, unknowns = average(paths, choice, threads=engine.threads).means, paths.unknowns
         total |= made
         kept.append(Kept(choice, unknowns))
@@ -222,7 +223,7 @@ def add_by_parts(
         inside, there = points.on(lambda item: backend.put(item[..., places])), backend.arrays.asarray(places)
         some = replace(choice, points=inside)
         drawn, near = draw_along(plan, modes, some), None if before is None else before[..., there]
-        paths = follow(plan, kernels, actions, inside, drawn, engine.accuracy, near, backend)
+        paths = follow([Driven(plan, actions, inside, drawn, near)], kernels, engine.accuracy, backend)[0]
         if unknowns is not None:
             unknowns[..., there] = paths.unknowns
         return add(paths, some, span)
@@ -255,7 +256,7 @@ def collect(averages: Iterable[Averages]) -> Means:
 def _followed(
     engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None
 ) -> list[tuple[Paths, Choice]]:
-    made = []
+    choices, driven = [], []
     for place, plan in enumerate(engine.plan.ensembles):
         groups, actions = engine.groups(kernels, plan), act(plan, kernels)
         if previous is not None:
@@ -263,10 +264,9 @@ def _followed(
             choice, before = kept.choice, kept.unknowns if isinstance(kept, Kept) else kept.paths.unknowns
         else:
             choice, before = _choice(engine, kernels, design, place, groups, actions), None
-        drawn = draw(plan, groups, choice, aligned=previous is not None)
-        paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, CPU, engine.threads)
-        made.append((paths, choice))
-    return made
+        choices.append(choice)
+        driven.append(Driven(plan, actions, choice.points, draw(plan, groups, choice, aligned=previous is not None), before))
+    return list(zip(follow(driven, kernels, engine.accuracy, CPU, engine.threads), choices, strict=True))
 
 
 def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
@@ -331,10 +331,9 @@ def draw_paths(engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Leve
 def follow_later(engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice) -> Sample:
     """Return paths at chosen points, that are followed when they are looked at."""
     points, size = choice.points, kernels.grid.size
-    where = None, CPU, engine.threads
     drawn = draw(plan, engine.groups(kernels, plan), choice, aligned=False)
-    pieces = plan, kernels, act(plan, kernels), points, drawn, engine.accuracy, *where
-    return Sample(plan, points, size, functools.partial(follow, *pieces))
+    driven = [Driven(plan, act(plan, kernels), points, drawn)]
+    return Sample(plan, points, size, lambda: follow(driven, kernels, engine.accuracy, CPU, engine.threads)[0])
 
 
 def variation(averages: tuple[Averages, ...], *, by_value: bool = False) -> Shapes:

@@ -33,7 +33,7 @@ from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.modes import Drawn
-from eqsolve.solvers.paths.paths import Paths, act, follow, substitute
+from eqsolve.solvers.paths.paths import Driven, Paths, act, follow, substitute
 from eqsolve.solvers.paths.responses import enter, instantaneous
 from eqsolve.solvers.paths.sweep import Engine, Work, guess, rate
 from eqsolve.solvers.stationary.solve import NoStationaryStateError, worst_error
@@ -315,16 +315,14 @@ class Map:
     def follow(self, means: Mapping[str, Array]) -> Kernels:
         """Follow all paths that given means drive; return the kernels of these means."""
         kernels = self.kernels(means)
-        found = []
+        driven = []
         for place, (plan, item) in enumerate(zip(self.engine.plan.ensembles, self.coordinates, strict=True)):
             noises = self.noises(kernels, plan, item)
             drawn = Drawn(tuple(noises[name] for name in plan.driving), ())
             before = self.paths[place].unknowns if self.paths else None
-            actions = act(plan, kernels)
             starts = self.states[place] if self.states else None
-            pieces = plan, kernels, actions, item.points, drawn, self.engine.accuracy, before
-            found.append(follow(*pieces, threads=self.engine.threads, starts=starts))
-        self.paths = found
+            driven.append(Driven(plan, act(plan, kernels), item.points, drawn, before, starts))
+        self.paths = follow(driven, kernels, self.engine.accuracy, threads=self.engine.threads)
         return kernels
 
     def keep_states(self) -> None:
