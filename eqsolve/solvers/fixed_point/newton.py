@@ -38,7 +38,11 @@ class Sought:
 
     def values(self, points: Array) -> Array:
         """Return unknowns from the variables searched in."""
-        return np.array([item.value(row) for item, row in zip(self.domains, points, strict=True)]).reshape(np.shape(points))
+        made = np.empty(np.shape(points))
+        for item in dict.fromkeys(self.domains):  # members of a family have one
+            rows = [place for place, other in enumerate(self.domains) if other is item]
+            made[rows] = item.value(points[rows])
+        return made
 
     def points(self, values: Sequence[float]) -> Array:
         """Return the variables searched in from unknowns."""
