@@ -209,7 +209,7 @@ class Ensembles:
         kept: tuple[Kept, ...] | None = None, most: int | None = None,
     ) -> Solved:  # fmt: skip
         """Iterate with given points until the controlled outputs move by less than so many tolerances."""
-        how = Iteration(most=most or self.control.sweeps, choose=())
+        how = Iteration(most=most or self.control.sweeps, choose=(), far=math.inf)
         return iterate(self.engine, grid, means, design, stop * self.rtol, how, correction, kept, self._moved)
 
     def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
@@ -418,7 +418,7 @@ class Ensembles:
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
                 if number == 1:
-                    share = self._choose_share(final[0], small[0], rounds[0].taus[0])
+                    share = self._choose_share(final[0], small[0], rounds[0].taus[0], chance)
                 most = self._most_paths(size, share, round(paths)) - spent
                 if most < paths / 2:
                     break
@@ -467,8 +467,11 @@ class Ensembles:
         levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
         return self.judge.apart(curves, extrapolate(levels, self.steps))
 
-    def _choose_share(self, solved: Solved, small: Solved, taus: Sequence[Means]) -> int:
-        """Return one over the share of paths whose responses are needed: where these scatter little, few suffice."""
+    def _choose_share(self, solved: Solved, small: Solved, taus: Sequence[Means], chance: float) -> int:
+        """Return one over the share of paths whose responses are needed: where these scatter little, few suffice.
+
+        ``chance`` is the error of these sets in tolerances, which mean responses overstate where paths react strongly.
+        """
         carry, responses = self._carrier(solved, small.averages), self.engine.responses
         mean = {name: np.mean([tau[name] for tau in taus], axis=0) for name in taus[0]}
         among, others = (
@@ -476,7 +479,8 @@ class Ensembles:
             for flag in (True, False)
         )
         logger.info("paths: responses scatter by %.2g times the tolerance, all else by %.2g", among, others)
-        return max(2**power for power in range(12) if not power or among * 2 ** (power * self.control.rate) <= 0.5 * others)
+        most = 0.5 * min(others, chance)
+        return max(2**power for power in range(12) if not power or among * 2 ** (power * self.control.rate) <= most)
 
     def _correct(
         self, small: Solved, final: Solved, rounds: Sequence[Sequence[Means]], weights: Array

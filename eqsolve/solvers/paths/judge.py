@@ -16,6 +16,7 @@ from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.rows import RowStore
 from eqsolve.results.arrays import LazyArray
 from eqsolve.results.result import Kernel, PathSet, Result, dynamics_result
+from eqsolve.solvers.marching import neglected
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.iterate import Solved
 from eqsolve.solvers.paths.sweep import Engine, Means, Sample
@@ -228,6 +229,14 @@ class Judge:
         over = np.max([self.over(curves, errors, name) for name in watched] or [np.ones(grid.size)], axis=0)
         order = grid.panels.order if grid.panels is not None else 1
         return (np.array([over[part].max() for part in grid.blocks[1:]]) / share) ** (1 / (order + 1))
+
+    def resolution(self, curves: Curves, panels: PanelGrid) -> Array:
+        """Return how much denser each panel should be for what polynomials on it leave out to be within the tolerance."""
+        watched = [name for name in self.excesses(curves, self.apart(curves, curves)) if name in curves.single]
+        relative = [curves.single[name] / (self.allowed(curves, name) + 1e-300) for name in watched]
+        relative += [table / (self.options.rtol * np.abs(table).max() + 1e-300) for table in curves.tables.values()]
+        left = [neglected(panels, values).reshape(-1, panels.panels).max(axis=0) for values in relative]
+        return np.asarray(np.max(left, axis=0) ** (1 / (panels.order + 1)))
 
     def allowed(self, curves: Curves, name: str) -> Array:
         """Return the largest error allowed, time by time."""

@@ -191,7 +191,7 @@ class _Solve:
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
         begun = self._from_neighbour(few)
         if begun is None:
-            window = self.begin_window()
+            window = self._fitted(self.begin_window())
             if self._needs_sample(window):
                 try:
                     return self._run_sampled(window)
@@ -444,6 +444,20 @@ class _Solve:
             return start(self.engine, grid, level)
         logger.info("time grid: a start on %d nodes by an ensemble that drives itself", grid.size)
         return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
+
+    def _fitted(self, begun: Solved) -> Solved:
+        """Return a rough solution on longer panels where its functions of time are quiet."""
+        if begun.grid.panels is None:
+            return begun
+        wanted = self.judge.resolution(self.judge.curves(begun), begun.grid.panels)
+        grid = OperatorGrid.from_panels(denser(begun.grid.panels, np.clip(wanted, self.control.quiet, 1.0)))
+        means, design = transfer(begun.means, self.engine.responses, begun.grid, grid), Design(begun.averages[0].choice.level)
+        for find in (lambda: means, lambda: march(self.engine, grid, design.level, self.options.seed)):
+            with contextlib.suppress(SolverError):
+                averages = sweep(self.engine, grid, found := find(), design)
+                logger.info("time grid: %d nodes, by what polynomials on %d leave out", grid.size, begun.grid.size)
+                return Solved(grid, found, self.engine.kernels(grid, found), averages, Secants(), 1.0)
+        return begun
 
     def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
