@@ -31,11 +31,12 @@ from eqsolve.language.indices import (
 )
 from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model, Table, leaves, mapper
-from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp
+from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
+from eqsolve.numerics.backend import memory
 from eqsolve.passes.forms.expressions import free_times, outermost
 from eqsolve.passes.forms.kinks import KINKS
 from eqsolve.passes.forms.path_form import is_random
@@ -128,7 +129,8 @@ def index_problems(model: Model) -> list[str]:
             )
         label = equation.label
         left, right = free_indices(equation.lhs), free_indices(equation.rhs)
-        lone = sorted(right - left, key=str) if model.kind == "System" or left else []
+        named = model.kind == "System" or isinstance(equation.lhs, Unknown)
+        lone = sorted(right - left, key=str) if named or left else []
         if lone:
             names = ", ".join(map(str, lone))
             found.append(
@@ -145,6 +147,14 @@ def index_problems(model: Model) -> list[str]:
             found += [f"{label}: {problem}" for problem in _sum_problems(side, left)]
     for name, expr in model.observables.items():
         found += [f"observable `{name}` ({model.location}): {problem}" for problem in _sum_problems(expr, frozenset())]
+    for part in (item for item in model.content[2:] if item not in ("observables", "tables", "defaults")):
+        given = getattr(model, part)
+        for key, value in given.items() if isinstance(given, Table) else [(sympy.S.Zero, item) for item in leaves(given)]:
+            label = f"{part}= of {model.label}" + (f", `{key}`" if isinstance(given, Table) else "")
+            found += [f"{label}: {problem}" for item in leaves((value,)) for problem in _sum_problems(item, free_indices(key))]
+            if part in ("init", "state", "drift") and (lone := set(ordered_indices(value)) - {*ordered_indices(key)}):
+                names = ", ".join(sorted(map(str, lone)))
+                found.append(f"{label}: the index `{names}` stands in its value alone; sum over it, Sum(..., {names})")
     known = {item.name for item in model.parameters}
     entries = {item.base for item in _members(model) if isinstance(item, Parameter)}
     for sources in getattr(model, "tables", {}).values():
@@ -179,7 +189,7 @@ def _table_problems(model: Model) -> Iterator[str]:
         many = sum(np.prod([float(count) for count in shape]) for shape in shapes.values())
         if any(given.get(name) is None for name in sources.arguments):
             continue
-        if sources.arguments and (many > _MOST or other & set(sources.arguments)):  # slow, or not known
+        if callable(sources.source) and (many > _MOST or other & set(sources.arguments)):  # slow, or not known
             continue
         try:
             made = sources.arrays({name: float(given[name]) for name in sources.arguments})
@@ -255,10 +265,10 @@ def with_sizes(model: Model, numbers: Mapping[str, Any]) -> Model:
                 raise ParameterError(
                     f"the size of the index `{item}` is the parameter `{item.size}`, which has no value and no default"
                 )
-            count = Integer(read_value(given, what=f"parameter `{item.size}`"))
-            if count < 1:
-                raise ParameterError(f"the size `{item.size}` of the index `{item}` must be at least 1, got {count}")
-            swaps[item] = item.func(item.base, item.own_latex, (count,), **item._assumptions_orig)
+            count = read_value(given, what=f"parameter `{item.size}`")
+            if not count.is_Integer or count < 1:
+                raise ParameterError(f"the size `{item.size}` of the index `{item}` must be a whole number > 0, got {given}")
+            swaps[item] = item.func(item.base, item.own_latex, (count, item.size), **item._assumptions_orig)
     return _changed(model, lambda expr: _resized(expr, swaps)) if swaps else model
 
 
@@ -270,7 +280,7 @@ def _small(model: Model) -> Model:
     for item in all_indices(model):
         most = item.count if item.size.is_Integer else _REPRESENTATIVE
         count = Integer(min(most, max(_REPRESENTATIVE, least)))
-        swaps[item] = item.func(item.base, item.own_latex, (count, item.size), **item._assumptions_orig)
+        swaps[item] = item.func(item.base, item.own_latex, (count, *item.extra), **item._assumptions_orig)
     return _changed(model, lambda expr: _resized(expr, swaps))
 
 
@@ -294,6 +304,8 @@ def expand(model: Model) -> Expanded:
     """Return a model with every member written out."""
     writer = _MemberWriter(model)
     made = writer.written(model)
+    idle = {size for item in all_indices(model) for size in item.extra} - {*made._with(defaults=Table()).names.values()}
+    made = made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0] not in idle))
     tables = {name: axes for name, axes in writer.axes.items() if name in writer.tables}
     families = {name: axes for name, axes in writer.axes.items() if name not in tables}
     return Expanded(made, families, tables)
@@ -517,6 +529,11 @@ class _MemberWriter:
         for key, law in table.items():
             own = ordered_indices(key)
             more = [item for item in ordered_indices(law) if item not in own]
+            if more and isinstance(law, White):
+                raise ModelError(
+                    f"{self.model.label}: the white noise `{key}` is not independent between members; write it as a sum of "
+                    "independent ones, Sum(R[k, l]*xi[l](t), l) with xi[k]: White(1) and a table R, R Rᵀ its strengths"
+                )
             if more and (len(own) != 1 or len(more) != 1 or own[0].size != more[0].size or not isinstance(law, GP)):
                 raise ModelError(
                     f"{self.model.label}: the law of `{key}` has the index `{more[0]}` that `{key}` has not; a law joint over "
@@ -579,6 +596,13 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
         if whole is not None:
             raise ParameterError(f"`{name}` is one number of the table `{whole}`, which is set as a whole: {whole}=array")
     refuse_unknown(model, rest, [*model.settable, *axes])
+    shapes = {name: counts(own) for name, own in axes.items()}
+    for name, shape in shapes.items():  # before anything is made
+        if (size := 8 * np.prod(shape, dtype=float)) > (free := memory()):
+            raise ParameterError(
+                f"the table `{name}` has {' × '.join(map(str, shape))} numbers, {size / 2**30:.0f} GB; that does not fit into "
+                f"the {free / 2**30:.0f} GB of memory that are free"
+            )
     found: dict[str, Any] = {}
     for sources in model.tables.values():  # type: ignore[attr-defined]
         if not set(sources.names) <= given.keys():
@@ -592,16 +616,10 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
                 f"the table `{name}` of model `{model.name}` has no values; give them: tables={{{name}: array}}, or "
                 f"{name}=array"
             )
-        shape = counts(indices)
-        if 8 * float(np.prod([float(count) for count in shape])) > 2**36:
-            size = 8 * np.prod([float(count) for count in shape]) / 2**30
-            raise ParameterError(
-                f"the table `{name}` has {' × '.join(map(str, shape))} numbers, {size:.0f} GB; that does not fit"
-            )
         array = _array(name, found[name])
-        if array.shape != shape:
+        if array.shape != shapes[name]:
             order = ", ".join(map(str, indices))
-            raise ParameterError(f"the table `{name}[{order}]` takes the shape {shape}, got {array.shape}")
+            raise ParameterError(f"the table `{name}[{order}]` takes the shape {shapes[name]}, got {array.shape}")
         if not np.isfinite(array).all():
             where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
             raise ParameterError(f"the table `{name}` is not finite at [{where}]")
