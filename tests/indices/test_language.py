@@ -109,7 +109,7 @@ def test_what_is_wrong_where_it_is_written(make, words) -> None:
         (lambda: decay(-x[k](t)).replace(init={x[k]: A[0, p]}, tables={A: NUMBERS}), "`p` stands in its value alone"),
         (lambda: decay(-x[k](t)).replace(init={x[k]: sympy.Sum(k * p, (p, 0, 2))}), "is sympy's own Sum"),
         (lambda: driven(GP(sympy.Sum(A[k, p], (p, 0, 2)) * sympy.exp(-t - s))), "is sympy's own Sum"),
-        (lambda: driven(White(A[k, p])), "write it as a sum of independent ones"),
+        (lambda: driven(White(A[k, p])), "joint white noise is a sum of independent ones"),
         (lambda: FixedPoint("point", eqs=[Eq(u[k], 1), Eq(unknown("v"), u[k])]), "`k` stands on the right and not"),
     ],
 )
@@ -233,6 +233,28 @@ def test_results_carry_the_index(tmp_path) -> None:
     assert len(found.plot("x").lines) == 3
 
 
+def test_tables_stand_in_the_result(tmp_path) -> None:
+    """Those that a function makes and those that are given; in files; one over an index is drawn over it."""
+    a, rate, square = param("a", positive=True), table("rate", k), table("square", k, k)
+    tables = {rate: squares, square: NUMBERS}
+    model = decay(-rate[k] * square[k, 1] * x[k](t)).replace(tables=tables, defaults={a: 2})
+    for given in ({}, {"rate": [3, 1, 2]}):
+        eqsolve.solve(model, t_max=1, **given).save(tmp_path / "x.nc")
+        found = eqsolve.open(tmp_path / "x.nc")
+        truth = given.get("rate", [4, 8, 12])
+        np.testing.assert_array_equal(found["rate"], truth)
+        np.testing.assert_array_equal(found["square"], NUMBERS)
+        assert found["square"].dims == ("k", "k'")
+        np.testing.assert_array_equal(found.plot("rate").lines[0].get_ydata(), truth)
+        assert "rate" not in found.names
+        assert list(found.to_dataframe()) == [f"x_{place}{end}" for place in range(3) for end in ("", "_error")]
+    with pytest.raises(eqsolve.UsageError, match="`square` carries the indices k, k'; a drawing is over one index"):
+        found.plot("square")
+    u = unknown("u", k)
+    still = eqsolve.solve(FixedPoint("still", eqs=[Eq(u[k], rate[k])], tables={rate: [3, 1, 2]}))
+    assert len(still.plot("u", "rate").lines) == 2
+
+
 def test_memory_with_a_family() -> None:
     """y_k' = −∫ a_k e^{−(t−s)} y_k ds has the closed form of a damped oscillator."""
     a = table("a", k)
@@ -282,6 +304,51 @@ def test_derivatives_pass_through_tables() -> None:
     slopes = eqsolve.solve(still, derivatives=["a"])
     for place in range(3):
         assert abs(float(slopes.derivative(f"f_{place}", "a")) - (place + 1)) < 1e-9
+
+
+def squares(a):
+    return np.round(a**2 * np.arange(1, 4), 9)  # (no function to take differences of)
+
+
+def slopes_of_squares(a):
+    return 2 * a * np.arange(1, 4)
+
+
+def test_a_table_gives_its_own_derivative() -> None:
+    """x_k = e^{−c a² (k + 1) t}, on arrays and with members written out; noise of variance a² (k + 1); a fixed point."""
+    a, c, rate = param("a", positive=True), param("c", positive=True), table("rate", k)
+    given = {"tables": {rate: (squares, {a: slopes_of_squares})}, "defaults": {a: 0.7, c: 1}}
+    number = np.arange(1, 4)[:, None]
+    on_arrays = Sum(sympy.KroneckerDelta(k, p) * rate[p] * x[p](t), p)
+    for right in (rate[k] * x[k](t), on_arrays):
+        model = System("rates", eqs=[Eq(x[k](t).diff(t), -c * right)], init={x[k]: 1}, **given)
+        found = eqsolve.solve(pickle.loads(pickle.dumps(model)), t_max=2, rtol=1e-6, derivatives=["a", "c"])
+        slope, other, moments = found.derivative("x", "a"), found.derivative("x", "c"), found["t"].values
+        whole = np.exp(-0.49 * number * moments)
+        assert np.all(np.abs(slope + 1.4 * number * moments * whole) <= 3 * slope["error"] + 1e-12)
+        assert np.all(np.abs(other + 0.49 * number * moments * whole) <= 3 * other["error"] + 1e-12)
+        assert slope["error"].max() < 1e-6
+    w, z = process("w z", k)
+    noisy = System("noisy", eqs=[Eq(w[k](t).diff(t), z[k](t))], laws={z[k]: White(rate[k])}, init={w[k]: 0},
+                   observables={"v": E(w[k](t) ** 2)}, tables=given["tables"], defaults={a: 0.7})  # fmt: skip
+    slope = eqsolve.solve(noisy, t_max=1, rtol=1e-6, derivatives=["a"]).derivative("v", "a")
+    np.testing.assert_allclose(slope[:, -1], 1.4 * np.arange(1, 4), rtol=1e-9)
+    still = FixedPoint("still", eqs=[Eq(u[k], 1 + a * rate[k] * u[k] / 4)], tables=given["tables"], defaults={a: 0.7})
+    slopes = eqsolve.solve(still, derivatives=["a"]).derivative("u", "a")
+    by = np.arange(1, 4) / 4
+    np.testing.assert_allclose(slopes, 3 * 0.49 * by / (1 - 0.343 * by) ** 2, rtol=1e-7)
+
+
+def test_what_is_no_derivative_of_a_table() -> None:
+    a, c, rate = param("a", positive=True), param("c", positive=True), table("rate", k)
+    for along, slope, words in (
+        (c, slopes_of_squares, "are functions of parameters that the tables are made of, a"),
+        (a, np.ones(3), "are functions of parameters that the tables are made of, a"),
+        (a, lambda a: np.ones(2), "the derivative along `a` of the table `rate[k]` takes the shape (3,), got (2,)"),
+    ):
+        with pytest.raises(ModelError) as error:
+            eqsolve.check(decay(-rate[k] * x[k](t)).replace(tables={rate: (squares, {along: slope})}, defaults={a: 0.7}))
+        assert words in str(error.value)
 
 
 def test_sympy_may_look_at_signs() -> None:
