@@ -87,9 +87,8 @@ class JointNormal:
             raise ParameterError(f"{what}; it must be symmetric")
         values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
         if values[0] < -ROUNDING * scale * len(values):
-            raise ParameterError(
-                f"{what}, and has the eigenvalue {values[0]:.3g} below zero; give one that is positive semidefinite"
-            )
+            least = f"has the eigenvalue {values[0]:.3g} below zero"
+            raise ParameterError(f"{what}, and {least}; give one that is positive semidefinite")
         return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
@@ -393,10 +392,8 @@ class _MemberWriter:
             return
         count = int(np.prod(counts(axes)))
         if count > _MOST:
-            raise ModelError(
-                f"{self.model.label}: `{base}` has {count} members; here these are written out one by one, at most {_MOST} of "
-                "them: take a smaller size of its indices"
-            )
+            text = f"`{base}` has {count} members; here these are written out one by one, at most {_MOST} of them"
+            raise ModelError(f"{self.model.label}: {text}: take a smaller size of its indices")
         for place in np.ndindex(*counts(axes)):
             if (name := member_name(base, place)) in taken:
                 raise ModelError(f"{self.model.label}: `{name}` is the name of a member of `{base}`; rename one of them")
@@ -572,10 +569,8 @@ def _outside(item: Named | Head, spot: int, expr: Basic) -> str:
                 place = f"{index} < {-shift}" if low else f"{index} > {last - shift}"
                 place = f"Eq({index}, {0 if low else last})" if abs(shift) == 1 else place
                 shown = f"{member}" + {1: "(t)", 2: "(t, tp)"}.get(getattr(item, "arity", 0), "")
-                return (
-                    f"`{shown}` lies outside its range 0 … {last} at one end; say what stands there "
-                    f"by cases, Piecewise((value, {place}), ({shown}, True)), with sympy's Eq"
-                )
+                cases = f"Piecewise((value, {place}), ({shown}, True)), with sympy's Eq"
+                return f"`{shown}` lies outside its range 0 … {last} at one end; say what stands there by cases, {cases}"
     return f"`{item}` lies outside its range 0 … {last}"
 
 
@@ -604,10 +599,8 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
     made: dict[str, np.ndarray] = {}
     for name, indices in axes.items():
         if name not in found:
-            raise ParameterError(
-                f"the table `{name}` of model `{model.name}` has no values; give them: tables={{{name}: array}}, or "
-                f"{name}=array"
-            )
+            text = f"the table `{name}` of model `{model.name}` has no values"
+            raise ParameterError(f"{text}; give them: tables={{{name}: array}}, or {name}=array")
         array = _array(name, found[name])
         if array.shape != shapes[name]:
             order = ", ".join(map(str, indices))
