@@ -380,20 +380,21 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     precise = options.precision is not None and isinstance(model, FixedPoint)
     on_arrays = not alone and not precise and not indices.why_written_out(model)
     making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
-    differenced = tuple(name for name in options.derivatives if on_arrays or name in making)
+    linear, tables, sloped = indices.with_slopes(model, arrays, plain, options.derivatives)
+    differenced = tuple(name for name in options.derivatives if on_arrays or name in making.difference(sloped))
     options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))
     if on_arrays:
         result = solve(model, rest, options, tables=arrays)
     else:
         found = None if alone else _solve_generic(model, rest, options, solve, arrays)
         if found is None:
-            made = indices.expand(model)
+            made = indices.expand(linear)
             wanted = options.observables
             if wanted is not None:
                 shapes = {name: counts(axes.get(name, ())) for name in wanted}
                 wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
             known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
-            found = solve(made.model, {**known, **made.settings(arrays)}, replace(options, observables=wanted))
+            found = solve(made.model, {**known, **made.settings(tables)}, replace(options, observables=wanted))
         given = {item.name: model.given(item) for item in model.parameters}
         shown = {**given, **rest}
         params = {name: value for name, value in found.params.items() if name in model.settable}
@@ -406,12 +407,14 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
     result = replace(result, families=indices.families_in(set(result.names) - sampled, model, settings))
+    result = result.with_tables({name: (*map(str, own),) for name, own in indices.table_axes(model).items()}, arrays)
     once = replace(options, derivatives=(), checkpoint=None)
     for name in differenced:
         if not isinstance(middle := result.params.get(name), float | int):
             raise UsageError(f"model `{model.name}` has no parameter `{name}` to differentiate along")
         step = DIFFERENCE * (abs(middle) or 1.0)
-        beside = [_solve_indexed(model, {**settings, name: middle + part * step}, once, solve) for part in (-1, -0.5, 0.5, 1)]
+        near, values = (linear, {**plain, **tables}) if name in sloped else (model, settings)
+        beside = [_solve_indexed(near, {**values, name: middle + part * step}, once, solve) for part in (-1, -0.5, 0.5, 1)]
         result = with_differences(result, name, step, beside)
     return result
 

@@ -25,6 +25,8 @@ def _declare(
         raise ModelError(f"{here()}latex= takes a text such as r'\\lambda', got {latex!r}")
     if latex is not None and len(parts) > 1:
         raise ModelError(f"{here()}latex= goes with one name, got {len(parts)}: {names!r}")
+    if len(set(axes)) < len(axes) and cls is not symbols.Parameter:
+        raise ModelError(f"{here()}`{names}` carries an index twice; declare it with two, index('k l', {axes[0].size})")
     if axes:
         makers = [functools.partial(_member, cls, part, latex, kwargs) for part in parts]
         families = tuple(Family(make, cls.kind_name, part, axes) for make, part in zip(makers, parts, strict=True))

@@ -248,18 +248,24 @@ def members_in(*expressions: Basic) -> Iterator[Named | Head]:
 
 # --- Numbers of tables: arrays, or functions of the parameters that make them.
 class TableSource:
-    """Where the numbers of some tables come from: arrays, or a function called with the parameters that it names."""
+    """Where the numbers of some tables come from: arrays, or a function called with the parameters that it names.
+
+    ``slopes`` are the derivatives that come with a function, (function, {parameter: derivative}), by the parameter's name.
+    """
 
     def __init__(self, names: tuple[str, ...], source: Any, where: Any) -> None:
-        self.names, self.source = names, source
+        self.names, self.source, self.slopes = names, source, dict[str, TableSource]()
         self.arguments: tuple[str, ...] = ()
-        if callable(source):
-            self.arguments = tuple(inspect.signature(source).parameters)
+        if isinstance(source, tuple) and len(source) == 2 and callable(source[0]) and isinstance(source[1], Mapping):
+            self.source, given = source
+            self.slopes = {str(key): TableSource(names, item, where) for key, item in given.items()}
+        if callable(self.source):
+            self.arguments = tuple(inspect.signature(self.source).parameters)
             try:
-                text = inspect.getsource(source)
+                text = inspect.getsource(self.source)
             except (OSError, TypeError):
-                text = repr(source)
-            self.signature: Any = (text, self.arguments)
+                text = repr(self.source)
+            self.signature: Any = (text, self.arguments, *((name, item.signature) for name, item in self.slopes.items()))
         else:
             self.source = source if len(names) > 1 else (source,)
             try:
@@ -267,6 +273,9 @@ class TableSource:
             except (TypeError, ValueError):
                 raise ModelError(f"{where}: tables= takes arrays of numbers or a function for {', '.join(names)}") from None
             self.signature = tuple((item.shape, item.tobytes()) for item in self.source)
+        if any(not callable(it.source) or not {name, *it.arguments} <= {*self.arguments} for name, it in self.slopes.items()):
+            text = "derivatives of tables are functions of parameters that the tables are made of"
+            raise ModelError(f"{where}: {text}, {', '.join(self.arguments)}: tables={{V: (function, {{a: its derivative}})}}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableSource) and (self.names, self.signature) == (other.names, other.signature)
@@ -281,6 +290,7 @@ class TableSource:
         if callable(self.source) and self.source.__module__ not in sys.modules:  # one of a model file, which is not imported
             return (later("tables_of"), (self.source.__code__.co_filename, self.names))
         given = self.source if callable(self.source) or len(self.names) > 1 else self.source[0]
+        given = (given, {name: item.source for name, item in self.slopes.items()}) if self.slopes else given
         return (TableSource, (self.names, given, None))
 
     def arrays(self, numbers: Mapping[str, float]) -> dict[str, Any]:

@@ -80,7 +80,8 @@ class System(Model):
     exact
         Closed forms known for unknowns or observables, held against the solver by tests.
     tables
-        Numbers of the tables: arrays, or a function of parameters, ``{(Omega, V): hard_spheres}``.
+        Numbers of the tables: arrays, or a function of parameters, ``{(Omega, V): hard_spheres}``; with its derivatives,
+        ``{V: (vertices, {eta: vertices_by_eta})}``.
     conditions
         Inequalities the parameters must satisfy.
     start

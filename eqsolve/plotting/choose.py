@@ -318,15 +318,16 @@ def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
 
 
 def plot_over_index(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
-    """Draw families of numbers over their index, with error bars."""
-    demand_known(names, result.families, "`{}` carries no index", "over an index there are")
+    """Draw families of numbers, or tables, over their index, with error bars."""
+    known = {**result.families, **result.tables}
+    demand_known(names, known, "`{}` carries no index", "over an index there are")
     axes = new_axes(ways.ax)
     before = len(axes.lines)
     for place, name in enumerate(names):
-        (index, *others) = result.families[name]
+        (index, *others) = known[name]
         if others:
             raise UsageError(f"`{name}` carries the indices {index}, {', '.join(others)}; a drawing is over one index")
-        values, errors = result[name].values, result.error[name].values
+        values, errors = result[name].values, result.error[name].values if name in result.families else None
         label = ways.label or written(name, result.latex)
         style = {"color": COLOURS[(before + place) % len(COLOURS)], "fmt": ".-", "label": label, **ways.style}
         axes.errorbar(np.arange(len(values)), values, yerr=errors, **style)
@@ -346,7 +347,7 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     if len(names) == 1 and names[0] not in result.names and hasattr(result.source, "law"):
         return _law(result, names[0], ways)
     families = [name for name in names if name in result.families]
-    if families and result.kind == "fixed point":
+    if (families and result.kind == "fixed point") or {*names} & result.tables.keys():
         return plot_over_index(result, names, ways)
     for name in families:
         members = [item for item in result.shown if item in set(member_names(name, tuple(result.families[name].values())))]

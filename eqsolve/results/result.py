@@ -412,6 +412,22 @@ class Result:
     def _coordinates(self) -> tuple[str, ...]:
         return tuple(key for key in self.coords if key not in ("row", "column"))
 
+    def with_tables(self, axes: Mapping[str, tuple[str, ...]], arrays: Mapping[str, Array]) -> Result:
+        """Return the same result with the tables it was found for, as coordinates over their indices."""
+        named: dict[str, Any] = {}
+        for name, dims in axes.items():
+            apart = tuple(axis + "'" * dims[:place].count(axis) for place, axis in enumerate(dims))
+            named[name] = (apart, arrays[name], {"table": 1})
+        if not isinstance(self.table, LabelledArrays):
+            return replace(self, table=self.table.assign_coords(named))
+        coords = {**self.table.coords, **{name: LabelledArray(*item) for name, item in named.items()}}
+        return replace(self, table=replace(self.table, coords=coords))
+
+    @property
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """The indices of the tables that it was found for."""
+        return {key: tuple(map(str, item.dims)) for key, item in self.coords.items() if "table" in item.attrs}
+
     @property
     def error(self) -> Errors:
         return Errors(self.dataset, self.families)

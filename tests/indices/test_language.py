@@ -18,6 +18,7 @@ from eqsolve import (
     ParameterError,
     Sum,
     System,
+    White,
     correlation,
     function,
     index,
@@ -33,7 +34,7 @@ from eqsolve.laws import Normal
 t, s = times("t s")
 k, p, q = index("k p q", 3)
 x, y = function("x y", k)
-pairs = function("pairs", k, p)
+pairs, u = function("pairs", k, p), unknown("u", k)
 A = table("A", k, p)
 NUMBERS = np.arange(9.0).reshape(3, 3) / 10
 
@@ -45,6 +46,12 @@ def system(*equations, **parts):
 
 def decay(right):
     return system(Eq(x[k](t).diff(t), right))
+
+
+def driven(law):
+    w, z = process("w z", k)
+    eqs = [Eq(w[k](t).diff(t), z[k](t) - w[k](t))]
+    return System("driven", eqs=eqs, laws={z[k]: law}, init={w[k]: 0}, tables={A: NUMBERS})
 
 
 def test_members_are_values() -> None:
@@ -70,6 +77,7 @@ def test_members_are_values() -> None:
         (lambda: Sum(x[p](t), q), "does not occur"),
         (lambda: Sum(x[p](t), t), "takes an expression and indices"),
         (lambda: function("z", 3), "carries indices made by index"),
+        (lambda: function("z", k, k), "carries an index twice; declare it with two"),
         (lambda: index("l", 0), "whole number above zero"),
         (lambda: Sum(x[p](t), p).diff(x[k](t)), "is not worked out"),
     ],
@@ -98,6 +106,11 @@ def test_what_is_wrong_where_it_is_written(make, words) -> None:
         (lambda: decay(-A[k, 0] * x[k](t)).replace(tables={A: lambda: NUMBERS[9]}), "fails at the defaults, IndexError"),
         (lambda: system(Eq(x[k](t).diff(t), -x[k](t)), Eq(x[0](t).diff(t), -x[0](t))), "two equations for"),
         (lambda: system(Eq(x[k](t).diff(t), -y[k](t))), "uses `y[k](t)`, which nothing defines"),
+        (lambda: decay(-x[k](t)).replace(init={x[k]: A[0, p]}, tables={A: NUMBERS}), "`p` stands in its value alone"),
+        (lambda: decay(-x[k](t)).replace(init={x[k]: sympy.Sum(k * p, (p, 0, 2))}), "is sympy's own Sum"),
+        (lambda: driven(GP(sympy.Sum(A[k, p], (p, 0, 2)) * sympy.exp(-t - s))), "is sympy's own Sum"),
+        (lambda: driven(White(A[k, p])), "joint white noise is a sum of independent ones"),
+        (lambda: FixedPoint("point", eqs=[Eq(u[k], 1), Eq(unknown("v"), u[k])]), "`k` stands on the right and not"),
     ],
 )
 def test_what_check_says(make, words) -> None:
@@ -118,6 +131,10 @@ def test_tables_are_held_against_their_indices() -> None:
         assert words in str(error.value)
     with pytest.raises(ParameterError, match="has no values"):
         eqsolve.solve(model.replace(tables={A: None}), t_max=1)
+    huge = table("huge", *index("a b c", 20000))
+    many = System("many", eqs=[Eq(x[k](t).diff(t), -huge[0, 0, 0] * x[k](t))], init={x[k]: 1}, tables={huge: lambda: 1 / 0})
+    with pytest.raises(ParameterError, match="20000 × 20000 × 20000 numbers, 59605 GB; that does not fit"):
+        eqsolve.solve(many, t_max=1)
 
 
 def test_a_table_is_part_of_the_signature() -> None:
@@ -127,17 +144,21 @@ def test_a_table_is_part_of_the_signature() -> None:
     assert sign(model) != sign(model.replace(tables={A: 2 * NUMBERS}))
 
 
-def test_a_size_may_be_a_parameter() -> None:
+def test_a_size_may_be_a_parameter(caplog) -> None:
     """x_k' = −k x_k with N members; the last is e^{−(N−1)}."""
     N = param("N", integer=True, positive=True)
     i = index("i", N)
     z = function("z", i)
     model = System("sized", eqs=[Eq(z[i](t).diff(t), -i * z[i](t))], init={z[i]: 1}, defaults={N: 2})
+    for count in (0, 2.5):
+        with pytest.raises(ParameterError, match=f"must be a whole number > 0, got {count}"):
+            eqsolve.solve(model, N=count, t_max=1)
     for count in (2, 5):
         result = eqsolve.solve(model, N=count, t_max=1, rtol=1e-8)
         assert result["z"].dims == ("i", "t")
-        assert result["z"].sizes["i"] == count
+        assert result["z"].sizes["i"] == count == result.params["N"]
         np.testing.assert_allclose(result["z"][:, -1], np.exp(-np.arange(count)), rtol=1e-8)
+    assert "nothing uses" not in caplog.text
 
 
 def test_boundaries_by_cases() -> None:
@@ -168,7 +189,6 @@ def test_deltas() -> None:
     past = Sum(delta(k, p) * (A[k, p] + 1) * sympy.exp(s - t) * x[p](s), p)
     found = eqsolve.solve(decay(-Int(past, (s, 0, t))), at=[1.0])["x"][:, -1]
     np.testing.assert_allclose(found, [expm(np.array([[0, -1], [a, -1]]))[0, 0] for a in rates.diagonal()], rtol=1e-9)
-    u = unknown("u", k)
     point = FixedPoint("point", eqs=[Eq(u[k], 1 + Sum((1 - delta(k, p)) * A[k, p] * u[p], p))], tables={A: NUMBERS})
     np.testing.assert_allclose(eqsolve.solve(point)["u"], np.linalg.solve(np.eye(3) - others, np.ones(3)), rtol=1e-12)
     w, z, C = process("w", k), process("z", k), correlation("C", k)
@@ -176,6 +196,15 @@ def test_deltas() -> None:
     laws = {z[k]: GP(delta(k, p) * sympy.exp(-t - s))}
     noisy = System("noisy", eqs=eqs, laws=laws, init={w[k]: 0}, observables={"q": C[k](t, t)})
     np.testing.assert_allclose(eqsolve.solve(noisy, at=[1.0], rtol=1e-6)["q"][:, -1], np.exp(-2), rtol=1e-6)  # w = z t e^{−t}
+
+
+def test_white_noise_that_is_joint() -> None:
+    """x' = −x + R ξ with independent white ξ: E x x^T = R R^T (1 − e^{−2t})/2."""
+    w, z = process("w z", k)
+    model = System("joint", eqs=[Eq(w[k](t).diff(t), -w[k](t) + Sum(A[k, p] * z[p](t), p))], laws={z[k]: White(1)},
+                   init={w[k]: 0}, tables={A: NUMBERS}, observables={"square": E(w[k](t) * w[p](t))})  # fmt: skip
+    found = eqsolve.solve(model, at=[1.0], rtol=1e-6)["square"]
+    np.testing.assert_allclose(found[:, :, -1], NUMBERS @ NUMBERS.T * (1 - np.exp(-2)) / 2, rtol=1e-6)
 
 
 def test_random_members_are_independent() -> None:
@@ -202,6 +231,28 @@ def test_results_carry_the_index(tmp_path) -> None:
     found.save(tmp_path / "x.nc")
     assert eqsolve.open(tmp_path / "x.nc")["x"].equals(found["x"])
     assert len(found.plot("x").lines) == 3
+
+
+def test_tables_stand_in_the_result(tmp_path) -> None:
+    """Those that a function makes and those that are given; in files; one over an index is drawn over it."""
+    a, rate, square = param("a", positive=True), table("rate", k), table("square", k, k)
+    tables = {rate: squares, square: NUMBERS}
+    model = decay(-rate[k] * square[k, 1] * x[k](t)).replace(tables=tables, defaults={a: 2})
+    for given in ({}, {"rate": [3, 1, 2]}):
+        eqsolve.solve(model, t_max=1, **given).save(tmp_path / "x.nc")
+        found = eqsolve.open(tmp_path / "x.nc")
+        truth = given.get("rate", [4, 8, 12])
+        np.testing.assert_array_equal(found["rate"], truth)
+        np.testing.assert_array_equal(found["square"], NUMBERS)
+        assert found["square"].dims == ("k", "k'")
+        np.testing.assert_array_equal(found.plot("rate").lines[0].get_ydata(), truth)
+        assert "rate" not in found.names
+        assert list(found.to_dataframe()) == [f"x_{place}{end}" for place in range(3) for end in ("", "_error")]
+    with pytest.raises(eqsolve.UsageError, match="`square` carries the indices k, k'; a drawing is over one index"):
+        found.plot("square")
+    u = unknown("u", k)
+    still = eqsolve.solve(FixedPoint("still", eqs=[Eq(u[k], rate[k])], tables={rate: [3, 1, 2]}))
+    assert len(still.plot("u", "rate").lines) == 2
 
 
 def test_memory_with_a_family() -> None:
@@ -253,6 +304,51 @@ def test_derivatives_pass_through_tables() -> None:
     slopes = eqsolve.solve(still, derivatives=["a"])
     for place in range(3):
         assert abs(float(slopes.derivative(f"f_{place}", "a")) - (place + 1)) < 1e-9
+
+
+def squares(a):
+    return np.round(a**2 * np.arange(1, 4), 9)  # (no function to take differences of)
+
+
+def slopes_of_squares(a):
+    return 2 * a * np.arange(1, 4)
+
+
+def test_a_table_gives_its_own_derivative() -> None:
+    """x_k = e^{−c a² (k + 1) t}, on arrays and with members written out; noise of variance a² (k + 1); a fixed point."""
+    a, c, rate = param("a", positive=True), param("c", positive=True), table("rate", k)
+    given = {"tables": {rate: (squares, {a: slopes_of_squares})}, "defaults": {a: 0.7, c: 1}}
+    number = np.arange(1, 4)[:, None]
+    on_arrays = Sum(sympy.KroneckerDelta(k, p) * rate[p] * x[p](t), p)
+    for right in (rate[k] * x[k](t), on_arrays):
+        model = System("rates", eqs=[Eq(x[k](t).diff(t), -c * right)], init={x[k]: 1}, **given)
+        found = eqsolve.solve(pickle.loads(pickle.dumps(model)), t_max=2, rtol=1e-6, derivatives=["a", "c"])
+        slope, other, moments = found.derivative("x", "a"), found.derivative("x", "c"), found["t"].values
+        whole = np.exp(-0.49 * number * moments)
+        assert np.all(np.abs(slope + 1.4 * number * moments * whole) <= 3 * slope["error"] + 1e-12)
+        assert np.all(np.abs(other + 0.49 * number * moments * whole) <= 3 * other["error"] + 1e-12)
+        assert slope["error"].max() < 1e-6
+    w, z = process("w z", k)
+    noisy = System("noisy", eqs=[Eq(w[k](t).diff(t), z[k](t))], laws={z[k]: White(rate[k])}, init={w[k]: 0},
+                   observables={"v": E(w[k](t) ** 2)}, tables=given["tables"], defaults={a: 0.7})  # fmt: skip
+    slope = eqsolve.solve(noisy, t_max=1, rtol=1e-6, derivatives=["a"]).derivative("v", "a")
+    np.testing.assert_allclose(slope[:, -1], 1.4 * np.arange(1, 4), rtol=1e-9)
+    still = FixedPoint("still", eqs=[Eq(u[k], 1 + a * rate[k] * u[k] / 4)], tables=given["tables"], defaults={a: 0.7})
+    slopes = eqsolve.solve(still, derivatives=["a"]).derivative("u", "a")
+    by = np.arange(1, 4) / 4
+    np.testing.assert_allclose(slopes, 3 * 0.49 * by / (1 - 0.343 * by) ** 2, rtol=1e-7)
+
+
+def test_what_is_no_derivative_of_a_table() -> None:
+    a, c, rate = param("a", positive=True), param("c", positive=True), table("rate", k)
+    for along, slope, words in (
+        (c, slopes_of_squares, "are functions of parameters that the tables are made of, a"),
+        (a, np.ones(3), "are functions of parameters that the tables are made of, a"),
+        (a, lambda a: np.ones(2), "the derivative along `a` of the table `rate[k]` takes the shape (3,), got (2,)"),
+    ):
+        with pytest.raises(ModelError) as error:
+            eqsolve.check(decay(-rate[k] * x[k](t)).replace(tables={rate: (squares, {along: slope})}, defaults={a: 0.7}))
+        assert words in str(error.value)
 
 
 def test_sympy_may_look_at_signs() -> None:

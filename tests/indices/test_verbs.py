@@ -184,3 +184,13 @@ def test_operators_are_compiled_once(monkeypatch) -> None:
         eqsolve.solve(tasks([0.1] * count), at=[0.1], rtol=0.1, kernels=False)
         made.append(len(calls))
     assert made[0] == made[1] > 0
+
+
+def test_what_is_said_of_families() -> None:
+    """Members in sums are read as the family that they belong to."""
+    reads = {item.unknown: item for item in eqsolve.explain("mct_hard_spheres").reads}
+    assert reads["m[k]"].now == ("phi[k]",)
+    assert reads["phi[k]"].derivative == ("phi[k]", "m[k]")
+    plateau = eqsolve.explain("mct_hard_spheres_plateau")
+    assert plateau.unknowns == (("number", ("f[k]",)),)
+    assert ("solved for", ("f[k]",)) in plateau.statements

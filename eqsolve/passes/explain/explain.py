@@ -14,7 +14,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.printing import equation_text, expression_text
-from eqsolve.language.symbols import Head, Parameter, Process, Response, Time, Value, meanings
+from eqsolve.language.symbols import Head, Parameter, Process, Response, Time, Unknown, Value, meanings
 from eqsolve.language.system import FixedPoint, Flow, Singularity, System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
@@ -48,7 +48,7 @@ def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], 
             known[stage.symbol] = sign(kinks[-1])
     made = (
         ("eliminated (given by the others)", tuple(f"{u.name} = {expression_text(e)}" for u, e in reduced.eliminated)),
-        ("solved for", (", ".join(item.name for item in reduced.unknowns) or "nothing: all is explicit",)),
+        ("solved for", (", ".join(_called(reduced.unknowns)) or "nothing: all is explicit",)),
         ("kinks (expectations are split where these vanish)", tuple(expression_text(expr) for expr in kinks)),
     )
     return tuple((title, lines) for title, lines in made if lines)
@@ -474,12 +474,17 @@ def _unknowns(model: Model) -> tuple[tuple[str, tuple[str, ...]], ...]:
             kind = noise if head in model.noises else head.kind_name
             kinds.setdefault(kind, []).append(head.name)
     elif isinstance(model, FixedPoint):
-        kinds["number"] = [item.name for item in model.unknowns]
+        kinds["number"] = _called(model.unknowns)
     elif isinstance(model, Singularity):
         kinds = {"transform": [model.unknown.name], "transform variable": [model.variable.name]}
     elif isinstance(model, Flow):
         kinds = {"state": [item.name for item in model.state]}
     return tuple((kind, tuple(names)) for kind, names in kinds.items())
+
+
+def _called(items: Iterable[Unknown]) -> list[str]:
+    """Return the names of unknowns, of families that of one member."""
+    return [*{item.base: item.name for item in (*items,)[::-1]}.values()][::-1]
 
 
 def _readers(causality: Causality) -> tuple[Reads, ...]:

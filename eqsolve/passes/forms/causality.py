@@ -48,12 +48,12 @@ class Causality:
 def analyse_causality(system: System) -> Causality:
     """Return the dependency graph of a system and the order of its time slice."""
     names = [head.name for head in system.unknowns]
-    known = set(names)
+    known = {head.base: head.name for head in system.unknowns} | dict(zip(names, names, strict=True))  # (phi[p] is phi[k])
     edges: dict[Dependency, None] = {}
     for equation in system.equations:
         for read in reads(equation.rhs):
-            if read.value.head.name in known:
-                edges[_dependency(equation, read)] = None
+            if source := known.get(read.value.head.name, known.get(read.value.head.base)):
+                edges[_dependency(equation, read, source)] = None
     for key, law in system.laws.items():
         if isinstance(law, GP) and not isinstance(key, Random):
             for noise in members(key):
@@ -88,11 +88,10 @@ def _shortest_cycles(graph: Graph[str], names: list[str]) -> Iterator[tuple[str,
             yield tuple(shortest)
 
 
-def _dependency(equation: Equation, read: Read) -> Dependency:
+def _dependency(equation: Equation, read: Read, source: str) -> Dependency:
     target = equation.target
     assert target is not None
     integrated = {integral.variable for integral in read.integrals}
-    source = read.value.head.name
     if read.response == "noise":
         kind = "history"
     elif equation.is_differential:

@@ -36,6 +36,7 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
+from eqsolve.numerics.backend import memory
 from eqsolve.passes.forms.expressions import free_times, outermost
 from eqsolve.passes.forms.kinks import KINKS
 from eqsolve.passes.forms.path_form import is_random
@@ -59,12 +60,8 @@ class Expanded:
     def settings(self, arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Return the numbers of tables as settings of the model."""
         known = {item.name for item in self.model.parameters}
-        made = {}
-        for name in self.tables:
-            for place, value in np.ndenumerate(arrays[name]):
-                if (member := member_name(name, place)) in known:
-                    made[member] = float(value)
-        return made
+        entries = ((member_name(it, place), value) for it in self.tables for place, value in np.ndenumerate(arrays[it]))
+        return {name: float(value) for name, value in entries if name in known}
 
 
 # --- Jointly normal families: a root of the covariance times independent standard normal constants.
@@ -90,9 +87,8 @@ class JointNormal:
             raise ParameterError(f"{what}; it must be symmetric")
         values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
         if values[0] < -ROUNDING * scale * len(values):
-            raise ParameterError(
-                f"{what}, and has the eigenvalue {values[0]:.3g} below zero; give one that is positive semidefinite"
-            )
+            least = f"has the eigenvalue {values[0]:.3g} below zero"
+            raise ParameterError(f"{what}, and {least}; give one that is positive semidefinite")
         return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
@@ -128,7 +124,8 @@ def index_problems(model: Model) -> list[str]:
             )
         label = equation.label
         left, right = free_indices(equation.lhs), free_indices(equation.rhs)
-        lone = sorted(right - left, key=str) if model.kind == "System" or left else []
+        named = model.kind == "System" or isinstance(equation.lhs, Unknown)
+        lone = sorted(right - left, key=str) if named or left else []
         if lone:
             names = ", ".join(map(str, lone))
             found.append(
@@ -143,8 +140,14 @@ def index_problems(model: Model) -> list[str]:
             found.append(f"{label}: the left-hand side `{equation.lhs}` has a shifted index; write `{target.base}[k]` there")
         for side in (equation.lhs, equation.rhs):
             found += [f"{label}: {problem}" for problem in _sum_problems(side, left)]
-    for name, expr in model.observables.items():
-        found += [f"observable `{name}` ({model.location}): {problem}" for problem in _sum_problems(expr, frozenset())]
+    for part in (item for item in model.content[2:] if item not in ("tables", "defaults")):
+        given = getattr(model, part)
+        for key, value in given.items() if isinstance(given, Table) else [("", item) for item in leaves(given)]:
+            label, own = f"{part}= of {model.label}{f', `{key}`' if key != '' else ''}", frozenset(ordered_indices(key))
+            found += [f"{label}: {problem}" for item in leaves((value,)) for problem in _sum_problems(item, own)]
+            if part in ("init", "state", "drift") and (lone := sorted({*ordered_indices(value)} - own, key=str)):
+                names = ", ".join(map(str, lone))
+                found.append(f"{label}: the index `{names}` stands in its value alone; sum over it, Sum(..., {names})")
     known = {item.name for item in model.parameters}
     entries = {item.base for item in _members(model) if isinstance(item, Parameter)}
     for sources in getattr(model, "tables", {}).values():
@@ -172,26 +175,27 @@ def _table_problems(model: Model) -> Iterator[str]:
         model = sized(model, {})
     except ParameterError:
         return
-    axes = {item.base: item.axes for item in _members(model) if isinstance(item, Parameter)}
+    axes = table_axes(model)
     given = {item.name: model.given(item) for item in model.parameters}
     for sources in getattr(model, "tables", {}).values():
         shapes = {name: counts(axes[name]) for name in sources.names if name in axes}
         many = sum(np.prod([float(count) for count in shape]) for shape in shapes.values())
         if any(given.get(name) is None for name in sources.arguments):
             continue
-        if sources.arguments and (many > _MOST or other & set(sources.arguments)):  # slow, or not known
+        if callable(sources.source) and (many > _MOST or other & set(sources.arguments)):  # slow, or not known
             continue
-        try:
-            made = sources.arrays({name: float(given[name]) for name in sources.arguments})
-        except Exception as error:  # the user's function
-            text = f"what makes {', '.join(sources.names)} fails at the defaults"
-            yield f"tables= of {model.label}: {text}, {type(error).__name__}: {error}"
-            continue
-        for name, shape in shapes.items():
-            if np.shape(made[name]) != shape:
-                order = ", ".join(map(str, axes[name]))
-                text = f"the table `{name}[{order}]` takes the shape {shape}"
-                yield f"tables= of {model.label}: {text}, got {np.shape(made[name])}"
+        for along, maker in {"": sources, **sources.slopes}.items():
+            of = f"the derivative along `{along}` of " if along else ""
+            try:
+                made = maker.arrays({name: float(given[name]) for name in maker.arguments})
+            except Exception as error:  # the user's function
+                text = f"what makes {of}{', '.join(sources.names)} fails at the defaults"
+                yield f"tables= of {model.label}: {text}, {type(error).__name__}: {error}"
+                continue
+            for name, shape in shapes.items():
+                if np.shape(made[name]) != shape:
+                    text = f"{of}the table `{name}[{', '.join(map(str, axes[name]))}]` takes the shape {shape}"
+                    yield f"tables= of {model.label}: {text}, got {np.shape(made[name])}"
 
 
 def by_family(model: Model, text: str) -> str:
@@ -245,21 +249,27 @@ def all_indices(model: Model) -> tuple[Index, ...]:
     return tuple(sorted(found, key=str))
 
 
-def with_sizes(model: Model, numbers: Mapping[str, Any]) -> Model:
-    """Return a model whose indices run over numbers, not over parameters."""
+def sized(model: Model, settings: Mapping[str, Any]) -> Model:
+    """Return a model whose indices run over the numbers that settings give; kept."""
+    names = {item.size.name for item in all_indices(model) if not item.size.is_Integer}
+    return _sized(model, tuple((name, settings[name]) for name in sorted(names) if name in settings)) if names else model
+
+
+@functools.lru_cache(maxsize=64)
+def _sized(model: Model, numbers: tuple[tuple[str, Any], ...]) -> Model:
     swaps: dict[Index, Index] = {}
     for item in all_indices(model):
         if not item.size.is_Integer:
-            given = numbers.get(item.size.name, model.given(item.size))
+            given = dict(numbers).get(item.size.name, model.given(item.size))
             if given is None:
                 raise ParameterError(
                     f"the size of the index `{item}` is the parameter `{item.size}`, which has no value and no default"
                 )
-            count = Integer(read_value(given, what=f"parameter `{item.size}`"))
-            if count < 1:
-                raise ParameterError(f"the size `{item.size}` of the index `{item}` must be at least 1, got {count}")
-            swaps[item] = item.func(item.base, item.own_latex, (count,), **item._assumptions_orig)
-    return _changed(model, lambda expr: _resized(expr, swaps)) if swaps else model
+            count = read_value(given, what=f"parameter `{item.size}`")
+            if not count.is_Integer or count < 1:
+                raise ParameterError(f"the size `{item.size}` of the index `{item}` must be a whole number > 0, got {given}")
+            swaps[item] = item.func(item.base, item.own_latex, (count, item.size), **item._assumptions_orig)
+    return _changed(model, lambda expr: _resized(expr, swaps))
 
 
 def _small(model: Model) -> Model:
@@ -270,7 +280,7 @@ def _small(model: Model) -> Model:
     for item in all_indices(model):
         most = item.count if item.size.is_Integer else _REPRESENTATIVE
         count = Integer(min(most, max(_REPRESENTATIVE, least)))
-        swaps[item] = item.func(item.base, item.own_latex, (count, item.size), **item._assumptions_orig)
+        swaps[item] = item.func(item.base, item.own_latex, (count, *item.extra), **item._assumptions_orig)
     return _changed(model, lambda expr: _resized(expr, swaps))
 
 
@@ -294,6 +304,8 @@ def expand(model: Model) -> Expanded:
     """Return a model with every member written out."""
     writer = _MemberWriter(model)
     made = writer.written(model)
+    idle = {size for item in all_indices(model) for size in item.extra} - {*made._with(defaults=Table()).names.values()}
+    made = made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0] not in idle))
     tables = {name: axes for name, axes in writer.axes.items() if name in writer.tables}
     families = {name: axes for name, axes in writer.axes.items() if name not in tables}
     return Expanded(made, families, tables)
@@ -380,10 +392,8 @@ class _MemberWriter:
             return
         count = int(np.prod(counts(axes)))
         if count > _MOST:
-            raise ModelError(
-                f"{self.model.label}: `{base}` has {count} members; here these are written out one by one, at most {_MOST} of "
-                "them: take a smaller size of its indices"
-            )
+            text = f"`{base}` has {count} members; here these are written out one by one, at most {_MOST} of them"
+            raise ModelError(f"{self.model.label}: {text}: take a smaller size of its indices")
         for place in np.ndindex(*counts(axes)):
             if (name := member_name(base, place)) in taken:
                 raise ModelError(f"{self.model.label}: `{name}` is the name of a member of `{base}`; rename one of them")
@@ -520,7 +530,8 @@ class _MemberWriter:
             if more and (len(own) != 1 or len(more) != 1 or own[0].size != more[0].size or not isinstance(law, GP)):
                 raise ModelError(
                     f"{self.model.label}: the law of `{key}` has the index `{more[0]}` that `{key}` has not; a law joint over "
-                    "an index is u[k]: GP(C[k, l](t, tp)), with two indices of the same size"
+                    "an index is u[k]: GP(C[k, l](t, tp)), with two indices of the same size; joint white noise is a sum of "
+                    "independent ones, Sum(R[k, l]*xi[l](t), l) with xi[k]: White(1)"
                 )
             if not more:
                 made.update(self._entry(key, law))
@@ -541,13 +552,10 @@ class _MemberWriter:
 
     _weights = _fields = _loss_gradient = _gradients = _paired
 
-    def _defaults(self, table: Table) -> Table:
-        return table
+    def _defaults(self, part: Any) -> Any:
+        return part
 
-    _tables = _defaults  # (whose functions name parameters)
-
-    def _name(self, name: str) -> str:
-        return name
+    _tables = _name = _defaults  # (functions of tables name parameters)
 
 
 def _outside(item: Named | Head, spot: int, expr: Basic) -> str:
@@ -561,17 +569,15 @@ def _outside(item: Named | Head, spot: int, expr: Basic) -> str:
                 place = f"{index} < {-shift}" if low else f"{index} > {last - shift}"
                 place = f"Eq({index}, {0 if low else last})" if abs(shift) == 1 else place
                 shown = f"{member}" + {1: "(t)", 2: "(t, tp)"}.get(getattr(item, "arity", 0), "")
-                return (
-                    f"`{shown}` lies outside its range 0 … {last} at one end; say what stands there "
-                    f"by cases, Piecewise((value, {place}), ({shown}, True)), with sympy's Eq"
-                )
+                cases = f"Piecewise((value, {place}), ({shown}, True)), with sympy's Eq"
+                return f"`{shown}` lies outside its range 0 … {last} at one end; say what stands there by cases, {cases}"
     return f"`{item}` lies outside its range 0 … {last}"
 
 
 # --- Numbers of tables.
 def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the tables of a model by name, checked against its indices, and the settings that are no tables."""
-    axes = {item.base: item.axes for item in _members(model) if isinstance(item, Parameter)}
+    axes = table_axes(model)
     given = {name: value for name, value in settings.items() if name in axes}
     rest = {name: value for name, value in settings.items() if name not in axes}
     for name in rest:
@@ -579,29 +585,26 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
         if whole is not None:
             raise ParameterError(f"`{name}` is one number of the table `{whole}`, which is set as a whole: {whole}=array")
     refuse_unknown(model, rest, [*model.settable, *axes])
+    shapes = {name: counts(own) for name, own in axes.items()}
     found: dict[str, Any] = {}
     for sources in model.tables.values():  # type: ignore[attr-defined]
         if not set(sources.names) <= given.keys():
             numbers = {name: _number(model, name, rest) for name in sources.arguments}
+            for name in shapes.keys() & {*sources.names} if callable(sources.source) else ():
+                if (size := 8 * np.prod(shapes[name], dtype=float)) > (free := memory()):
+                    text = f"the table `{name}` has {' × '.join(map(str, shapes[name]))} numbers, {size / 2**30:.0f} GB"
+                    raise ParameterError(f"{text}; that does not fit into the {free / 2**30:.0f} GB of memory that are free")
             found |= sources.arrays(numbers)
     found |= given
     made: dict[str, np.ndarray] = {}
     for name, indices in axes.items():
         if name not in found:
-            raise ParameterError(
-                f"the table `{name}` of model `{model.name}` has no values; give them: tables={{{name}: array}}, or "
-                f"{name}=array"
-            )
-        shape = counts(indices)
-        if 8 * float(np.prod([float(count) for count in shape])) > 2**36:
-            size = 8 * np.prod([float(count) for count in shape]) / 2**30
-            raise ParameterError(
-                f"the table `{name}` has {' × '.join(map(str, shape))} numbers, {size:.0f} GB; that does not fit"
-            )
+            text = f"the table `{name}` of model `{model.name}` has no values"
+            raise ParameterError(f"{text}; give them: tables={{{name}: array}}, or {name}=array")
         array = _array(name, found[name])
-        if array.shape != shape:
+        if array.shape != shapes[name]:
             order = ", ".join(map(str, indices))
-            raise ParameterError(f"the table `{name}[{order}]` takes the shape {shape}, got {array.shape}")
+            raise ParameterError(f"the table `{name}[{order}]` takes the shape {shapes[name]}, got {array.shape}")
         if not np.isfinite(array).all():
             where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
             raise ParameterError(f"the table `{name}` is not finite at [{where}]")
@@ -610,6 +613,36 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
         if isinstance(item, Random) and (law := joint_normal(item)) is not None:
             made[law.root] = law.array(made[law.covariance.base])
     return made, rest
+
+
+def with_slopes(model: Model, arrays: Mapping[str, Any], settings: Mapping[str, Any], along: Iterable[str]) -> Any:
+    """Return a model with tables linear in parameters, V = (V − a V') + a V', their arrays, and the names of these parameters.
+
+    They are those along which every function that makes tables gives its derivative; not where tables stand in laws.
+    """
+    lawful = {entry.base for item in model.randoms if item.law is not None for entry in item.law.atoms(Parameter)}
+    swaps: dict[Basic, Basic] = {}
+    made, known = dict(arrays), []
+    for symbol in (item for item in model.parameters if item.name in along):
+        name, value = symbol.name, _number(model, symbol.name, settings)
+        makers = [item for item in model.tables.values() if name in item.arguments]  # type: ignore[attr-defined]
+        if not makers or any(name not in item.slopes or lawful & {*item.names} for item in makers):
+            continue
+        known.append(name)
+        for slope in (item.slopes[name] for item in makers):
+            found = slope.arrays({it: _number(model, it, settings) for it in slope.arguments})
+            for base in found.keys() & arrays.keys() - settings.keys():
+                made[f"{base}_by_{name}"] = change = np.asarray(found[base], dtype=float)
+                made[base] = made[base] - value * change
+                for item in (item for item in _members(model) if item.base == base):
+                    more = symbol * Parameter(f"{base}_by_{name}", None, (), (item.axes, item.indices))
+                    swaps[item] = swaps.get(item, item) + more
+    return (_changed(model, mapper(swaps)) if swaps else model), made, known
+
+
+def table_axes(model: Model) -> dict[str, tuple[Index, ...]]:
+    """Return the axes of the tables that a model uses."""
+    return {item.base: item.axes for item in _members(model) if isinstance(item, Parameter)}
 
 
 def _members(model: Model) -> list[Named | Head]:
@@ -638,17 +671,6 @@ def _number(model: Model, name: str, settings: Mapping[str, Any]) -> float:
             f"parameter `{name}` of model `{model.name}` has no value and no default; give it one: {name}=..."
         )
     return float(read_value(value, what=f"parameter `{name}`"))
-
-
-@functools.lru_cache(maxsize=64)
-def _sized(model: Model, numbers: tuple[tuple[str, Any], ...]) -> Model:
-    return with_sizes(model, dict(numbers))
-
-
-def sized(model: Model, settings: Mapping[str, Any]) -> Model:
-    """Return a model whose indices run over the numbers that settings give; kept."""
-    names = {item.size.name for item in all_indices(model) if not item.size.is_Integer}
-    return _sized(model, tuple((name, settings[name]) for name in sorted(names) if name in settings)) if names else model
 
 
 def with_laws(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
