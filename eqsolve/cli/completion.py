@@ -4,7 +4,7 @@ import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 
-from eqsolve.cli.options import command
+from eqsolve.cli.options import command, value
 from eqsolve.cli.output import write
 from eqsolve.errors import UsageError
 
@@ -71,15 +71,13 @@ _ZSH_CASE = """\
             fi ;;"""
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", metavar="SHELL", help="bash, zsh or fish")
-
-
 @command(
-    _arguments,
     "print completions for a shell",
     "completion bash",
     "completion fish | source  # in a fish shell",
+    model=False,
+    json=False,
+    own={"shell": value("SHELL", "bash, zsh or fish")},
 )
 def run_completion(options: Namespace) -> int:
     """Print what a shell needs to complete commands, options, the names of models and of their parameters.

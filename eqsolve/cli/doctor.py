@@ -12,13 +12,13 @@ import platform
 import shutil
 import tempfile
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import add_shared, command
+from eqsolve.cli.options import command, value
 from eqsolve.cli.output import lay_out, paint, write, write_json
 from eqsolve.errors import EqsolveError, UsageError
 
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
 
-@command(
-    functools.partial(add_shared, model=False),
-    "examine the installation and test it",
-    "doctor",
-    "doctor --json",
-)
+@command("examine the installation and test it", "doctor", "doctor --json", model=False)
 def run_doctor(options: Namespace) -> int:
     """Report versions, linear algebra, threads, GPU, models and caches, and solve a few small systems whose
     solutions are known. Exit code 0: all is well; 1: a value lies outside its error estimate.
@@ -65,14 +60,15 @@ def run_doctor(options: Namespace) -> int:
     return 0 if sound else 1
 
 
-def _new_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the new model's name, such as my_variant")
-    parser.add_argument(
-        "--from", metavar="M", dest="source", required=True, help="the model to start from: a name, or a file's path"
-    )
-
-
-@command(_new_arguments, "start a new model from an existing one", "new my_variant --from {model}")
+@command(
+    "start a new model from an existing one",
+    "new my_variant --from {model}",
+    model=False, json=False,
+    own={
+        "name": value("NAME", "the new model's name, such as my_variant"),
+        "--from": value("M", "the model to start from: a name, or a file's path", dest="source", required=True),
+    },
+)  # fmt: skip
 def run_new(options: Namespace) -> int:
     """Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled
     out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are

@@ -1,10 +1,10 @@
 """The command that opens a page with sliders for a model's parameters, or writes one over a sweep."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from eqsolve.cli.options import add_several, add_shared, check_destination, command, read_options, read_settings
+from eqsolve.cli.options import check_destination, command, read_options, read_settings, several, switch, value
 from eqsolve.cli.output import exit_code, say
 from eqsolve.cli.sweep import read_grid
 from eqsolve.errors import UsageError
@@ -12,16 +12,25 @@ from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar, clock
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _OPTIONS, settings="values to begin with", json=False)
-    parser.add_argument("--port", metavar="P", help="port of the page, for links that last; any free one by default")
-    parser.add_argument("--no-browser", action="store_true", help="say the address, open no browser")
-    parser.add_argument("--export", metavar="F.html", help="write a page that needs no server, over a sweep solved beforehand")
-    about = "with --export: what its sliders run over, such as alpha=0.05:2:9:log; two parameters by default"
-    add_several(parser, "--grid", "NAME=VALUES", about)
-
-
-@command(_arguments, "open a page with a slider for every parameter", "explore {model}")
+@command(
+    "open a page with a slider for every parameter",
+    "explore {model}",
+    settings="values to begin with", json=False,
+    options={
+        "t_max": "last time to begin with; 10 by default",
+        "rtol": "relative tolerance of the refined curves; 1e-3 by default",
+        "observables": "with --export: compute these only",
+        "workers": "with --export: processes on this machine; 1 by default",
+    },
+    own={
+        "--port": value("P", "port of the page, for links that last; any free one by default"),
+        "--no-browser": switch("say the address, open no browser"),
+        "--export": value("F.html", "write a page that needs no server, over a sweep solved beforehand"),
+        "--grid": several("NAME=VALUES", (
+            "with --export: what its sliders run over, such as alpha=0.05:2:9:log; two parameters by default"
+        )),
+    },
+)  # fmt: skip
 def run_explore(options: Namespace) -> int:
     """Open a page in the browser on this machine: the equations, a slider or a box for every parameter, curves with
     error bands that follow them, finite-size points on demand, fixed point and rate where the model has them.
@@ -31,7 +40,7 @@ def run_explore(options: Namespace) -> int:
 
     target = check_destination(options.export, "--export", (".html",))
     settings = read_settings(options.settings)
-    asked = read_options(options, _OPTIONS)
+    asked = read_options(options)
     _refuse_idle(options, asked, exporting=target is not None)
     demand_extra()
     from eqsolve.language.loading import load
@@ -89,11 +98,3 @@ def _serve(options: Namespace, settings: dict[str, str], asked: dict[str, Any]) 
         except KeyboardInterrupt:
             say("the explorer has ended")
     return 0
-
-
-_OPTIONS = {
-    "t_max": "last time to begin with; 10 by default",
-    "rtol": "relative tolerance of the refined curves; 1e-3 by default",
-    "observables": "with --export: compute these only",
-    "workers": "with --export: processes on this machine; 1 by default",
-}

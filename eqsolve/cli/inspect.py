@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import re
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import YEAR, __version__
-from eqsolve.cli.options import FIGURES, add_shared, apply_settings, check_destination, command, read_options, read_settings
+from eqsolve.cli.options import (
+    FIGURES,
+    apply_settings,
+    check_destination,
+    command,
+    read_options,
+    read_settings,
+    switch,
+    value,
+)  # fmt: skip
 from eqsolve.cli.output import complain, lay_out, paint, room, say, say_wrote, write, write_json
 from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError, did_you_mean
 
@@ -19,18 +28,13 @@ if TYPE_CHECKING:
 _ANSI = re.compile(r"\033\[[0-9;]*m")
 
 
-def _list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", metavar="M", help="a model: what can be set in it, and what that means")
-    parser.add_argument("--names", action="store_true", help="print only the names, one per line")
-    add_shared(parser, model=False)
-
-
 @command(
-    _list_arguments,
-    "list the models that can be named",
-    "list",
-    "list --names  # for scripts",
-)
+    "list the models that can be named", "list", "list --names  # for scripts", model=False,
+    own={
+        "model": value("M", "a model: what can be set in it, and what that means", nargs="?"),
+        "--names": switch("print only the names, one per line"),
+    },
+)  # fmt: skip
 def run_list(options: Namespace) -> int:
     """List the models found in ./models, in the folders of EQSOLVE_PATH, and in the package.
     Earlier places come first: a file in ./models hides one of the same name elsewhere.
@@ -74,17 +78,13 @@ def _list_settings(options: Namespace) -> int:
     return 0
 
 
-def _show_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, settings="replace parameters first")
-    parser.add_argument("--latex", action="store_true", help="print a LaTeX align environment instead of text")
-
-
 @command(
-    _show_arguments,
     "print a model's equations, as text or LaTeX",
     "show {model} --latex",
     "show {model} --set {parameter}=0.5",
     "show path/to/my_model.py",
+    settings="replace parameters first",
+    own={"--latex": switch("print a LaTeX align environment instead of text")},
 )
 def run_show(options: Namespace) -> int:
     """Print a model's equations, with the terms in the order in which they were written."""
@@ -99,18 +99,13 @@ def run_show(options: Namespace) -> int:
     return 0
 
 
-def _check_arguments(parser: ArgumentParser) -> None:
-    about = "names or files of models; all that can be found, if none is given"
-    parser.add_argument("model", nargs="*", metavar="M", help=about)
-    add_shared(parser, model=False)
-
-
 @command(
-    _check_arguments,
     "check models: definitions, times, causality, laws",
     "check {model}",
     "check path/to/my_model.py",
     "check  # every model that can be found",
+    model=False,
+    own={"model": value("M", "names or files of models; all that can be found, if none is given", nargs="*")},
 )
 def run_check(options: Namespace) -> int:
     """Check models without solving them: exit code 0 if all are sound, 2 if not."""
@@ -170,16 +165,12 @@ def _facts(model: Model) -> list[str]:
     return [f"{count} {words.format('s' * (count > 1))}" for words, count in counts if count]
 
 
-def _explain_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _EXPLAIN_OPTIONS)
-    parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
-
-
 @command(
-    _explain_arguments,
     "say what the engine makes of a model, and draw its graph",
     "explain {model} --graph graph.png",
     "explain {model} --solver two_time  # what another solver would do, or why it cannot",
+    options={"step": "say what `solve --step H` does", "solver": "say what `solve --solver NAME` does"},
+    own={"--graph": value("FILE", "draw the dependency graph (*.png, *.svg or *.pdf)")},
 )
 def run_explain(options: Namespace) -> int:
     """Say how a model would be solved, without solving it: its equations with the lines they stand in, which unknown
@@ -193,7 +184,7 @@ def run_explain(options: Namespace) -> int:
     from eqsolve.passes.check.check import check
 
     model = load(options.model)
-    explanation = explain(model, **read_options(options, _EXPLAIN_OPTIONS))
+    explanation = explain(model, **read_options(options))
     if picture is not None:
         from eqsolve.plotting.graph import draw_dependencies
         from eqsolve.plotting.style import save_figure
@@ -212,10 +203,7 @@ def run_explain(options: Namespace) -> int:
     return 0
 
 
-_EXPLAIN_OPTIONS = {"step": "say what `solve --step H` does", "solver": "say what `solve --solver NAME` does"}
-
-
-@command(add_shared, "print the BibTeX entries to cite", "cite {model}", "cite {model} --json")
+@command("print the BibTeX entries to cite", "cite {model}", "cite {model} --json")
 def run_cite(options: Namespace) -> int:
     """Print the BibTeX entry of the paper behind a model, and that of eqsolve itself."""
     from eqsolve.language.loading import load

@@ -149,7 +149,9 @@ def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
             name, help=verb.summary, description=inspect.getdoc(verb.run), formatter_class=_layout, allow_abbrev=False
         )
         child.examples = verb.examples
-        verb.add_arguments(child)
+        for argument, how in verb.own.items():
+            child.add_argument(argument, **how)
+        declared.add_shared(child, **verb.shared)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it
         child.set_defaults(run=verb.run, known=verb.known, commands=made)
         made[name] = child

@@ -25,16 +25,12 @@ from eqsolve.passes.rewrite.indices import family_axes
 
 # --- What can be set on the page: a slider or box for every parameter, a law for what is random.
 EXAMPLES = {  # what a law's name puts into its box, to be changed there
-    "Point": "Point(1)",
-    "Bernoulli": "Bernoulli(0.1)",
-    "Rademacher": "Rademacher(0.1)",
-    "Discrete": "Discrete([-1, 1], [0.5, 0.5])",
-    "Normal": "Normal(0, 1)",
-    "Uniform": "Uniform(-1, 1)",
-    "Laplace": "Laplace(1)",
-    "StudentT": "StudentT(5)",
-    "GaussBernoulli": "GaussBernoulli(0.1, 1)",
-}
+    text.partition("(")[0]: text
+    for text in (
+        "Point(1)", "Bernoulli(0.1)", "Rademacher(0.1)", "Discrete([-1, 1], [0.5, 0.5])", "Normal(0, 1)", "Uniform(-1, 1)",
+        "Laplace(1)", "StudentT(5)", "GaussBernoulli(0.1, 1)",
+    )
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -148,12 +144,8 @@ def find_related(model: Model) -> list[Model]:
     if not flows or isinstance(model, Singularity):
         return []
     timeless = [other for other in _loaded() if other.name != model.name and flow_names(other) & flows]
-    points = [other for other in timeless if isinstance(other, FixedPoint | Cases)]
-    choices = [other for other in points if isinstance(other, Cases)]
-    rates = [other for other in timeless if isinstance(other, Singularity)]
-    if isinstance(model, FixedPoint | Cases):
-        return [*rates]
-    return [*(choices or points), *rates]
+    choices, points, rates = ([it for it in timeless if isinstance(it, kind)] for kind in (Cases, FixedPoint, Singularity))
+    return rates if isinstance(model, FixedPoint | Cases) else [*(choices or points), *rates]
 
 
 def _loaded() -> Iterator[Model]:

@@ -49,16 +49,10 @@ class Desk:
         return load(self.model)
 
 
-def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return what the page shows of the model."""
-    return describe(desk.load())
-
-
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and rates that belong to the model, and whether it has phases."""
     related = find_related(desk.load())
-    told = [(other.name, other.kind, equations(other), labels(other)) for other in related]
-    about = [dict(zip(("name", "kind", "equations", "labels"), item, strict=True)) for item in told]
+    about = [{"name": it.name, "kind": it.kind, "equations": equations(it), "labels": labels(it)} for it in related]
     return {"related": about, "phases": has_phases(desk.load())}
 
 
@@ -77,21 +71,21 @@ def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Ans
 
 
 def _solve(desk: Desk, model: Model, request: Mapping[str, Any], progress: Progress) -> Result:
-    settings, rtol = _settings(request), _rtol(request)
-    asked: dict[str, Any]
-    if model.kind in TIMED:
-        asked = {"t_max": _number(request.get("t_max"), "t_max"), "rtol": rtol}
-        result = solve(model, params=settings, progress=progress, **asked)
+    settings, asked = _settings(request), _asked(model, request)
+    if axis := asked.get("over"):
+        fixed = {name: value for name, value in settings.items() if name not in axis}
+        result = sweep(model, axis, params=fixed, rtol=asked["rtol"], progress=progress)
     else:
-        axis = {str(name): str(text) for name, text in _table(request, "over").items()}
-        asked = {"over": axis, "rtol": rtol}
-        if axis:
-            fixed = {name: value for name, value in settings.items() if name not in axis}
-            result = sweep(model, axis, params=fixed, rtol=rtol, progress=progress)
-        else:
-            result = solve(model, params=settings, rtol=rtol, progress=progress)
+        result = solve(model, params=settings, progress=progress, **{key: asked[key] for key in asked if key != "over"})
     desk.result, desk.asked = result, {"settings": settings, **asked}
     return result
+
+
+def _asked(model: Model, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides a solve beside the settings: the tolerance, the last time or an axis."""
+    if model.kind in TIMED:
+        return {"t_max": _number(request.get("t_max"), "t_max"), "rtol": _rtol(request)}
+    return {"over": _texts(request, "over"), "rtol": _rtol(request)}
 
 
 def _curves(result: Result, model: Model) -> Answer:
@@ -127,9 +121,9 @@ def _ordered(names: Iterable[str], model: Model) -> list[str]:
 
 def _numbers(result: Result, model: Model) -> Answer:
     names = _ordered((name for name in result.names if not result.dataset[name].dims), model)
-    values = {name: _plain(result.dataset[name].values) for name in names}
-    errors = {name: _plain(result.error[name].values) if name in result.error else None for name in names}
-    return {"x": None, **_families(result), "values": values, "errors": errors}
+    made = values_and_errors(result.dataset, names)
+    made["errors"] = dict.fromkeys(names) | made["errors"]
+    return {"x": None, **_families(result), **made}
 
 
 def _swept(result: Result, model: Model) -> Answer:
@@ -218,8 +212,7 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
 def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return what the long run is over the parameters asked for, and its boundaries."""
     model = desk.load()
-    axes = {str(name): str(text) for name, text in _table(request, "over").items()}
-    made = phase_diagram(model, axes, params=_settings(request), progress=progress).json_object()
+    made = phase_diagram(model, _texts(request, "over"), params=_settings(request), progress=progress).json_object()
     classes, messages = made["points"]["class"], made["points"]["message"]
     return {
         "stamp": stamp(model), "axes": made["axes"], "classes": classes, "messages": messages,
@@ -230,16 +223,14 @@ def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
 def run_save(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Write the result of these settings as netCDF to the path that the server chose."""
     model = desk.load()
-    wanted = {key: value for key, value in desk.asked.items() if key != "settings"}
-    given = {key: _number(request.get(key), key) if key == "t_max" else request.get(key) for key in wanted if key != "rtol"}
-    same = desk.asked.get("settings") == _settings(request) and {**given, "rtol": _rtol(request)} == wanted
+    same = desk.asked == {"settings": _settings(request), **_asked(model, request)}
     result = desk.result if same and desk.result is not None else _solve(desk, model, request, progress)
     result.save(request["path"])
     return {"kind": result.kind}
 
 
 VERBS: dict[str, Callable[[Desk, Mapping[str, Any], Progress], Answer]] = {
-    "describe": run_describe,
+    "describe": lambda desk, *_: describe(desk.load()),  # what the page shows of the model
     "neighbours": run_neighbours,
     "solve": run_solve,
     "related": run_related,
@@ -249,15 +240,15 @@ VERBS: dict[str, Callable[[Desk, Mapping[str, Any], Progress], Answer]] = {
 }
 
 
-def _table(request: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _texts(request: Mapping[str, Any], key: str) -> dict[str, str]:
     value = request.get(key) or {}
     if not isinstance(value, dict):
         raise UsageError(f"{key} takes texts by name, got {value!r}")
-    return value
+    return {str(name): str(text).strip() for name, text in value.items()}
 
 
 def _settings(request: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(text).strip() for name, text in _table(request, "settings").items()}
+    return _texts(request, "settings")
 
 
 def _rtol(request: Mapping[str, Any]) -> float:

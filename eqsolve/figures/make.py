@@ -25,6 +25,7 @@ import subprocess
 import sys
 import time
 import traceback
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -215,9 +216,7 @@ def content_key(analysis: Analysis, quick: bool, data: str | None) -> str:
     return digest.hexdigest()
 
 
-def make(
-    analysis: Analysis, out: Path, *, quick: bool = False, data: str | None = None, fresh: bool = False
-) -> Made:  # fmt: skip
+def make(analysis: Analysis, out: Path, *, quick: bool = False, data: str | None = None, fresh: bool = False) -> Made:
     """Compute (or take from the cache) and draw one figure; failures are told in the result."""
     started, status = time.perf_counter(), "failed"
     try:
@@ -320,20 +319,15 @@ def commit(folder: Path) -> str:
 
 # --- Captions as LaTeX: names and symbols as mathematics, everything else as text.
 
-_GREEK = {
-    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "η": "eta", "θ": "theta", "κ": "kappa",
-    "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "χ": "chi",
-    "ψ": "psi", "ω": "omega", "Δ": "Delta", "Σ": "Sigma", "∞": "infty",
-    "≤": "le", "≥": "ge", "≈": "approx", "×": "times", "·": "cdot",
-    "±": "pm", "∫": "int", "→": "to", "√": "surd", "∂": "partial", "ℓ": "ell", "∼": "sim", "′": "prime",
+_WORDS = {
+    "ε": "varepsilon", "∞": "infty", "≤": "le", "≥": "ge", "≈": "approx", "×": "times", "·": "cdot", "±": "pm", "∫": "int",
+    "→": "to", "√": "surd", "∂": "partial", "ℓ": "ell", "∼": "sim", "′": "prime",
 }  # fmt: skip
-_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀ", [*"0123456789-", r"\top"], strict=True))
-_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉ₖ", [*"0123456789", "k"], strict=True))
-_FORMULA = (
-    {letter: rf"\{word} " for letter, word in _GREEK.items()}
-    | {letter: f"^{{{above}}}" for letter, above in _RAISED.items()}
-    | {letter: f"_{{{below}}}" for letter, below in _LOWERED.items()}
-)
+_GREEK = {it: unicodedata.name(it).rpartition(" ")[2].lower().replace("lamda", "lambda") for it in "αβγδζηθκλμνξπρστφχψω"}
+_GREEK |= {"Δ": "Delta", "Σ": "Sigma"}
+_SMALL = {it: unicodedata.normalize("NFKC", it).replace("−", "-") for it in "⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈₉ₖ"} | {"ᵀ": r"\top"}
+_FORMULA = {letter: rf"\{word} " for letter, word in (_GREEK | _WORDS).items()}
+_FORMULA |= {it: f"{'_' if '<sub>' in unicodedata.decomposition(it) else '^'}{{{said}}}" for it, said in _SMALL.items()}
 _ESCAPED = {letter: rf"\{letter}" for letter in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 _NAME = re.compile(r"(?<![A-Za-z_])([A-Za-z]|[α-ω])_([A-Za-z0-9]+|\*)(?![A-Za-z0-9_])")
 _POWER = re.compile(r"\^\(([^()]*)\)|\^(-?[A-Za-z0-9]+)")

@@ -4,7 +4,7 @@ import base64
 import html
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
-from matplotlib.animation import FuncAnimation
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.animation import FuncAnimation, PillowWriter
 
 from eqsolve.errors import UsageError, demand_known, did_you_mean
+from eqsolve.files.atomic import atomic_path
 from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.grids import DRAWN
 from eqsolve.plotting.curves import draw_line, is_process, plot_curves, plot_paths, set_scales, time_axis, weights_of
@@ -83,7 +83,7 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         _draw(result, data.sel(facet), long[:2], name, axes, ways, data[name].values if facet else None)
         axes.set_title("".join(_member(result, dim, value) for dim, value in facet.items()), fontsize=TITLE_SIZE)
     figure = panels[0].figure
-    figure.suptitle(title_of(result, 0.9 * figure.get_figwidth()), fontsize=TITLE_SIZE)
+    figure.suptitle(title_of(result, figure), fontsize=TITLE_SIZE)
     marked = [axes for axes in panels if axes.get_legend_handles_labels()[1] == [_MISSED]]
     for axes in marked:  # said once, below all
         axes.get_legend().remove()
@@ -105,10 +105,15 @@ def _moment(result: Result, at: float | None) -> xr.Dataset:
     return result.dataset.isel(t=place)
 
 
+def rows_and_columns(count: int) -> tuple[int, int]:
+    """Return how so many panels are laid out."""
+    columns = min(count, 3 if count != 4 else 2)
+    return -(-count // columns), columns
+
+
 def make_panels(count: int) -> Any:
     """Return axes for so many pictures, in rows."""
-    columns = min(count, 3 if count != 4 else 2)  # panels in a row
-    rows = -(-count // columns)
+    rows, columns = rows_and_columns(count)
     size = (0.75 * SIZE[0] * columns, 0.85 * SIZE[1] * rows)
     _, made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
     for spare in made.ravel()[count:]:
@@ -408,11 +413,9 @@ def read_ways(
     for name, value in (("logx", logx), ("logy", logy)):
         if not isinstance(value, bool | None):
             raise UsageError(f"{name}= takes True or False, got {value!r}")
-    if not isinstance(label, str | None):
-        label = str(label)
     if kind not in (None, "lines", "map"):
         raise UsageError(f"kind= takes 'lines' or 'map', got {kind!r}")
-    return Ways(ax, logx, logy, label, kind, at, x, style)
+    return Ways(ax, logx, logy, None if label is None else str(label), kind, at, x, style)
 
 
 def _law(result: Result, name: str, ways: Ways) -> Any:
@@ -439,10 +442,8 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     if others:
         told = ", ".join(f"`{name}` is {_WORDS.get(_dims(result, name), 'a table')}" for name in names)
         raise UsageError(f"one drawing shows one kind of thing: {told}")
-    if dims == _CURVE:
-        return plot_curves(result, names, ways)
-    if dims == ():
-        return plot_numbers(result, names, ways)
+    if draw := {_CURVE: plot_curves, (): plot_numbers}.get(dims):
+        return draw(result, names, ways)
     if len(names) > 1:
         what = _WORDS.get(_dims(result, names[0]), "a table")
         raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
@@ -523,7 +524,12 @@ def animate_law(
         return shape, mean, clock
 
     if path is not None:
-        _write(axes.figure, show, frames, path, seconds)
+        writer = PillowWriter(fps=min(50, frames / seconds))
+        with atomic_path(path) as temporary, writer.saving(axes.figure, temporary, dpi=None):
+            for frame in range(frames):  # each drawn once, where the film's own method draws it three times
+                show(frame)
+                writer.grab_frame()
+        plt.close(axes.figure)
         return None
     return FuncAnimation(axes.figure, show, frames=frames, interval=1000 * seconds / frames, blit=False)
 
@@ -544,10 +550,8 @@ class Slider:
             for place, (time, picture) in enumerate(zip(self.times, self.pictures, strict=True))
         )
         choose = "this.parentNode.querySelectorAll('figure').forEach((each, place) => each.hidden = place != this.value)"
-        bar = (
-            f'<input type="range" min="0" max="{last}" value="{last}" aria-label="time" style="width:20em" oninput="{choose}">'
-        )
-        return f"<div>{bar}{shown}</div>"
+        how = f'min="0" max="{last}" value="{last}" aria-label="time" style="width:20em"'
+        return f'<div><input type="range" {how} oninput="{choose}">{shown}</div>'
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a page that holds everything in itself."""
@@ -573,26 +577,7 @@ def slide_sweep(result: Result, names: tuple[str, ...], **ways: Any) -> Slider:
             panel.set_ylim(*common)
     pictures = []
     for first, *_ in drawn:
-        buffer = io.BytesIO()
-        first.figure.savefig(buffer, format="png", dpi=90)
+        first.figure.savefig(buffer := io.BytesIO(), format="png", dpi=90)
         plt.close(first.figure)
         pictures.append(buffer.getvalue())
     return Slider(tuple(map(float, times)), tuple(pictures), f"{result.model}: {', '.join(names or result.shown)}")
-
-
-def _write(figure: Any, show: Callable[[int], Any], frames: int, path: str | os.PathLike[str], seconds: float) -> None:
-    """Write a GIF; every frame is drawn once, where matplotlib's own writer draws it three times."""
-    from PIL import Image
-
-    from eqsolve.files.atomic import atomic_path
-
-    canvas: Any = FigureCanvasAgg(figure)
-    pictures = []
-    for frame in range(frames):
-        show(frame)
-        canvas.draw()
-        pictures.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
-    plt.close(figure)
-    duration = max(20, round(1000 * seconds / frames))  # milliseconds
-    with atomic_path(path) as temporary:
-        pictures[0].save(temporary, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0)

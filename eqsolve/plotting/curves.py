@@ -31,11 +31,7 @@ class TimeAxis:
 
     def times(self, count: int) -> Array:
         """Return times spread evenly over the axis."""
-        if not self.log:
-            return np.linspace(self.first, self.last, count)
-        times = np.geomspace(self.first, self.last, count)
-        times[-1] = self.last
-        return times
+        return (np.geomspace if self.log else np.linspace)(self.first, self.last, count)
 
 
 def spread_times(grid: PanelGrid, count: int = 2 * DRAWN, until: float = np.inf) -> Array:
@@ -64,13 +60,10 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
         return TimeAxis(False, first, last)
     if not len(positive):
         raise UsageError(f"logx: time runs from {first:g} to {last:g}, which has no logarithm")
-    seen = float(positive[0])
-    if first <= 0:
-        seen = (
-            1e-3 * last if done is None else float(times[np.searchsorted(done, _SEEN, side="right").clip(1, len(times) - 1)])
-        )
-        seen = min(max(seen, float(positive[0])), 0.1 * last)
-    return TimeAxis(True, seen, last)
+    if first > 0:
+        return TimeAxis(True, float(positive[0]), last)
+    seen = 1e-3 * last if done is None else times[np.searchsorted(done, _SEEN, side="right").clip(1, len(times) - 1)]
+    return TimeAxis(True, float(np.clip(seen, positive[0], 0.1 * last)), last)
 
 
 def _turns(times: Array, values: Array) -> list[float]:
@@ -140,7 +133,12 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     set_scales(axes, log_x=axis.log, log_y=ways.logy)
     drawn = []
     for place, name in enumerate(names):
-        style = {"color": COLOURS[(before + place) % len(COLOURS)], "label": _label(result, name, names, ways), **ways.style}
+        label = (
+            ways.label
+            if len(names) == 1 and ways.label
+            else ", ".join(filter(None, (written(name, result.latex), ways.label)))
+        )
+        style = {"color": COLOURS[(before + place) % len(COLOURS)], "label": label, **ways.style}
         error = curves[f"{name}_error"].values if f"{name}_error" in curves else None
         drawn.append((draw_line(axes, times, curves[name].values, error, style), name))
     if begin is not None:
@@ -172,12 +170,6 @@ def draw_line(axes: Any, x: Any, y: Any, error: Any, style: dict[str, Any]) -> A
         opacity = BAND * (line.get_alpha() or 1.0)
         axes.fill_between(x, low, y + error, color=line.get_color(), alpha=opacity, lw=0, zorder=line.get_zorder() - 0.1)
     return line
-
-
-def _label(result: Result, name: str, names: tuple[str, ...], ways: Ways) -> str:
-    if ways.label is None:
-        return written(name, result.latex)
-    return ways.label if len(names) == 1 else f"{written(name, result.latex)}, {ways.label}"
 
 
 def _label_values(axes: Any, result: Result, names: tuple[str, ...], before: int) -> None:
@@ -231,8 +223,4 @@ def plot_paths(result: Result, name: str, ways: Ways) -> Any:
 
 def quantiles(values: Array, weights: Array, levels: Array) -> Array:
     """Return weighted quantiles of paths (first axis) at every time, shape (levels, times)."""
-    order = np.argsort(values, axis=0)
-    sorted_values = np.take_along_axis(values, order, axis=0)
-    below = np.cumsum(weights[order], axis=0) / weights.sum()
-    places = [(below < level - 1e-12).sum(axis=0).clip(max=len(weights) - 1) for level in levels]
-    return np.stack([np.take_along_axis(sorted_values, place[None], axis=0)[0] for place in places])
+    return np.asarray(np.quantile(values, levels, axis=0, weights=weights, method="inverted_cdf"))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import io
 import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,11 +125,11 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
         if (kind := record["kind"]) in ("simulation", "fit"):
             if model is not None:
                 raise UsageError(f"{str(path)!r} holds a {kind}, not a result of a model; leave model= out")
-            return later(f"read {kind}")(dataset, record)
+            return later(f"read_{kind}")(dataset, record)
         if model is not None:
             _check_model(str(path), record, model)
         if "validation" in record:
-            return later("read validation")(dataset, record, read_result)
+            return later("read_validation")(dataset, record, read_result)
         return read_result(dataset, record)
     except (KeyError, TypeError, ValueError, IndexError, PackingError) as error:
         raise UsageError(f"{str(path)!r} is a damaged result file: {type(error).__name__} {error}") from None
@@ -167,12 +165,14 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
         raise UsageError(f"cannot read {name!r}: {error.strerror or error}") from None
     if damaged:
         raise UsageError(f"{name!r} is damaged and not a readable result file: its checksum does not agree")
-    problem = ""
-    with _silence():
-        try:
-            dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
-        except Exception as error:  # whatever the reading library makes of a damaged or foreign file
-            problem = str(error) or type(error).__name__
+    problem, hook = "", sys.unraisablehook
+    sys.unraisablehook = lambda _: None  # the library prints tracebacks about half-opened files that it throws away
+    try:
+        dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
+    except Exception as error:  # whatever the reading library makes of a damaged or foreign file
+        problem = str(error) or type(error).__name__
+    finally:
+        sys.unraisablehook = hook
     foreign = {".csv": "a table", ".json": "a table", ".parquet": "a table", ".py": "Python code"}.get(Path(path).suffix)
     if problem and foreign:
         raise UsageError(f"{name!r} is {foreign}, which is not read back; results are kept whole in files `.nc` (--out x.nc)")
@@ -187,17 +187,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
     if not isinstance(record, dict):
         raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve")
     return dataset, record
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Keep the reading library from printing tracebacks about half-opened files that it throws away."""
-    before = sys.unraisablehook
-    sys.unraisablehook = lambda _: None
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
 
 
 def _check_version(name: str, record: dict[str, Any]) -> None:

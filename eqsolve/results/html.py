@@ -93,22 +93,19 @@ def fit_html(found: Fit) -> str:
 
 def sections_html(head: str, sections: Iterable[tuple[str, Iterable[str]]]) -> str:
     """Return titled lists of lines, the first open, the others folded."""
-    parts = []
-    for place, (title, lines) in enumerate(sections):
-        body = html.escape("\n".join(lines))
-        parts.append(
-            f"<details{' open' if place == 0 or title == 'solver' else ''}><summary><b>{_text(title)}</b></summary>"
-            f"<pre style='margin:0.2em 0 0.6em 1em'>{body}</pre></details>"
-        )
+    parts = [
+        f"<details{' open' if place == 0 or title == 'solver' else ''}><summary><b>{_text(title)}</b></summary>"
+        f"<pre style='margin:0.2em 0 0.6em 1em'>{_text(chr(10).join(lines))}</pre></details>"
+        for place, (title, lines) in enumerate(sections)
+    ]
     return f"<div><b>{_text(head)}</b>{''.join(parts)}</div>"
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a table whose first two cells, a name as LaTeX and as code, are left-aligned."""
     top = "".join(f"<th>{head}</th>" for head in heads)
-    body = "".join(
-        "<tr>" + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows
-    )
+    cells = ("".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><tr>{top}</tr>{body}</table>"
 
 
