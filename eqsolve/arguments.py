@@ -98,12 +98,9 @@ def flag(value: Any, what: str) -> bool:
 
 def list_of(value: Any, what: str) -> list[Any]:
     """Return a list of whatever is given one after the other."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
         raise UsageError(f"{what}= takes a list of values, got {got(value)}")
-    try:
-        return list(value)
-    except TypeError:  # an array without dimensions
-        raise UsageError(f"{what}= takes a list of values, got {got(value)}") from None
+    return list(value)
 
 
 def numbers(value: Any, what: str) -> list[float]:

@@ -11,11 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = [
-    "EqsolveError", "MemoryLimitError", "MissingExtraError", "ModelError", "ParameterError",
-    "SolverError", "UsageError", "did_you_mean", "quote",
-]  # fmt: skip
-
 
 class EqsolveError(Exception):
     """Base of every error eqsolve raises on purpose; the command line shows only its message."""

@@ -16,8 +16,6 @@ import numpy as np
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Plateau", "Transition", "activation_times", "crossing", "find_phases", "grokking_time"]
-
 
 @dataclass(frozen=True)
 class Plateau:
@@ -92,11 +90,8 @@ def find_phases(
 
 def grokking_time(data: Any, observable: str = "E_test", **options: Any) -> Transition:
     """Return the last fall of a test error that comes after a plateau: late generalization."""
-    falls = [
-        item
-        for before, item in itertools.pairwise(find_phases(data, observable, **options))
-        if isinstance(item, Transition) and item.falls and isinstance(before, Plateau)
-    ]
+    pairs = itertools.pairwise(find_phases(data, observable, **options))
+    falls = [it for before, it in pairs if isinstance(before, Plateau) and isinstance(it, Transition) and it.falls]
     if not falls:
         raise UsageError(f"`{observable}` has no fall after a plateau: there is no grokking in this window")
     return falls[-1]
@@ -145,10 +140,9 @@ def _curve(data: Any, observable: str | None, log: bool, points: int) -> tuple[A
         if observable is None:
             raise UsageError("name the curve whose phases are wanted, such as find_phases(result, 'E_test')")
         edges = data.grid.edges
-        first = float(edges[edges > 0][0])
-        wanted = np.geomspace(first, edges[-1], points) if log else np.linspace(edges[0], edges[-1], points)
-        read = data.at(wanted)
-        t, y, error = wanted, read[observable].values, read[f"{observable}_error"].values
+        t = np.geomspace(edges[edges > 0][0], edges[-1], points) if log else np.linspace(edges[0], edges[-1], points)
+        read = data.at(t)
+        y, error = read[observable].values, read[f"{observable}_error"].values
     if len(t) < 8 or len(t) != len(y) or not (np.diff(t) > 0).all():
         raise UsageError("phases need a curve of at least 8 increasing times")
     if log and t[0] <= 0:

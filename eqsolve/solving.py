@@ -74,9 +74,8 @@ def _demand_same(start: Result, plan: Plan, signature: str) -> None:
     """Raise unless a result is the solution of the same equations."""
     if start.provenance.get("signature") == signature and start.kind != "sweep":
         return
-    what = f"a {start.kind} of `{start.model}`"
-    if start.kind != "sweep" and start.model == plan.name:
-        what += " with other equations"
+    other = " with other equations" * (start.kind != "sweep" and start.model == plan.name)
+    what = f"a {start.kind} of `{start.model}`{other}"
     raise UsageError(
         f"start=: expected the Result of one solve of model `{plan.name}` ({plan.facts.kind}), at any parameters; got {what}"
     )
@@ -333,11 +332,11 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
     from eqsolve.solvers.tolerance import KERNEL_FLOOR, find_worst
 
     inner, found, started = replace(options, rtol=options.rtol / 3), list[Result](), time.perf_counter()
-    work = [1.5**place for place in range(_WIDTHS + 1)]  # steeper steps take more paths
-    whole = work[max(3, min(_WIDTHS, round(-math.log2(options.rtol)) - 1))]  # about as many widths as the tolerance needs
-    for place in range(_WIDTHS):
+    # errors are of first order in the width, of which three results leave the second
+    most = max(3, round(-math.log2(options.rtol)) - 1)
+    for place in range(most):
         near = found[-1].source if found else None
-        shares = (min((item - 1) / (whole - 1), 0.99) for item in work[place : place + 2])
+        shares = ((1.5**k - 1) / (1.5**most - 1) for k in (place, place + 1))  # steeper steps take more paths
         inner = replace(inner, progress=part_of(options.progress, *shares))
         found.append(solve_as_asked(smooth, {**settings, JUMP_WIDTH.name: 0.5**place}, inner, neighbour=near))
         if len(found) < 3:
@@ -449,20 +448,14 @@ def _solve_generic(
     return replace(result, params=params, latex=latex_names([model]), provenance=about)
 
 
-# widths of smooth steps in place of jumps, each half the one before: errors are of first order, and 1/128 < 1e-2
-_WIDTHS = 8
-
-
 def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:
     """Raise where a fixed point or a rate is asked for its derivative along a number in a law: its Jacobian has none."""
-    for item in models:
-        for random in item.randoms:
-            symbols = random.law.free_symbols if random.law is not None else ()
-            for name in sorted(along[symbol.name] for symbol in symbols if getattr(symbol, "name", None) in along):
-                raise UsageError(
-                    f"`{name}` stands in the law of `{random.name}`, model `{item.name}` ({item.location}): the derivative of "
-                    f"a {type(item).__name__} along it is not known; difference two solves, or differentiate the dynamics"
-                )
+    for item, random in [(it, random) for it in models for random in it.randoms if random.law is not None]:
+        for name in sorted(along[it.name] for it in random.law.free_symbols if getattr(it, "name", None) in along):
+            raise UsageError(
+                f"`{name}` stands in the law of `{random.name}`, model `{item.name}` ({item.location}): the derivative of "
+                f"a {type(item).__name__} along it is not known; difference two solves, or differentiate the dynamics"
+            )
 
 
 def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
@@ -480,12 +473,9 @@ def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
 
 
 def _run_kept(
-    run: Callable[[Options], Result],
-    identity: dict[str, Any],
-    options: Options,
-    checkpoint: str | os.PathLike[str] | Checkpoint | None,
-    resume: bool,
-) -> Result:
+    run: Callable[[Options], Result], identity: dict[str, Any], options: Options,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None, resume: bool,
+) -> Result:  # fmt: skip
     """Run a solver with a checkpoint, if one is asked for; the file is removed when the run has come to its end.
 
     Whoever hands over a ``Checkpoint`` instead of a path removes it himself, when the result is safe.
@@ -514,12 +504,9 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
 
     from eqsolve._version import __version__
 
-    about = {"eqsolve version": __version__, "numpy version": numpy.__version__, "model": task.plan.name}
-    settings = {
-        "equations (signature)": task.signature,
-        "parameters": dict(task.values.settings),
-        "observables": task.observables,
-        "solver": solver.name,
-        **{f"table {name}": hashlib.sha256(array.tobytes()).hexdigest() for name, array in task.values.tables.items()},
-    }
-    return {**about, **options.identity, **settings}
+    tables = {f"table {name}": hashlib.sha256(array.tobytes()).hexdigest() for name, array in task.values.tables.items()}
+    return {
+        "eqsolve version": __version__, "numpy version": numpy.__version__, "model": task.plan.name, **options.identity,
+        "equations (signature)": task.signature, "parameters": dict(task.values.settings), "observables": task.observables,
+        "solver": solver.name, **tables,
+    }  # fmt: skip

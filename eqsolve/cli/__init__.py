@@ -7,6 +7,7 @@ Exit codes: 0 ok; 1 the solver did not reach what was asked; 2 bad input; 70 a b
 import contextlib
 import logging
 import os
+import signal
 import sys
 import traceback
 from argparse import Namespace
@@ -17,7 +18,8 @@ from eqsolve.cli.parser import parse
 from eqsolve.errors import EqsolveError
 from eqsolve.progress import NOTE
 
-INTERNAL_ERROR, INTERRUPTED, READER_GONE = 70, 130, 141
+INTERNAL_ERROR = getattr(os, "EX_SOFTWARE", 70)
+INTERRUPTED, READER_GONE = (128 + number for number in (signal.SIGINT, getattr(signal, "SIGPIPE", 13)))  # as shells say
 
 
 def main(argv: Sequence[str] | None = None) -> int:

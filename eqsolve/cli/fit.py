@@ -161,7 +161,7 @@ def read_limits(words: Iterable[str]) -> dict[str, tuple[float | None, float | N
     """Return the ranges of observables that NAME<=VALUE and NAME>=VALUE say."""
     limits: dict[str, tuple[float | None, float | None]] = {}
     for word in words:
-        name, sign, text = (part.strip() for part in (word.partition("<=") if "<=" in word else word.partition(">=")))
+        name, sign, text = (part.strip() for part in word.partition("<=" if "<=" in word else ">="))
         if not sign or not name:
             raise UsageError(f"--where takes NAME<=VALUE or NAME>=VALUE, in quotes for the shell, got {quote(word)}")
         value, (low, high) = read_number(text, "--where"), limits.get(name, (None, None))

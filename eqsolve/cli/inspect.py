@@ -153,16 +153,13 @@ def _check(name: str) -> dict[str, Any]:
 
 def _facts(model: Model) -> list[str]:
     """Return how many there are of everything, in words."""
-    counts = [
-        ("equation{}", len(model.equations) + len(getattr(model, "drift", ()))),
-        ("constraint{}", len(getattr(model, "constraints", ()))),
-        ("unknown{}", len(getattr(model, "unknowns", ()))),
-        ("parameter{}", len(model.parameters)),
-        ("random constant{}", len(model.randoms)),
-        ("observable{}", len(model.observables)),
-        ("change{} of variable", len(getattr(model, "substitute", ()))),
-    ]
-    return [f"{count} {words.format('s' * (count > 1))}" for words, count in counts if count]
+    words = {
+        "equations": "equation{}", "constraints": "constraint{}", "unknowns": "unknown{}", "parameters": "parameter{}",
+        "randoms": "random constant{}", "observables": "observable{}", "substitute": "change{} of variable",
+    }  # fmt: skip
+    counts = {part: len(getattr(model, part, ())) for part in words}
+    counts["equations"] += len(getattr(model, "drift", ()))
+    return [f"{count} {words[part].format('s' * (count > 1))}" for part, count in counts.items() if count]
 
 
 @command(
@@ -241,13 +238,13 @@ def read_entries(text: str) -> dict[str, str]:
         if found["kind"].lower() in _OTHER:
             continue
         depth = 1
-        while depth and position < len(text):
-            character = text[position]
-            if character in "{}" and text[position - 1] != "\\":
-                depth += 1 if character == "{" else -1
-            position += 1
+        for brace in re.finditer(r"(?<!\\)[{}]", text[position:]):
+            depth += 1 if brace[0] == "{" else -1
+            if not depth:
+                break
         if depth:
             break  # the file ends inside this entry
+        position += brace.end()
         entries[found["key"]] = text[found.start() : position]
     return entries
 
@@ -284,11 +281,6 @@ def find_entry(model: Model) -> str:
 
 def software_entry() -> str:
     """Return the BibTeX entry for this version of eqsolve."""
-    return (
-        "@software{eqsolve,\n"
-        "  author  = {{The eqsolve authors}},\n"
-        "  title   = {eqsolve: a symbolic-numeric solver framework for dynamical mean-field theory},\n"
-        f"  version = {{{__version__}}},\n"
-        f"  year    = {{{YEAR}}},\n"
-        "}"
-    )
+    title = "eqsolve: a symbolic-numeric solver framework for dynamical mean-field theory"
+    said = {"author": "{The eqsolve authors}", "title": title, "version": __version__, "year": YEAR}
+    return "\n".join(["@software{eqsolve,", *(f"  {name:7} = {{{text}}}," for name, text in said.items()), "}"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import krogh_interpolate
 from scipy.ndimage import maximum_filter1d
 
 from eqsolve.errors import UsageError
@@ -75,13 +76,9 @@ def export_page(
     if advice:
         logging.getLogger("eqsolve").warning("%s", advice)
     config = {
-        "mode": "export",
-        "model": about,
-        "data": data,
-        "advice": advice,
+        "mode": "export", "model": about, "data": data, "advice": advice, "netcdf": _netcdf(result),
         "begin": {"settings": {name: str(value) for name, value in fixed.items()}, "t_max": t_max or 10.0, "rtol": rtol},
-        "netcdf": _netcdf(result),
-    }
+    }  # fmt: skip
     with atomic_path(path) as temporary:
         Path(temporary).write_text(render(config, title=f"{model.name} · eqsolve", connect=False), encoding="utf-8")
     return result
@@ -126,13 +123,10 @@ def advise(data: Mapping[str, Any]) -> str:
     def widest(finer: float) -> float:
         found = 0.0
         for item in data["quantities"].values():
-            values, between = (np.array(item[key], dtype=float) for key in ("values", "between"))
-            between = between / finer**4
+            values, between = (np.array(item[key], dtype=float).reshape(-1, count) for key in ("values", "between"))
+            errors = between / finer**4
             if item["log"]:  # a value between the points is hardly larger than all that are there
-                tops = np.nanmax(values.reshape(-1, count), axis=0)
-                errors = np.minimum(values * np.expm1(between), np.tile(tops, len(values) // count))
-            else:
-                errors = between
+                errors = np.minimum(values * np.expm1(errors), np.nanmax(values, axis=0))
             height = np.nanmax(values) - min(np.nanmin(values), 0.0)
             found = max(found, float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
         return found
@@ -152,11 +146,10 @@ def advise(data: Mapping[str, Any]) -> str:
 def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:
     """Return an axis: numbers to interpolate between, in the slider's coordinate, or words to choose among."""
     numeric = labels.dtype.kind in "fiu" and not (control is not None and control.whole)
-    if not numeric:
-        return {"name": name, "kind": "choice", "labels": [str(label) for label in labels.tolist()], "nodes": []}
+    if not numeric or len(labels) == 1:
+        words = [f"{label:.12g}" if numeric else str(label) for label in labels.tolist()]
+        return {"name": name, "kind": "choice", "labels": words, "nodes": []}
     values = np.asarray(labels, dtype=float)
-    if len(values) == 1:
-        return {"name": name, "kind": "choice", "labels": [f"{values[0]:.12g}"], "nodes": []}
     if len(values) == 2 or np.any(np.diff(values) <= 0):
         raise UsageError(
             f"--grid {name}: a slider interpolates between at least 3 values in increasing order, got "
@@ -191,8 +184,7 @@ def _missed(values: Array, places: list[float], count: int) -> Array:
     for j in range(1, last):
         first = min(max(j - count // 2, 0), max(last - count, 0))
         others = [k for k in range(first, min(first + count, last) + 1) if k != j]
-        weights = [np.prod([(places[j] - places[m]) / (places[k] - places[m]) for m in others if m != k]) for k in others]
-        found[j] = np.abs(values[j] - sum(w * values[k] for w, k in zip(weights, others, strict=True)))
+        found[j] = np.abs(values[j] - krogh_interpolate(np.array(places)[others], values[others], places[j]))
     found[0], found[-1] = found[1], found[-2]
     return found
 

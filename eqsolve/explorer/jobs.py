@@ -49,6 +49,10 @@ class Desk:
         return load(self.model)
 
 
+def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+    return describe(desk.load())
+
+
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and rates that belong to the model, and whether it has phases."""
     related = find_related(desk.load())
@@ -230,13 +234,8 @@ def run_save(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answ
 
 
 VERBS: dict[str, Callable[[Desk, Mapping[str, Any], Progress], Answer]] = {
-    "describe": lambda desk, *_: describe(desk.load()),  # what the page shows of the model
-    "neighbours": run_neighbours,
-    "solve": run_solve,
-    "related": run_related,
-    "finite": run_finite,
-    "phases": run_phases,
-    "save": run_save,
+    run.__name__.removeprefix("run_"): run
+    for run in (run_describe, run_neighbours, run_solve, run_related, run_finite, run_phases, run_save)
 }
 
 

@@ -159,15 +159,12 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
             raise UsageError(f"the function of the result is to give one number, got {type(value).__name__}") from None
 
     def slope(shifts: Mapping[str, Any]) -> float:
-        sizes = [
-            float(np.abs(data[name].values).max(initial=0.0)) / largest
-            for name, shift in shifts.items()
-            if (largest := float(np.abs(shift).max(initial=0.0)))
-        ]
+        moved = {name: float(np.abs(shift).max(initial=0.0)) for name, shift in shifts.items()}
+        sizes = [float(np.abs(data[name].values).max(initial=0.0)) / largest for name, largest in moved.items() if largest]
+        if not sizes:
+            return 0.0
         step = EPSILON ** (1 / 3) * min((size for size in sizes if size), default=1.0)
-        ends = (
-            [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)] if sizes else [0, 0]
-        )
+        ends = [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)]
         return (ends[0] - ends[1]) / (2 * step)
 
     keys = derivative_keys(data)
@@ -192,10 +189,7 @@ def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
     return {name: every[name] for name in names}
 
 
-_ROUNDS = 50
-_ENOUGH = (
-    1e-3  # of the variance of a datum: a step that takes less off χ² moves a parameter by 1/30 of its error, and is not taken
-)
+_ENOUGH = 1e-3  # of a datum's variance: a step that takes less off χ² moves a parameter by 1/30 of its error: not taken
 _INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 
@@ -410,8 +404,7 @@ def fit(
             if name not in wanted:
                 raise UsageError(f"{what}: `{name}` is not free{did_you_mean(name, wanted)}; free are: {', '.join(wanted)}")
     common = {**(params or {}), **parameters}
-    keys: list[str] = []
-    begin: list[float] = []
+    begin: dict[str, float] = {}
     sets = []
     for number_of, (source, alone) in enumerate(zip(sources, settings, strict=True), 1):
         known, places = {**common, **alone}, []
@@ -420,26 +413,26 @@ def fit(
             if name in alone and name not in own:
                 raise UsageError(f"`{name}` is free and the same for all data: set {number_of} cannot have a value of its own")
             key = f"{name}[{number_of}]" if name in own and len(sources) > 1 else name
-            if key not in keys:
+            if key not in begin:
                 if value is None:
                     raise UsageError(f"say where `{name}` begins: the model has no value of its own for it")
                 if isinstance(value, str):  # as --set of the command line gives it
                     with contextlib.suppress(ValueError):
                         value = float(value)
-                keys.append(key)
-                begin.append(number(value, f"the start of `{name}`"))
-            places.append(keys.index(key))
+                begin[key] = number(value, f"the start of `{name}`")
+            places.append(list(begin).index(key))
         chosen = source.cut(at, _shared(model, source) if observables is None else observables)
         shown = {name: value for name, value in alone.items() if name not in wanted}
         if chosen.times is None and model.kind in ("System", "Flow"):
             raise UsageError(f"data: there is no column of times; a {model.kind} needs one, named `t`")
         question = Question(model, wanted, chosen.names, chosen.times, known, rtol, budget=budget)
         sets.append(_Set.of(question, chosen, shown, places))
-    named = [key.partition("[")[0] for key in keys]
+    named = [key.partition("[")[0] for key in begin]
     ranges = np.array([_range(name, found[name], (bounds or {}).get(name)) for name in named])
     known_before = np.array([_prior(name, (priors or {}).get(name)) for name in named])
     with searching(progress, budget) as search:
-        return _Problem(sets, tuple(keys), (ranges[:, 0], ranges[:, 1]), known_before, rtol, search).solve(np.array(begin))
+        problem = _Problem(sets, tuple(begin), (ranges[:, 0], ranges[:, 1]), known_before, rtol, search)
+        return problem.solve(np.array(list(begin.values())))
 
 
 def _shared(model: Model, source: Data) -> list[str]:
@@ -508,18 +501,16 @@ class _Set:
 
     @classmethod
     def of(cls, question: Question, data: Data, settings: dict[str, Any], places: list[int]) -> _Set:
-        means = np.concatenate([data.values[name].mean(axis=0) for name in data.names])
-        scaled = False
+        every = np.hstack([data.values[name] for name in data.names])
+        means, scaled = every.mean(axis=0), False
         if data.draws > 1:
-            sigmas = np.concatenate([data.values[name].std(axis=0, ddof=1) for name in data.names]) / math.sqrt(data.draws)
+            sigmas = every.std(axis=0, ddof=1) / math.sqrt(data.draws)
             assumes = f"errors from the covariance over {data.draws} draws; finite-size bias is not in them"
         elif all(name in data.errors for name in data.names):
             sigmas = np.concatenate([data.errors[name] for name in data.names])
             assumes = "error bars are taken as given, and as those of independent errors at every time"
         else:
-            sigmas = np.concatenate(
-                [np.full(data.values[n].shape[1], np.abs(data.values[n]).max() or 1.0) for n in data.names]
-            )
+            sigmas = np.concatenate([np.full(it.shape[1], np.abs(it).max() or 1.0) for it in data.values.values()])
             scaled = True
             assumes = "no error bars: errors are taken as independent and of equal size, that of the residuals"
         floor = 1e-9 * np.abs(means).max() + 1e-300  # what all draws share exactly, the start, says nothing
@@ -618,16 +609,16 @@ class _Problem:
         moves = np.arange(len(begin)) != (-1 if held is None else held)
         if not moves.any():
             return begin, np.zeros(len(begin), dtype=bool)
-        logs = (low >= 10 * ROUNDING) & (begin > 0)  # positive ones move by factors
+        logs = (low >= 10 * ROUNDING) & (begin > 0) & moves  # positive ones move by factors
         floor = self.rtol if self.scaled else 1.0  # a residual that stays, so that the end is told by an absolute change
 
         def back(u: Array) -> Array:
             whole = begin.copy()
             whole[moves] = u
-            return np.where(logs & moves, np.exp(np.where(logs & moves, whole, 0.0)), whole)
+            return np.exp(whole, out=whole, where=logs)
 
         def there(x: Array) -> Array:
-            return np.where(logs, np.log(np.where(logs, np.maximum(x, 1e-300), 1.0)), x)[moves]
+            return np.log(np.maximum(x, 1e-300), out=x.copy(), where=logs)[moves]
 
         def slopes(u: Array) -> Array:
             point = back(u)
@@ -640,7 +631,7 @@ class _Problem:
 
         found = least_squares(
             lambda u: np.append(self.at(back(u))[0], floor), there(begin), jac=slopes, bounds=(there(low), there(high)),
-            x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE))[moves], max_nfev=_ROUNDS,
+            x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE))[moves],
             xtol=min(1e-4, 0.1 * self.rtol), ftol=1e-5, gtol=1e-10,
         )  # fmt: skip
         edges = np.zeros(len(begin), dtype=bool)
@@ -670,11 +661,8 @@ class _Problem:
         freedom = usable - len(self.keys)
         chi2 = float(residuals @ residuals)
         meat = np.diag(np.where(self.prior, self.priors[:, 1], np.inf) ** -2.0)
-        first = 0
-        for item in self.sets:
-            meat = meat + item.meat(jacobian[first : first + len(item.target)])
-            first += len(item.target)
-        covariance = inverse @ meat @ inverse
+        rows = np.split(jacobian, np.cumsum([len(item.target) for item in self.sets]))  # the last ones are the priors'
+        covariance = inverse @ (meat + sum(item.meat(own) for item, own in zip(self.sets, rows, strict=False))) @ inverse
         quantile = 1.96
         if self.scaled:
             self.scale = math.sqrt(chi2 / max(freedom, 1))
@@ -683,23 +671,20 @@ class _Problem:
             quantile = float(special.stdtrit(min(draws) - 1, 0.975))
         errors = np.sqrt(np.diagonal(covariance))
         unit = covariance / np.maximum(np.multiply.outer(errors, errors), 1e-300)
-        keys, width = self.keys, quantile * errors
+        width, named = quantile * errors, lambda values: dict(zip(self.keys, values, strict=True))
         return Fit(
-            self.sets[0].question.model.name, dict(zip(keys, best.tolist(), strict=True)),
-            dict(zip(keys, errors.tolist(), strict=True)),
-            dict(zip(keys, map(tuple, np.clip([best - width, best + width], low, high).T.tolist()), strict=True)),
-            {name: dict(zip(keys, row.tolist(), strict=True)) for name, row in zip(keys, unit, strict=True)},
-            None if self.scaled else chi2, freedom, [key for key, edge in zip(keys, edges, strict=True) if edge],
+            self.sets[0].question.model.name, named(best.tolist()), named(errors.tolist()),
+            named(map(tuple, np.clip([best - width, best + width], low, high).T.tolist())),
+            named(named(row.tolist()) for row in unit), None if self.scaled else chi2, freedom,
+            [key for key, edge in named(edges).items() if edge],
             "; ".join(dict.fromkeys(item.assumes for item in self.sets)), self.solves,
-            tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best).result.latex, status,
-            self,
+            tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best).result.latex, status, self,
         )  # fmt: skip
 
     def held(self, place: int, value: float, begin: Array) -> float:
         """Return χ² with one parameter held and the others fitted."""
-        point = begin.copy()
-        point[place] = value
-        residuals, _ = self.at(self.descend(point, place)[0])
+        begin = np.where(np.arange(len(begin)) == place, value, begin)
+        residuals, _ = self.at(self.descend(begin, place)[0])
         return float(residuals @ residuals) / (self.scale**2 or 1.0)
 
     def _demand_identifiable(self, point: Array, *, last: bool) -> None:
@@ -821,20 +806,26 @@ def read_data(data: Any) -> Data:
     return _from_columns(columns, lines)
 
 
+def _is_number(value: Any) -> bool:
+    with contextlib.suppress(TypeError, ValueError):
+        float(value)
+        return True
+    return False
+
+
 def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
     draw = next((name for name in _DRAWS if name in columns), None)
     numbers = {}
     for name, entry in columns.items():
-        texts = name != draw and np.asarray(entry).dtype.kind not in "biuf"
-        for row, value in enumerate(entry if texts else ()):
-            try:
-                float(value)
-            except (TypeError, ValueError):
-                where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
-                hint = "; values are separated by commas, not `;`" if ";" in name else ""
-                raise UsageError(f"data: {str(value)!r} in column `{name}`, {where}, is not a number{hint}") from None
-        if name != draw:
+        if name == draw:
+            continue
+        try:
             numbers[name] = np.asarray(entry, float)
+        except (TypeError, ValueError):
+            row = next(row for row, value in enumerate(entry) if not _is_number(value))
+            where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
+            hint = "; values are separated by commas, not `;`" if ";" in name else ""
+            raise UsageError(f"data: {str(entry[row])!r} in column `{name}`, {where}, is not a number{hint}") from None
     names = [name for name in numbers if name != "t" and not name.endswith(_ERROR)]
     if not names or not len(numbers[names[0]]):
         raise UsageError(f"data: there is no column to fit; expected t and observables, got {', '.join(columns) or 'nothing'}")
@@ -846,13 +837,12 @@ def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
         errors = {name: numbers[name + _ERROR][:1] for name in names if name + _ERROR in numbers}
         return Data(None, values, errors)
     labels = np.zeros(len(numbers["t"])) if draw is None else np.asarray(columns[draw])
-    runs = [numbers["t"][labels == label] for label in np.unique(labels)]
-    times = np.sort(runs[0])
-    if len(np.unique(times)) != len(times) or any(
-        len(run) != len(times) or not np.allclose(np.sort(run), times) for run in runs
-    ):
+    order = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    order = [rows[np.argsort(numbers["t"][rows])] for rows in order]
+    runs = [numbers["t"][rows] for rows in order]
+    times = runs[0]
+    if len(np.unique(times)) != len(times) or any(len(run) != len(times) or not np.allclose(run, times) for run in runs):
         raise UsageError("data: every draw must have the same times, each once; name the draws in a column `seed`")
-    order = [np.flatnonzero(labels == label)[np.argsort(run)] for label, run in zip(np.unique(labels), runs, strict=True)]
     values = {name: np.stack([numbers[name][rows] for rows in order]) for name in names}
     errors = {name: numbers[name + _ERROR][order[0]] for name in names if name + _ERROR in numbers}
     for name, entry in errors.items():

@@ -29,11 +29,8 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import read_seconds
 
 logger = logging.getLogger("eqsolve")
-_SCAN = {1: 11, 2: 6}  # points along each parameter; more parameters get _MANY points in all
-_MANY = 64
+_SCAN = {1: 11, 2: 6}  # points along each parameter; more parameters get at least as many in all as two
 _WIDE = 100.0  # ratio of the ends of a positive range from which on it is scanned in the logarithm
-_ROUGH = 1e-2  # tolerance of the scan
-_CLOSE = 1e-7  # of the range: how near an end counts as the end
 
 
 @dataclass(frozen=True)
@@ -201,10 +198,6 @@ def _read(name: str, timeless: bool) -> Function:
     return lambda res: res[name].item() if timeless else res[name].values[-1]
 
 
-def _limit(read: Function, sign: float, end: float) -> Function:
-    return lambda res: sign * (read(res) - end)
-
-
 def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...]:
     """Return the constraints by their texts, as functions that are not to be negative."""
     if not isinstance(constraints, Mapping):
@@ -221,10 +214,8 @@ def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...
         except (TypeError, ValueError):
             raise UsageError(f"the range of `{name}` in the constraints is (LOWEST, HIGHEST), got {entry!r}") from None
         read = _read(str(name), timeless)
-        for sign, end in ((1.0, low), (-1.0, high)):
-            if end is not None:
-                text = f"{name} {'>=' if sign > 0 else '<='} {end:g}"
-                found.append((text, _limit(read, sign, end)))
+        found += [] if low is None else [(f"{name} >= {low:g}", lambda res, end=low, read=read: read(res) - end)]
+        found += [] if high is None else [(f"{name} <= {high:g}", lambda res, end=high, read=read: end - read(res))]
     return tuple(found)
 
 
@@ -284,7 +275,7 @@ class _OptimumSearch:
             status, known = str(reason), self._known.items()
             (*place, _), here = min(known, key=lambda item: (-np.minimum(item[1].limits, 0.0).sum(), item[1].value))
             best = np.array(place)
-        edges = [bool(place <= _CLOSE or place >= 1 - _CLOSE) for place in best]
+        edges = [bool(np.isclose([place, 1 - place], 0.0).any()) for place in best]
         allowed = np.maximum(here.limit_errors, 1e-6 * np.maximum(1.0, np.abs(here.limits)))
         if (here.limits < -allowed).any():
             missed, (worst, _) = min(zip(here.limits, self.limits, strict=True), key=lambda item: float(item[0]))
@@ -329,7 +320,7 @@ class _OptimumSearch:
         key = (*map(float, place), float(slopes))
         if key not in self._known:
             point = [item.value(min(max(float(x), 0.0), 1.0)) for item, x in zip(self.ranges, place, strict=True)]
-            rough = None if slopes else max(_ROUGH, self.question.rtol)
+            rough = None if slopes else self.question.rtol ** (2 / 3)  # a scan needs fewer digits
             along = self.question.names if slopes else ()
             scale = np.array([item.slope(float(x)) for item, x in zip(self.ranges, place, strict=True)][: len(along)])
             if self.goal is None:
@@ -337,14 +328,9 @@ class _OptimumSearch:
                 result, curve = found.result, self.sign * found.values[0]
                 index = int(np.argmin(curve))
                 moment = math.nan if self.question.times is None else float(self.question.times[index])
-                ends = (found.slopes[:, 0, index], found.slope_errors[:, 0, index]) if along else (np.empty(0), np.empty(0))
-                seen = (
-                    float(curve[index]),
-                    float(found.errors[0, index]),
-                    self.sign * ends[0] * scale,
-                    np.abs(ends[1] * scale),
-                )
-                self._known[key] = _Seen(*seen, moment)
+                value, error = curve[index], float(found.errors[0, index])
+                ends = (found.slopes[:, 0, index], found.slope_errors[:, 0, index]) if along else (scale, scale)
+                self._known[key] = _Seen(float(value), error, self.sign * ends[0] * scale, np.abs(ends[1] * scale), moment)
             else:
                 result = self.question.solve(point, slopes=bool(along), rtol=rough)
                 value, error, gradient, unsure = through(self.goal, result, along)
@@ -368,7 +354,7 @@ class _OptimumSearch:
         else:
             from scipy.stats import qmc
 
-            points = [*qmc.Sobol(count, seed=0).random(_MANY)]
+            points = [*qmc.Sobol(count, seed=0).random_base2(math.ceil(math.log2(_SCAN[2] ** 2)))]
         values, reasons, off = [], [], []
         for point in points:
             try:
@@ -378,9 +364,8 @@ class _OptimumSearch:
                 values.append(seen.value)
                 off.append(float(-np.minimum(seen.limits, 0.0).sum()))
             except SolverError as reason:
-                values.append(math.inf)
-                off.append(math.inf)
                 reasons.append(str(reason))
+                values, off = [*values, math.inf], [*off, math.inf]
             if time.process_time() > self.search.until:
                 points = points[: len(values)]
                 break
@@ -453,12 +438,8 @@ class _OptimumSearch:
         hessian = np.zeros((len(inside), len(inside)))
         for row, place in enumerate(inside):
             step = min(DIFFERENCE, best[place], 1 - best[place]) or DIFFERENCE
-            ends = []
-            for side in (-1.0, 1.0):
-                moved = best.copy()
-                moved[place] += side * step
-                ends.append(lagrangian(self.at(moved)))
-            hessian[row] = (ends[1] - ends[0]) / (2 * step)
+            moved = step * (np.arange(len(best)) == place)
+            hessian[row] = (lagrangian(self.at(best + moved)) - lagrangian(self.at(best - moved))) / (2 * step)
         hessian = (hessian + hessian.T) / 2
         try:
             if not len(held) and np.linalg.eigvalsh(hessian)[0] <= 0:

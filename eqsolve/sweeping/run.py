@@ -75,40 +75,28 @@ def read_axes(model: Model, axes: Mapping[str, Any]) -> tuple[Axis, ...]:
     """Return the axes of a sweep of a model; values are checked against the parameter's domain."""
     if not axes:
         raise UsageError(f"a sweep needs at least one axis: {_EXAMPLE}")
-    given = {str(name): _read(str(name), values) for name, values in axes.items()}
-    if (points := math.prod(map(len, given.values()))) > _MOST_POINTS:
+    given = tuple(_axis(model, str(name), values) for name, values in axes.items())
+    if (points := math.prod(map(len, given))) > _MOST_POINTS:
         raise UsageError(f"the grid has {points} points, more than {_MOST_POINTS}")
-    return tuple(_axis(model, name, values) for name, values in given.items())
-
-
-def _read(name: str, values: Any) -> list[float | str]:
-    given = read_text(f"axis `{name}`", values) if isinstance(values, str) else _read_values(name, values)
-    if not given:
-        raise UsageError(f"axis `{name}` has no values; expected {_EXAMPLE}")
     return given
 
 
-def _axis(model: Model, name: str, given: list[float | str]) -> Axis:
-    labels: list[float | str] = []
-    for value in given:
-        read = read_value(value, what=f"axis `{name}`")
-        labels.append(str(value) if isinstance(read, Law) else float(read))
-    for value in given:
+def _axis(model: Model, name: str, values: Any) -> Axis:
+    what = f"axis `{name}`"
+    given = read_text(what, values) if isinstance(values, str) else list(values if is_axis(values) else [values])
+    if not given:
+        raise UsageError(f"{what} has no values; expected {_EXAMPLE}")
+    read = [read_value(value, what=what) for value in given]
+    labels: list[float | str] = [str(old if isinstance(old, str) else it) if isinstance(it, Law) else float(it)
+                                 for old, it in zip(given, read, strict=True)]  # fmt: skip
+    settings = [old if isinstance(old, str) else label for old, label in zip(given, labels, strict=True)]
+    for value in settings:
         check_routed(model, {name: value})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise UsageError(f"axis `{name}` has the value {quote(str(twice))} twice")
-    if len({type(label) for label in labels}) > 1:
-        labels = [str(label) for label in labels]
-    return Axis(name, tuple(given), tuple(labels))
-
-
-def _read_values(name: str, values: Any) -> list[float | str]:
-    made: list[float | str] = []
-    for entry in values if is_axis(values) else [values]:
-        read = entry if isinstance(entry, str) else read_value(entry, what=f"axis `{name}`")
-        made.append(str(read) if isinstance(read, str | Law) else float(read))
-    return made
+        raise UsageError(f"{what} has the value {quote(str(twice))} twice")
+    mixed = len({type(label) for label in labels}) > 1
+    return Axis(name, tuple(settings), tuple(map(str, labels) if mixed else labels))
 
 
 def read_text(what: str, text: str) -> list[float | str]:
@@ -127,26 +115,20 @@ def read_text(what: str, text: str) -> list[float | str]:
         raise UsageError(f"{what}: a range goes from a number to a number, got {quote(text)}") from None
     if not (math.isfinite(first) and math.isfinite(last)):
         raise UsageError(f"{what}: a range needs finite ends, got {quote(text)}")
-    return [float(value) for value in _range(what, text, first, last, parts[2:])]
-
-
-def _range(what: str, text: str, first: float, last: float, rest: list[str]) -> Any:
     try:
-        count = int(rest[0])
+        count = int(parts[2])
     except ValueError:
         count = 0
     if not 1 <= count <= _MOST_POINTS:
         raise UsageError(f"{what}: the COUNT in {quote(text)} must be a whole number from 1 to {_MOST_POINTS}")
-    scale = rest[1].strip() if len(rest) == 2 else "lin"
+    scale = parts[3].strip() if len(parts) == 4 else "lin"
     if scale not in ("log", "lin"):
         raise UsageError(f"{what}: a range ends in :log or :lin, got {quote(text)}")
     if count == 1 and first != last:
         raise UsageError(f"{what}: one value cannot reach from {first:g} to {last:g}; raise the COUNT")
-    if scale == "lin":
-        return np.linspace(first, last, count)
-    if first * last <= 0:
+    if scale == "log" and first * last <= 0:
         raise UsageError(f"{what}: a logarithmic range needs ends of one sign and not 0, got {quote(text)}")
-    return np.geomspace(first, last, count)
+    return [float(value) for value in (np.geomspace if scale == "log" else np.linspace)(first, last, count)]
 
 
 def _split(text: str, mark: str) -> list[str]:
@@ -195,13 +177,9 @@ def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[SweepPoint
     is one solution of several. In a "tree" the first of a row starts from the first of the row before, and every 16th from
     the 16th before it, so that only one point of all starts from nothing.
     """
-    names = [axis.name for axis in axes]
-    cells = itertools.product(*(axis.settings for axis in axes))
-    lengths = [len(axis) for axis in axes]
-    return [
-        SweepPoint(index, dict(zip(names, cell, strict=True)), _neighbour(index, lengths, chained))
-        for index, cell in enumerate(cells)
-    ]
+    names, lengths = [axis.name for axis in axes], [len(axis) for axis in axes]
+    cells = (dict(zip(names, cell, strict=True)) for cell in itertools.product(*(axis.settings for axis in axes)))
+    return [SweepPoint(index, cell, _neighbour(index, lengths, chained)) for index, cell in enumerate(cells)]
 
 
 def _neighbour(index: int, lengths: list[int], chained: str) -> int | None:
@@ -237,30 +215,26 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
 
     ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
     """
-    began = time.perf_counter()
-    values: dict[str, Any] = {}
-    errors: dict[str, Any] = {}
-    slopes: dict[str, Any] = {}
-    handed = None
+    began, handed = time.perf_counter(), None
+    record: Record = {"status": "failed", "message": "", "seconds": 0.0, "values": {}, "errors": {}}
+    by_name = isinstance(start, Mapping)
+    first, neighbour = (start, None) if by_name else (None, start)
     try:
-        by_name = isinstance(start, Mapping)
-        first, neighbour = (start, None) if by_name else (None, start)
         try:
             result: Result | None = solve_as_asked(model, settings, options, start=first, neighbour=neighbour, paths=False)
             assert result is not None
-            status, message = result.status, result.message
-            if status == "interrupted":  # which ends the sweep; the point is solved when it goes on
+            if result.status == "interrupted":  # which ends the sweep; the point is solved when it goes on
                 raise KeyboardInterrupt
+            record |= {"status": result.status, "message": result.message}
             handed = result.source if model.kind != "FixedPoint" else None
         except EqsolveError as error:
-            result, status, message = getattr(error, "partial", None), "failed", str(error)
+            result, record["message"] = getattr(error, "partial", None), str(error)
         if result is not None:
-            values, errors = _numbers(result, options.at)
-            slopes = _slopes(result, options.at) if options.derivatives else {}
+            record["values"], record["errors"] = _numbers(result, options.at)
+            record |= _slopes(result, options.at) if options.derivatives else {}
     except Exception as error:  # a defect at one point must not cost the others
-        status, message = "failed", f"unexpected {type(error).__name__}: {error}"
-    seconds = time.perf_counter() - began
-    return {"status": status, "message": message, "seconds": seconds, "values": values, "errors": errors, **slopes}, handed
+        record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
+    return record | {"seconds": time.perf_counter() - began}, handed
 
 
 def _reached(result: Result, at: Any) -> tuple[Any, int]:
@@ -301,7 +275,6 @@ def _slopes(result: Result, at: Any) -> dict[str, Any]:
 logger = logging.getLogger("eqsolve")
 
 Answer = tuple[Record, Any]
-_TRIES = 2  # of a point whose worker dies
 _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 
 
@@ -570,13 +543,12 @@ class GridRun:
                 if point.index not in self.records:
                     self._finish(point, *self.work(*self.arguments(point)))
         else:
-            own = Workers(workers)
+            own, ended = Workers(workers), False
             try:
                 self._spread(own, workers)
-            except BaseException:
-                own.shutdown(cancel_futures=True)
-                raise
-            own.shutdown()
+                ended = True
+            finally:
+                own.shutdown(cancel_futures=not ended)
 
     def _spread(self, executor: Executor, size: int) -> None:
         """Keep an executor busy: points whose neighbour is solved, those first that most others wait for."""
@@ -587,29 +559,30 @@ class GridRun:
             if point.index not in self.records and (point.before is None or point.before in self.records)
         ]
         heapq.heapify(ready)
-        under_way: dict[Future[Answer], tuple[SweepPoint, int]] = {}
+        under_way: dict[Future[Answer], SweepPoint] = {}
+        again: set[int] = set()  # points whose worker died; each is tried once more
         machines = _machines(executor, set())
 
-        def submit(point: SweepPoint, tries: int) -> None:
-            under_way[executor.submit(self.work, *self.arguments(point))] = (point, tries)
+        def submit(point: SweepPoint) -> None:
+            under_way[executor.submit(self.work, *self.arguments(point))] = point
 
         try:
             while ready or under_way:
                 while ready and len(under_way) < size + 2:
-                    submit(self.points[heapq.heappop(ready)[1]], 1)
+                    submit(self.points[heapq.heappop(ready)[1]])
                 done = wait(under_way, timeout=10, return_when=FIRST_COMPLETED).done
                 left = _machines(executor, machines)
                 for lost in machines - left:
                     logger.warning("worker %s is gone, %d are left; others do its points", lost, len(left))
                 machines = left
                 for future in done:
-                    point, tries = under_way.pop(future)
-                    answer = _answer(future, tries)
-                    if answer is None:
+                    point = under_way.pop(future)
+                    if point.index not in again and isinstance(_error_of(future), WorkerLostError):
                         logger.warning("%s: the process that solved it died; another one tries again", point.text)
-                        submit(point, tries + 1)
+                        again.add(point.index)
+                        submit(point)
                         continue
-                    self._finish(point, *answer)
+                    self._finish(point, *_answer(future))
                     for index in self.after.get(point.index, ()):
                         if index not in self.records:
                             heapq.heappush(ready, (-waiting[index], index))
@@ -657,15 +630,17 @@ def _machines(executor: Any, before: set[str]) -> set[str]:
     return before
 
 
-def _answer(future: Future[Answer], tries: int) -> Answer | None:
-    """Return what came of a point; None asks to try it once more."""
+def _error_of(future: Future[Answer]) -> BaseException | None:
+    return None if future.cancelled() else future.exception()
+
+
+def _answer(future: Future[Answer]) -> Answer:
+    """Return what came of a point."""
     try:
         return future.result()
     except BrokenExecutor:
         raise
     except (Exception, CancelledError) as error:  # whatever an executor does to a point
-        if isinstance(error, WorkerLostError) and tries < _TRIES:
-            return None
         reason = str(error) or type(error).__name__
         return {"status": "failed", "message": reason, "seconds": float("nan"), "values": {}, "errors": {}}, None
 
@@ -688,12 +663,15 @@ def package(
     data: dict[str, Any] = {}
     found = dict.fromkeys(name for record in records for name in record["values"])
     derived = derived_names(run.model, found)
+
+    def lay(key: str, rows: Any, *marks: dict[str, str]) -> None:
+        data[key] = ((*dims, *more), np.array(rows, dtype=float).reshape(*shape, *length), *marks)
+
     for name in sorted(found, key=lambda name: name in derived.get("derived", ())):  # what is declared first
         for key, part in ((name, "values"), (name + "_error", "errors")):
-            rows = [record[part].get(name, np.full(length, np.nan)) for record in records]
-            data[key] = ((*dims, *more), np.array(rows, dtype=float).reshape(*shape, *length))
+            lay(key, [record[part].get(name, np.full(length, np.nan)) for record in records])
     for key, (slopes, marks) in derivative_entries(records, length).items():
-        data[key] = ((*dims, *more), slopes.reshape(*shape, *length), marks)
+        lay(key, slopes, marks)
     coordinates |= {axis.name: list(axis.labels) for axis in run.axes}
     if times is not None:
         coordinates["t"] = times
