@@ -31,19 +31,13 @@ class ModelError(EqsolveError):
         super().__init__(message)
         self.problems = problems or (message,)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.args[0], self.problems))
-
 
 class MisnamedError(ModelError):
     """A model whose name is not that of its file, as of a copied one; ``model`` can be looked at all the same."""
 
-    def __init__(self, message: str, model: Any) -> None:
+    def __init__(self, message: str, model: Any = None) -> None:
         super().__init__(message)
         self.model = model
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.args[0], self.model))
 
 
 class ParameterError(EqsolveError):

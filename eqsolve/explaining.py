@@ -76,7 +76,6 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
 
 
 def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
-    """Return why a solver is not the one chosen."""
     if discrete and not solver.discrete:
         return "no: it has no discrete step"
     if not discrete and solver.only_discrete:
@@ -87,7 +86,6 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
 
 
 def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> ChosenSolver:
-    """Return the solvers of the models that the parameters choose among."""
     from eqsolve.language.loading import load
 
     found = {}

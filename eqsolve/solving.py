@@ -53,38 +53,28 @@ def take_start(
     start: Result | Mapping[str, Any] | None, plan: Plan, signature: str, solver: Solver
 ) -> tuple[Mapping[str, float] | None, Any]:
     """Return the values to begin with, and what a neighbour handed on; a start of another model is refused."""
-    if isinstance(start, Result):
-        _demand_same(start, plan, signature)
-        return _from_result(start, plan, solver)
     kind, names = plan.facts.kind, plan.facts.functions
-    if start is not None and kind == "System":
+    if not isinstance(start, Result):
+        if start is not None and kind == "System":
+            raise UsageError(
+                f"start=: model `{plan.name}` is a System; values by name are for fixed points and rates, "
+                "a System takes a Result of the same model, or nothing"
+            )
+        for name, value in (start or {}).items():
+            if kind == "FixedPoint" and name not in names:
+                near = did_you_mean(name, names) or f" (it has: {', '.join(sorted(names))})"
+                raise UsageError(f"start=: model `{plan.name}` has no unknown `{name}`{near}")
+            number(value, f"start of `{name}`")
+        return start, None
+    if start.provenance.get("signature") != signature or start.kind == "sweep":
+        other = " with other equations" * (start.kind != "sweep" and start.model == plan.name)
         raise UsageError(
-            f"start=: model `{plan.name}` is a System; values by name are for fixed points and rates, "
-            "a System takes a Result of the same model, or nothing"
+            f"start=: expected the Result of one solve of model `{plan.name}` ({kind}), at any parameters; "
+            f"got a {start.kind} of `{start.model}`{other}"
         )
-    for name, value in (start or {}).items():
-        if kind == "FixedPoint" and name not in names:
-            near = did_you_mean(name, names) or f" (it has: {', '.join(sorted(names))})"
-            raise UsageError(f"start=: model `{plan.name}` has no unknown `{name}`{near}")
-        number(value, f"start of `{name}`")
-    return start, None
-
-
-def _demand_same(start: Result, plan: Plan, signature: str) -> None:
-    """Raise unless a result is the solution of the same equations."""
-    if start.provenance.get("signature") == signature and start.kind != "sweep":
-        return
-    other = " with other equations" * (start.kind != "sweep" and start.model == plan.name)
-    what = f"a {start.kind} of `{start.model}`{other}"
-    raise UsageError(
-        f"start=: expected the Result of one solve of model `{plan.name}` ({plan.facts.kind}), at any parameters; got {what}"
-    )
-
-
-def _from_result(start: Result, plan: Plan, solver: Solver) -> tuple[Mapping[str, float] | None, Any]:
-    if plan.facts.kind == "FixedPoint":
+    if kind == "FixedPoint":
         data = start.dataset
-        found = {name: float(data[name]) for name in plan.facts.functions if name in data and not data[name].dims}
+        found = {name: float(data[name]) for name in names if name in data and not data[name].dims}
         return {name: value for name, value in found.items() if math.isfinite(value)} or None, None
     if not solver.starts(plan):
         logger.info("%s: the start is not used: solver %s has no iteration that it could shorten", plan.name, solver.name)
@@ -357,7 +347,7 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
     stats = {**result.stats, "seconds": time.perf_counter() - started}
     result = replace(result, params=params, stats=stats, provenance=describe(model, options.seed))
     if result.status == "tolerance not met":  # that was a third of the one asked for
-        result = replace(result, status="ok", message="")
+        result = result.stopped("ok", "")
     return result if failure is None or result.status != "ok" else result.stopped(*failure)
 
 
@@ -499,7 +489,6 @@ def _run_kept(
 
 
 def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
-    """Return everything that decides the numbers of a run."""
     import numpy
 
     from eqsolve._version import __version__

@@ -17,6 +17,7 @@ from eqsolve.cli.output import OutputClosed, close_output, complain, flush, say
 from eqsolve.cli.parser import parse
 from eqsolve.errors import EqsolveError
 from eqsolve.progress import NOTE
+from eqsolve.solvers.threads import THREAD_LIMITS
 
 INTERNAL_ERROR = getattr(os, "EX_SOFTWARE", 70)
 INTERRUPTED, READER_GONE = (128 + number for number in (signal.SIGINT, getattr(signal, "SIGPIPE", 13)))  # as shells say
@@ -32,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     debug = "--debug" in arguments or os.environ.get("EQSOLVE_DEBUG", "0") not in ("", "0")
-    _limit_threads()
+    # on small matrices more threads of linear algebra are slower; numpy reads the limits as it loads
+    if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_LIMITS):
+        os.environ.update(dict.fromkeys(THREAD_LIMITS, "1"))
     try:
         code = _run(arguments)
         flush()
@@ -81,14 +84,6 @@ def _with_plans(options: Namespace) -> int:
     if path is not None:
         keep(path)
     return code
-
-
-def _limit_threads() -> None:
-    """Give linear algebra one thread unless the user says otherwise: on small matrices more are slower."""
-    from eqsolve.solvers.threads import THREAD_LIMITS
-
-    if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_LIMITS):  # it reads them as it loads
-        os.environ.update(dict.fromkeys(THREAD_LIMITS, "1"))
 
 
 def _trace(debug: bool) -> None:

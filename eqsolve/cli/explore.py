@@ -57,7 +57,6 @@ def run_explore(options: Namespace) -> int:
 
 
 def _refuse_idle(options: Namespace, asked: dict[str, Any], *, exporting: bool) -> None:
-    """Raise for an option that would do nothing."""
     if exporting:
         idle = [flag for flag, given in (("--port", options.port is not None), ("--no-browser", options.no_browser)) if given]
         what = "is for the page that is served; with --export none is"

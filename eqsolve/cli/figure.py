@@ -1,5 +1,7 @@
 """The command that makes figures from analysis files."""
 
+import functools
+import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -55,9 +57,6 @@ def run_figure(options: Namespace) -> int:
 
 
 def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | None) -> list[Any]:
-    import functools
-    import os
-
     from eqsolve.figures.make import Made, make
 
     job = functools.partial(make, out=out, quick=options.quick, data=options.data, fresh=options.fresh)

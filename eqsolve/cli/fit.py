@@ -55,7 +55,8 @@ def run_fit(options: Namespace) -> int:
     from eqsolve.language.loading import load
 
     free, own = ([name.strip() for name in (text or "").split(",") if name.strip()] for text in (options.free, options.own))
-    files, each = zip(*(_file(word) for word in options.data), strict=True)
+    # FILE[,NAME=VALUE,...]: a file, and the values that hold for it alone
+    files, each = zip(*((it[0], read_settings(it[1:])) for it in map(_APART.split, options.data)), strict=True)
     with Bar(options.quiet, count="solve") as bar:
         found = fit(
             load(options.model), files[0] if len(files) == 1 else files, free=free, own=own, each=each, params=settings,
@@ -66,12 +67,7 @@ def run_fit(options: Namespace) -> int:
     return int(found.status != "ok")
 
 
-def _file(word: str) -> tuple[str, dict[str, str]]:
-    """Return a file of data and the values that hold for it alone, of FILE[,NAME=VALUE,...]."""
-    name, *settings = re.split(r",\s*(?=[A-Za-z_]\w*=)", word)
-    return name, read_settings(settings)
-
-
+_APART = re.compile(r",\s*(?=[A-Za-z_]\w*=)")
 _BOUNDS = "NAME=LOWEST:HIGHEST such as alpha=0.1:1, where either end may be empty"
 _PRIOR = "NAME=VALUE,ERROR such as sigma2=0.1,0.02"
 

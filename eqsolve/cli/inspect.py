@@ -152,7 +152,6 @@ def _check(name: str) -> dict[str, Any]:
 
 
 def _facts(model: Model) -> list[str]:
-    """Return how many there are of everything, in words."""
     words = {
         "equations": "equation{}", "constraints": "constraint{}", "unknowns": "unknown{}", "parameters": "parameter{}",
         "randoms": "random constant{}", "observables": "observable{}", "substitute": "change{} of variable",

@@ -107,7 +107,6 @@ def run_stationary(options: Namespace) -> int:
 
 
 def _text(made: dict[str, Any]) -> str:
-    """Return the state for a terminal: a head line, numbers, and a table over lags."""
     numbers = {name: (value, made["number_errors"][name]) for name, value in made.get("numbers", {}).items()}
     numbers |= {"lyapunov": (made["lyapunov"], made["lyapunov_error"])} if "lyapunov" in made else {}
     blocks = [f"{made['model']}: {made['status']}"]

@@ -177,7 +177,6 @@ def read_number(text: str, option: str, example: str = "a number such as 20, 1/3
 
 
 def _read_whole(text: str, option: str) -> int:
-    """Return a whole number."""
     try:
         return int(text)
     except ValueError:
@@ -200,7 +199,6 @@ def _read_times(text: str, option: str) -> list[float]:
 
 
 def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
-    """Return pairs of times in the order given."""
     example = 'pairs t,t\' separated by semicolons, such as "1,0.5;2,2"'
     return [_read_two(entry, option, example, " as a pair of times") for entry in text.split(";")]
 

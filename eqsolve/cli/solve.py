@@ -125,7 +125,6 @@ def report(
 
 
 def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
-    """Return a head line, then values ± errors, the observables first."""
     made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"), nested=False)
     names = sorted((name for name in made["values"] if name in result.shown), key=lambda name: name not in model.observables)
     made["values"] = {name: made["values"][name] for name in names}

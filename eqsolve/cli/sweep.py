@@ -118,7 +118,6 @@ def _kept(data: Path | None) -> Iterator[None]:
 
 
 def _asked(options: Namespace) -> dict[str, Any]:
-    """Return the words of a command that decide what it computes."""
     names = [name for name in ("model", "grid", "settings", *options.table) if name != "workers"]
     return {"version": __version__, **{name: getattr(options, name) for name in names}}
 
@@ -150,7 +149,6 @@ def read_grid(words: Iterable[str]) -> dict[str, str]:
 
 
 def _text(result: Result, took: str) -> str:
-    """Return a head line, with how long it took, and the first few points, at the last time."""
     from eqsolve.numerics.grids import ROWS
 
     stats, dims = result.stats, result.dataset["status"].dims
@@ -205,7 +203,6 @@ def run_diagram(options: Namespace) -> int:
 
 
 def _phases(found: PhaseDiagram) -> str:
-    """Return the classes with their points and reasons, and the boundaries."""
     told = list(zip(found.classes.values.ravel(), found["message"].values.ravel(), strict=True))
     rows, lines = [], []
     for name, count in Counter(name for name, _ in told).most_common():

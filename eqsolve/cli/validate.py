@@ -60,7 +60,6 @@ def run_validate(options: Namespace) -> int:
 
 
 def _text(found: Validation) -> str:
-    """Return the comparison as tables, one per observable, and the verdict."""
     size = f"n = {found.n}, d = {found.d}, {found.seeds} draws, {found.data}"
     lines = [f"{found.model}: {found.verdict}; {size}", ""]
     for name, item in found.observables.items():

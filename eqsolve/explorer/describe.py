@@ -1,8 +1,9 @@
 """What the page shows of a model before anything is solved: what can be set, and its neighbours."""
 
+import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -143,18 +144,14 @@ def find_related(model: Model) -> list[Model]:
     flows = flow_names(model)
     if not flows or isinstance(model, Singularity):
         return []
-    timeless = [other for other in _loaded() if other.name != model.name and flow_names(other) & flows]
-    choices, points, rates = ([it for it in timeless if isinstance(it, kind)] for kind in (Cases, FixedPoint, Singularity))
-    return rates if isinstance(model, FixedPoint | Cases) else [*(choices or points), *rates]
-
-
-def _loaded() -> Iterator[Model]:
+    timeless: list[Model] = []
     for file in list_models():
         if file.kind in KINDS:
-            try:
-                yield load(str(file.path))
-            except EqsolveError:
-                continue
+            with contextlib.suppress(EqsolveError):
+                other = load(str(file.path))
+                timeless += [other] if other.name != model.name and flow_names(other) & flows else []
+    choices, points, rates = ([it for it in timeless if isinstance(it, kind)] for kind in (Cases, FixedPoint, Singularity))
+    return rates if isinstance(model, FixedPoint | Cases) else [*(choices or points), *rates]
 
 
 def unknown_settings(other: Model, settings: Mapping[str, Any]) -> list[str]:
@@ -181,22 +178,15 @@ def describe(model: Model) -> dict[str, Any]:
     """Return a model in plain texts and numbers: its equations, what can be set."""
     title, _, rest = (model.doc or "").strip().partition("\n")
     return {
-        "stamp": stamp(model),
-        "version": __version__,
-        "name": model.name,
-        "spoken": spoken_name(model),
-        "kind": model.kind,
-        "title": title,
-        "doc": rest.strip(),
-        "timed": model.kind in TIMED,
-        "equations": equations(model),
+        "stamp": stamp(model), "version": __version__, "name": model.name, "spoken": spoken_name(model), "kind": model.kind,
+        "title": title, "doc": rest.strip(), "timed": model.kind in TIMED, "equations": equations(model),
         "labels": labels(model),
         "controls": [asdict(control) for control in list_controls(model)],
         "laws": law_examples(),
         "observables": observable_names(model),
         "indices": sorted({str(axis) for axes in family_axes(model).values() for axis in axes}),
         "finite": bool(flow_names(model)) or getattr(model, "minimises", None) is not None,
-    }
+    }  # fmt: skip
 
 
 def observable_names(model: Model) -> list[str]:
@@ -207,7 +197,6 @@ def observable_names(model: Model) -> list[str]:
 
 def stamp(model: Model) -> str:
     """Return what changes when the model's file is written anew."""
-    try:
+    with contextlib.suppress(OSError):
         return "" if model.file is None else str(os.stat(model.file).st_mtime_ns)
-    except OSError:
-        return "gone"
+    return "gone"

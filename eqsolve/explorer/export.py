@@ -75,8 +75,11 @@ def export_page(
     advice = advise(data)
     if advice:
         logging.getLogger("eqsolve").warning("%s", advice)
+    with tempfile.TemporaryDirectory(prefix="eqsolve-export-") as folder:
+        result.save(file := Path(folder, "sweep.nc"))
+        netcdf = base64.b64encode(file.read_bytes()).decode()
     config = {
-        "mode": "export", "model": about, "data": data, "advice": advice, "netcdf": _netcdf(result),
+        "mode": "export", "model": about, "data": data, "advice": advice, "netcdf": netcdf,
         "begin": {"settings": {name: str(value) for name, value in fixed.items()}, "t_max": t_max or 10.0, "rtol": rtol},
     }  # fmt: skip
     with atomic_path(path) as temporary:
@@ -190,18 +193,9 @@ def _missed(values: Array, places: list[float], count: int) -> Array:
 
 
 def _largest_near(values: Array) -> Array:
-    """Return the largest of each value and its two neighbours along the first axis."""
     padded = np.concatenate([values[:1], values, values[-1:]])
     return np.maximum(np.maximum(padded[:-2], padded[2:]), values)
 
 
 def _short(values: Array, digits: int) -> list[float | None]:
-    """Return numbers with so many digits, None for what is not finite."""
     return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values.ravel().tolist()]
-
-
-def _netcdf(result: Result) -> str:
-    with tempfile.TemporaryDirectory(prefix="eqsolve-export-") as folder:
-        path = Path(folder, "sweep.nc")
-        result.save(path)
-        return base64.b64encode(path.read_bytes()).decode()

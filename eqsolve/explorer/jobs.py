@@ -20,7 +20,7 @@ from eqsolve.explorer.mathml import equations, labels
 from eqsolve.language.binding import read_value
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
-from eqsolve.numerics.arrays import Array, member_names
+from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.grids import ROWS, sample_times
 from eqsolve.passes.forms.structure import bind_routed, settable
 from eqsolve.plotting.curves import time_axis
@@ -70,7 +70,12 @@ def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Ans
         "solver": result.stats.get("solver"), "seconds": result.stats.get("seconds"),
     }  # fmt: skip
     if result.kind == "sweep":
-        return made | _swept(result, model) | {"point": _point(model, request)}
+        try:  # the numbers at the settings themselves, or why there are none
+            here = solve(model, params=_settings(request), rtol=_rtol(request))
+            made["point"] = {"status": here.status, "message": here.message, **_numbers(here, model)}
+        except EqsolveError as error:
+            made["point"] = {"error": str(error)}
+        return made | _swept(result, model)
     return made | _curves(result, model)
 
 
@@ -113,12 +118,10 @@ def _drawn(result: Result, model: Model) -> list[str]:
 
 
 def _families(result: Result) -> Answer:
-    """Return the sizes of the indices of families, and the names that are shown by themselves."""
     return {"families": result.families, "shown": list(result.shown)} if result.families else {}
 
 
 def _ordered(names: Iterable[str], model: Model) -> list[str]:
-    """Return names with the observables first, as they were declared."""
     known = observable_names(model)
     return sorted(names, key=lambda name: known.index(name) if name in known else len(known))
 
@@ -141,15 +144,6 @@ def _swept(result: Result, model: Model) -> Answer:
         "points": [str(text) for text in data["message"].values.tolist()],
         "failed": int(result.stats["failed"]),
     }
-
-
-def _point(model: Model, request: Mapping[str, Any]) -> Answer:
-    """Return the numbers at the settings themselves, or why there are none."""
-    try:
-        result = solve(model, params=_settings(request), rtol=_rtol(request))
-    except EqsolveError as error:
-        return {"error": str(error)}
-    return {"status": result.status, "message": result.message, **_numbers(result, model)}
 
 
 def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
@@ -198,19 +192,12 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
         asked["at"] = [float(f"{last * share:.3g}") for share in np.logspace(-2, 0, ROWS)]
     progress(0.0, 1.0, "theory")
     found = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
+    parts = {"values": "simulation", "errors": "standard_error", "z": "z"}
+    sides = {key: {name: getattr(it, part) for name, it in found.observables.items()} for key, part in parts.items()}
     return {
-        "stamp": stamp(model),
-        "verdict": found.verdict,
-        "notes": [*found.notes, *found.warnings],
-        "d": found.d,
-        "n": found.n,
-        "seeds": found.seeds,
-        "t": None if found.t is None else _plain(found.t),
-        **{
-            key: {name: _plain(getattr(item, part)) for name, item in found.observables.items()}
-            for key, part in (("values", "simulation"), ("errors", "standard_error"), ("z", "z"))
-        },
-    }
+        "stamp": stamp(model), "verdict": found.verdict, "notes": [*found.notes, *found.warnings], "d": found.d, "n": found.n,
+        "seeds": found.seeds, "t": found.t, **sides,
+    }  # fmt: skip
 
 
 def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
@@ -255,7 +242,6 @@ def _rtol(request: Mapping[str, Any]) -> float:
 
 
 def _number(text: Any, what: str) -> float:
-    """Return a finite number from text such as ``1/3``."""
     try:
         number = float(read_value(str(text), what=what))
     except TypeError:  # a law
@@ -263,11 +249,6 @@ def _number(text: Any, what: str) -> float:
     if not math.isfinite(number):
         raise UsageError(f"{what} takes a finite number, got {text!r}")
     return number
-
-
-def _plain(values: Array) -> Any:
-    """Return numbers that JSON can hold: None stands for what is not finite."""
-    return jsonable(np.asarray(values, dtype=float).tolist())
 
 
 # --- The process that solves for one page.

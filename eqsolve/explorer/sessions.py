@@ -39,7 +39,10 @@ class Session:
             if number != self._newest:
                 yield {"cancelled": True}
                 return
-            lines = self._begin({**request, "id": number})
+            with self._write:
+                self._ensure()
+                lines = self._lines
+            self._tell({**request, "id": number})
             ended = False
             try:
                 for message in self._messages(number, lines):
@@ -98,13 +101,6 @@ class Session:
             report = line["progress"]
             if deadline is None:
                 yield {"progress": report}
-
-    def _begin(self, job: dict[str, Any]) -> queue.Queue[dict[str, Any] | None]:
-        with self._write:
-            child = self._ensure()
-            with contextlib.suppress(OSError, ValueError):
-                child.send(job)
-            return self._lines
 
     def _tell(self, message: dict[str, Any]) -> None:
         with self._write, contextlib.suppress(OSError, ValueError):

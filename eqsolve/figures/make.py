@@ -246,13 +246,9 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
         run = Run(quick, data=data)
         table = module.compute(run)
         about = {
-            "key": key,
-            "commit": commit(analysis.path.parent),
-            "quick": quick,
-            "notes": run.notes,
-            "seconds": round(time.perf_counter() - started, 1),
-            "agreements": [vars(item) for item in run.agreements],
-        }
+            "key": key, "commit": commit(analysis.path.parent), "quick": quick, "notes": run.notes,
+            "seconds": round(time.perf_counter() - started, 1), "agreements": [vars(item) for item in run.agreements],
+        }  # fmt: skip
         plain = {k: v if isinstance(v, str | int | float) else json.dumps(v) for k, v in table.attrs.items()}
         table.attrs = {**plain, "figure": json.dumps(about)}
         with atomic_path(out / f"{analysis.name}.nc") as temporary:
@@ -285,7 +281,6 @@ def made_before(out: Path) -> list[Made]:
 
 
 def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
-    """Return the dataset of an earlier run; with a key, if that is its own."""
     import xarray as xr
 
     try:
@@ -297,7 +292,6 @@ def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
 
 
 def _caption(analysis: Analysis, about: dict[str, Any], agreements: tuple[Agreement, ...]) -> str:
-    """Return title, text, notes, agreement, commit and time in one paragraph."""
     parts = [f"{analysis.title}.", f"({analysis.origin}.)" * bool(analysis.paper), analysis.caption, *about["notes"]]
     for item in agreements:
         bare = f" ({item.plain:.1f} before the measured bias of finite size)" if item.plain > item.z + 0.05 else ""
@@ -379,10 +373,9 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 
 def write_page(made: Sequence[Made], out: Path) -> Path:
     """Write ``index.html``, pictures inside: what was made, and every other figure of the folder."""
-    now = {item.name: item for item in made}
-    before = [item for item in made_before(out) if item.name not in now]
+    every = {item.name: item for item in (*made_before(out), *made)}
     order = {item.name: place for place, item in enumerate(list_analyses())}
-    made = sorted([*made, *before], key=lambda item: order.get(item.name, len(order)))
+    made = sorted(every.values(), key=lambda item: order.get(item.name, len(order)))
     figures = "\n".join(_figure(item, out) for item in made)
     contents = "".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in made)
     quick = [item.quick for item in made if item.status == "made"]
@@ -418,7 +411,6 @@ def _figure(item: Made, out: Path) -> str:
 
 
 def _origin(item: Made) -> str:
-    """Return which paper this is from, in small letters."""
     return f' <small class="from">{escape(item.paper)}</small>' if item.paper else ""
 
 
@@ -426,8 +418,8 @@ def _table(made: Sequence[Made]) -> str:
     rows = []
     for item in made:
         for found in item.agreements:
-            verdict = "agrees" if found.ok else ("explained" if found.explained else "MISS")
-            kind = {"agrees": "", "explained": ' class="why"', "MISS": ' class="miss"'}[verdict]
+            verdict, kind = ("explained", ' class="why"') if found.explained else ("MISS", ' class="miss"')
+            verdict, kind = ("agrees", "") if found.ok else (verdict, kind)
             rows.append(
                 f'<tr><td><a href="#{item.name}">{item.name}</a></td><td>{escape(found.what)}</td>'
                 f'<td class="n">{found.points}</td><td class="n">{found.z:.2f}</td><td class="n">{found.plain:.2f}</td>'

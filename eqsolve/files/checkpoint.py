@@ -95,8 +95,6 @@ def _key(value: Any) -> Any:
 
 
 class _Packer(pickle.Pickler):
-    """Writes plain values, arrays, words and objects of known classes."""
-
     def __init__(self, codec: Codec, stream: io.BytesIO, arrays: list[Buffer], limit: float) -> None:
         super().__init__(stream, protocol=5)
         self.codec, self.arrays, self.left = codec, arrays, limit
@@ -130,8 +128,6 @@ class _Packer(pickle.Pickler):
 
 
 class _Unpacker(pickle.Unpickler):
-    """Makes what ``_Packer`` writes, and nothing else."""
-
     def __init__(self, codec: Codec, stream: io.BytesIO, arrays: list[memoryview]) -> None:
         super().__init__(stream)
         self.codec, self.arrays = codec, arrays

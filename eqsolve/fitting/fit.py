@@ -436,7 +436,6 @@ def fit(
 
 
 def _shared(model: Model, source: Data) -> list[str]:
-    """Return the observables of a model that the data have."""
     families = [rf"{base}(_\d+){{{len(axes)}}}" for base, axes in family_axes(model).items()]
     known = {*model.names, *model.observables}
     own = [name for name in source.names if name in known or any(re.fullmatch(it, name) for it in families)]
@@ -451,13 +450,8 @@ def _shared(model: Model, source: Data) -> list[str]:
 
 
 def _range(name: str, item: Any, asked: Any) -> tuple[float, float]:
-    """Return the range of a parameter: what the model declares, and inside it what is asked for."""
-    low = -math.inf if item.bounds[0] is None else float(item.bounds[0])
-    if item.is_positive:
-        low = max(low, 10 * ROUNDING)
-    elif item.is_nonnegative:
-        low = max(low, 0.0)
-    high = math.inf if item.bounds[1] is None else float(item.bounds[1])
+    low, high = (end if bound is None else float(bound) for bound, end in zip(item.bounds, (-math.inf, math.inf), strict=True))
+    low = max(low, 10 * ROUNDING if item.is_positive else 0.0 if item.is_nonnegative else -math.inf)
     if asked is None:
         return low, high
     try:

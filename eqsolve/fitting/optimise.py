@@ -194,7 +194,6 @@ def _name(goal: str | Function) -> str:
 
 
 def _read(name: str, timeless: bool) -> Function:
-    """Return the function of a result that reads an observable, at the last time."""
     return lambda res: res[name].item() if timeless else res[name].values[-1]
 
 
@@ -251,8 +250,6 @@ class _Seen:
 
 @dataclass(eq=False)
 class _OptimumSearch:
-    """One search: its question, its ranges, and what was solved so far."""
-
     question: Question
     ranges: tuple[Range, ...]
     timed: Range | None
@@ -300,20 +297,17 @@ class _OptimumSearch:
             found["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (2 * DRAWN)
             if min(here.moment - self.timed.low, self.timed.high - here.moment) < 1e-9 * (self.timed.high - self.timed.low):
                 where.append(f"t = {here.moment:g}")
+        last, times = self.question.last, self.question.times
+        stay = {**(last.params if last else {}), **({"t": float(times[0])} if times is not None and len(times) == 1 else {})}
         goal, name = "largest" if maximise else "smallest", self.name
         edge = f"`{name}` is {goal} at an end of the range, {', '.join(where)}: there is no optimum inside" if where else ""
         table = np.array([[item.value(place) for item, place in zip(self.ranges, point, strict=True)] for point in points])
         return Optimum(
             self.question.model.name, name, maximise, found, spread, self.sign * here.value, error, bool(where), edge,
             (table, self.sign * values), self.ranges, self.question.solves, latex_names((self.question.model,)),
-            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status, self._stay(found),
+            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status,
+            {key: value for key, value in stay.items() if key not in found},
         )  # fmt: skip
-
-    def _stay(self, found: Mapping[str, float]) -> dict[str, Any]:
-        """Return the settings that stay, and the time where there is one."""
-        last, times = self.question.last, self.question.times
-        moment = {"t": float(times[0])} if times is not None and len(times) == 1 else {}
-        return {name: value for name, value in {**(last.params if last else {}), **moment}.items() if name not in found}
 
     def at(self, place: Array, *, slopes: bool = True) -> _Seen:
         """Return what is seen at a point."""
@@ -379,7 +373,6 @@ class _OptimumSearch:
         return points, np.where(np.array(off) <= least, values, math.inf) if self.limits else np.array(values)
 
     def _descend(self, points: list[Array], values: Array, start: Array) -> Array:
-        """Return the optimum near the best point of the scan."""
         from scipy.optimize import brentq, minimize
 
         bounds, closely = [(0.0, 1.0)] * len(self.ranges), {"maxiter": 40, "ftol": 1e-14, "gtol": 1e-10}

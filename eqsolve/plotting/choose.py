@@ -56,10 +56,10 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     dims = [str(dim) for dim in result.dataset[shown[0]].dims if dim != "t"]
     data = _moment(result, ways.at)
     long = [dim for dim in dims if data.sizes[dim] > 1] or dims[:1]
-    if ways.x is not None and ways.x not in long:
-        raise UsageError(f"x={ways.x!r}: expected an axis of the sweep: {', '.join(long)}")
     if ways.x is not None:
-        long = [ways.x, *(dim for dim in long if dim != ways.x)]
+        if ways.x not in long:
+            raise UsageError(f"x={ways.x!r}: expected an axis of the sweep: {', '.join(long)}")
+        long.sort(key=lambda dim: dim != ways.x)
     data = data.isel({dim: 0 for dim in dims if dim not in long})
     facets = [{}] if len(long) < 3 else [{long[2]: value} for value in data[long[2]].values]
     if len(long) > 3 or len(facets) * len(shown) > 24:  # panels of a picture
@@ -93,7 +93,6 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
 
 
 def _moment(result: Result, at: float | None) -> xr.Dataset:
-    """Return a sweep at one of its times, the last by default."""
     if "t" not in result.dataset.dims:
         if at is not None:
             raise UsageError(f"at={at:g}: the sweep of `{result.model}` has no time")
@@ -349,7 +348,11 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     """Draw what was asked for, or what the result is about; return the axes."""
     ways = read_ways(**given)
     if len(names) == 1 and names[0] not in result.names and hasattr(result.source, "law"):
-        return _law(result, names[0], ways)
+        axes = result.law(names[0]).plot(names[0], ax=new_axes(ways.ax), label=ways.label, **ways.style)
+        set_scales(axes, log_x=ways.logx, log_y=ways.logy)
+        axes.set_xlabel(written(names[0], result.latex))
+        plain(axes, result)
+        return axes
     families = [name for name in names if name in result.families]
     if families and result.kind == "fixed point":
         return plot_over_index(result, names, ways)
@@ -410,21 +413,11 @@ def read_ways(
         raise UsageError("the axes to draw on are given by ax=, as in matplotlib's neighbours")
     if ax is not None and not hasattr(ax, "plot"):
         raise UsageError(f"ax= takes the axes of matplotlib, got {ax!r}")
-    for name, value in (("logx", logx), ("logy", logy)):
-        if not isinstance(value, bool | None):
-            raise UsageError(f"{name}= takes True or False, got {value!r}")
+    if wrong := [(name, it) for name, it in (("logx", logx), ("logy", logy)) if not isinstance(it, bool | None)]:
+        raise UsageError(f"{wrong[0][0]}= takes True or False, got {wrong[0][1]!r}")
     if kind not in (None, "lines", "map"):
         raise UsageError(f"kind= takes 'lines' or 'map', got {kind!r}")
     return Ways(ax, logx, logy, None if label is None else str(label), kind, at, x, style)
-
-
-def _law(result: Result, name: str, ways: Ways) -> Any:
-    """Draw the law of a random variable of a fixed point: its density, its atoms as stems."""
-    axes = result.law(name).plot(name, ax=new_axes(ways.ax), label=ways.label, **ways.style)
-    set_scales(axes, log_x=ways.logx, log_y=ways.logy)
-    axes.set_xlabel(written(name, result.latex))
-    plain(axes, result)
-    return axes
 
 
 def _default(result: Result) -> tuple[str, ...]:

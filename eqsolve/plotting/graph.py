@@ -60,7 +60,10 @@ def draw_dependencies(model: Model) -> Figure:
     for place, head in enumerate(row):
         _draw_node(axes, place * _SPACING, head, _kind(model, head))
     for kind, points in arrows:
-        _draw_arrow(axes, kind, points)
+        path = Path(points, [Path.MOVETO, *([Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3)])
+        line, colour, _ = STYLES[kind]
+        head = "-|>,head_length=5,head_width=2.4"
+        axes.add_patch(FancyArrowPatch(path=path, arrowstyle=head, color=colour, lw=1.25, ls=line, zorder=1))
     figure.suptitle(title, fontsize=11, y=1 - 0.16 / height)
     _draw_legend(figure, kinds, styles)
     return figure
@@ -126,14 +129,6 @@ def _draw_blocks(axes: Axes, causality: Causality) -> None:
             style = "round,pad=0,rounding_size=0.12"
             axes.add_patch(FancyBboxPatch(corner, *size, boxstyle=style, fc="#F2F2F2", ec="#BBBBBB", zorder=0))
         first += len(block)
-
-
-def _draw_arrow(axes: Axes, kind: str, points: list[tuple[float, float]]) -> None:
-    middle = [Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3
-    path = Path(points, [Path.MOVETO, *middle])
-    line, colour, _ = STYLES[kind]
-    head = "-|>,head_length=5,head_width=2.4"
-    axes.add_patch(FancyArrowPatch(path=path, arrowstyle=head, color=colour, lw=1.25, ls=line, zorder=1))
 
 
 def _draw_legend(figure: Figure, kinds: list[str], styles: list[str]) -> None:

@@ -110,7 +110,6 @@ def _time(found: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
 
 
 def _together(found: Validation, names: list[str], axis: TimeAxis | None, ways: Ways) -> Any:
-    """Draw several observables on the axes given."""
     axes, before = ways.ax, len(ways.ax.lines)
     for place, name in enumerate(names):
         _draw(axes, found, name, COLOURS[(before + place) % len(COLOURS)], axis, ways, named=True)
@@ -176,7 +175,6 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
 
 
 def _draw_laws(axes: Any, below: Any, found: Validation) -> None:
-    """Draw the theory's density over the histogram of finite size, and the probabilities of atoms."""
     law = found.law_picture
     assert law is not None
     heights = np.asarray(law["heights"])

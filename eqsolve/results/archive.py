@@ -153,7 +153,6 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
-    """Return the values and the record of a file."""
     import xarray as xr
 
     name = str(path)

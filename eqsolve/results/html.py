@@ -22,20 +22,17 @@ _BAD = "#D55E00"
 
 def result_html(result: Result) -> str:
     """Return a short table, the labelled arrays folded below it."""
-    head = f"<b>{_text(result.model)}</b> ({_text(result.kind)})"
-    state = _text(result.status)
+    head, state = f"<b>{_text(result.model)}</b> ({_text(result.kind)})", _text(result.status)
     if result.status != "ok":
         state = f"<span style='color:{_BAD}'>{state}: {_text(result.message)}</span>"
     seconds = result.stats.get("seconds")
     took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""
-    rows = [
-        (
-            _named(name, result.latex),
-            _text(", ".join(f"{dim} ({size})" for dim, size in result[name].sizes.items()) or "one number"),
-            _range(result.dataset[name].values), _largest_error(result, name),
-        )
-        for name in result.names
-    ]  # fmt: skip
+    rows = []
+    for name in result.names:
+        over = ", ".join(f"{dim} ({size})" for dim, size in result[name].sizes.items()) or "one number"
+        errors = result.error[name].values if name in result.error else np.zeros(0)
+        largest = f"{np.nanmax(errors):.2g}" if np.isfinite(errors).any() else "unknown" if errors.size else ""
+        rows.append((_named(name, result.latex), _text(over), _range(result.dataset[name].values), largest))
     table = _table(("", "name", "over", "values", "largest error"), rows)
     inside = f"<details><summary>dataset</summary>{result.dataset._repr_html_()}</details>"
     settings = _settings(result.params, result.latex, result.provenance.get("meanings"))
@@ -116,7 +113,6 @@ def _named(name: str, latex: Mapping[str, str]) -> str:
 
 
 def _settings(params: Mapping[str, object], latex: Mapping[str, str], meanings: Mapping[str, str] | None = None) -> str:
-    """Return values of parameters, with what these mean."""
     made = []
     for name, value in params.items():
         relation = "=" if isinstance(value, int | float) else "∼"
@@ -133,13 +129,6 @@ def _range(values: Array) -> str:
         return f"{values.item():.6g}"
     with np.errstate(all="ignore"):
         return f"{np.nanmin(values):.4g} … {np.nanmax(values):.4g}"
-
-
-def _largest_error(result: Result, name: str) -> str:
-    if name not in result.error:
-        return ""
-    errors = result.error[name].values
-    return f"{np.nanmax(errors):.2g}" if np.isfinite(errors).any() else "unknown"
 
 
 def _text(text: str) -> str:

@@ -1,6 +1,8 @@
 """Where numbers come from: versions, the model's signature and text, seed, machine and time."""
 
+import contextlib
 import hashlib
+import importlib
 import os
 import platform
 from collections.abc import Iterable
@@ -18,10 +20,6 @@ from eqsolve.passes.forms.structure import sign
 
 def describe(model: Model, seed: int) -> dict[str, Any]:
     """Return what is needed to know, and to repeat, how a result came about."""
-    import numpy
-    import scipy
-    import sympy
-
     source = source_text(model)
     return {
         "version": __version__,
@@ -33,9 +31,7 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
         "meanings": meanings_of(model),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-        "sympy": sympy.__version__,
+        **{name: importlib.import_module(name).__version__ for name in ("numpy", "scipy", "sympy")},
         "machine": platform.machine(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
@@ -59,10 +55,8 @@ def meanings_of(model: Model) -> dict[str, str]:
 def source_text(model: Model) -> str:
     """Return the text of the model's file; of a model without one, its equations."""
     if model.file:
-        try:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
             return Path(model.file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            pass
     return _shown(model)
 
 

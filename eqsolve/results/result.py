@@ -222,7 +222,6 @@ class _Evaluation:
 
 
 def _lowered(expr: Expr) -> tuple[list[Any], Callable[..., Any]]:
-    """Return the nodes of an expression, and the function of their values that it is."""
     nodes = outermost(expr, E, Int, Value, Unknown, Random, Time)
     function = lower([expr], nodes)
     return nodes, lambda *values: function(*values)[0]
@@ -449,17 +448,16 @@ class Result:
         return float(self._asked("derivative")(what, parameter, **values))
 
     def _asked(self, question: str) -> Any:
-        answer = getattr(self.source, question, None)
-        if answer is None:
-            why = "it is a question to a fixed point or a rate"
-            if question == "derivative" and self.grid is not None:
-                why = "solve with derivatives=[...], naming the parameters"
-            elif self.source is None and self.grid is None:
-                why = "a result read from a file keeps numbers only; solve again, what has indices with precision=16"
-            elif question == "law" and self.grid is not None:
-                why = "name a random process and a time, such as law('w', 1.0)"
-            raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
-        return answer
+        if (answer := getattr(self.source, question, None)) is not None:
+            return answer
+        why = "it is a question to a fixed point or a rate"
+        if question == "derivative" and self.grid is not None:
+            why = "solve with derivatives=[...], naming the parameters"
+        elif self.source is None and self.grid is None:
+            why = "a result read from a file keeps numbers only; solve again, what has indices with precision=16"
+        elif question == "law" and self.grid is not None:
+            why = "name a random process and a time, such as law('w', 1.0)"
+        raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
 
     def between(self, **values: float | Iterable[float]) -> xr.Dataset:
         """Return a sweep's values, with errors, at other values of one axis, such as ``between(alpha=[0.2, 0.3])``.
@@ -483,7 +481,6 @@ class Result:
         return self._with_families(found)
 
     def _with_families(self, found: xr.Dataset) -> xr.Dataset:
-        """Return a dataset with families stacked beside their members."""
         for name, axes in self.families.items():
             for end in ("", _ERROR):
                 if all(item + end in found for item in member_names(name, tuple(axes.values()))):
@@ -587,7 +584,6 @@ class Result:
         return made
 
     def _derivative_object(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the derivatives of the values of one time, or of scalars."""
         keys = derivative_keys(self.variables)
         shown = {pair: key for pair, key in keys.items() if self.variables[key].dims in ((), ("t",))}
         return derivative_table(data, shown) if shown else {}
@@ -869,11 +865,9 @@ class Stationary(Result):
         if lyapunov is not None:
             made["lyapunov"], made["lyapunov_error"] = lyapunov
         if "t" in made:
-            every = self.variables
-            single = {name: float(every[name].values) for name in self._of_dims()}
+            single = values_and_errors(self.variables, self._of_dims())
             made = {("tau" if key == "t" else key): value for key, value in made.items()}
-            made["numbers"] = single
-            made["number_errors"] = {name: float(every[f"{name}_error"].values) for name in single}
+            made |= {"numbers": single["values"], "number_errors": single["errors"]}
         return made
 
 
@@ -888,10 +882,9 @@ def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) ->
     inside = grid.interpolate(values, inner).reshape(grid.panels, -1)
     legendre = np.linalg.inv(np.polynomial.legendre.legvander(points, grid.order))
     coefficients = inside @ legendre.T  # of Legendre polynomials, by panel
-    degrees = np.arange(grid.order + 1)
     phase = np.multiply.outer(omega, middles)
     made = np.zeros(len(omega))
-    for degree in degrees:  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
+    for degree in range(grid.order + 1):  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
         bessel = 2 * special.spherical_jn(degree, np.multiply.outer(omega, halves)) * halves
         made += (bessel * np.cos(phase + degree * np.pi / 2)) @ coefficients[:, degree]
     return 2 * made
@@ -983,7 +976,7 @@ class Distribution:
     def cdf(self, x: Any, name: str | None = None) -> Any:
         """Return the probability of values up to and including x."""
         points, mass = self._sorted(name)
-        total = np.concatenate([[0.0], np.cumsum(mass)])
+        total = np.append(0.0, np.cumsum(mass))
         return _shaped(total[np.searchsorted(points, np.atleast_1d(x), side="right")], x)
 
     def quantile(self, q: Any, name: str | None = None) -> Any:
@@ -1043,9 +1036,8 @@ class Distribution:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
             return []
-        if any(word.kind is word.VAR_POSITIONAL for word in parameters):
-            return []
-        return [word.name for word in parameters if word.default is word.empty]
+        several = any(word.kind is word.VAR_POSITIONAL for word in parameters)
+        return [] if several else [word.name for word in parameters if word.default is word.empty]
 
     def sample(self, n: int, seed: int = 0) -> Array:
         """Draw n points; one row per variable."""

@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +38,7 @@ from eqsolve.results.archive import check_name
 from eqsolve.results.archive import open as open_result
 from eqsolve.results.derivatives import derivative_entries, derivative_keys, derivative_table
 from eqsolve.results.provenance import derived_names, describe
-from eqsolve.results.result import Result
+from eqsolve.results.result import Result, values_and_errors
 from eqsolve.solvers.contract import Wanted
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.registry import choose_solver
@@ -144,8 +144,7 @@ def _split(text: str, mark: str) -> list[str]:
 
 def check_settings(model: Model, axes: tuple[Axis, ...], fixed: Mapping[str, Any]) -> None:
     """Check what is the same at all points."""
-    both = [axis.name for axis in axes if axis.name in fixed]
-    if both:
+    if both := [axis.name for axis in axes if axis.name in fixed]:
         raise UsageError(f"`{both[0]}` is both an axis and set to {fixed[both[0]]}; leave one of them out")
     check_routed(model, fixed)
 
@@ -210,16 +209,28 @@ def chaining(model: Model, settings: Mapping[str, Any], options: Options) -> str
     return "tree" if choose_solver(task.plan, Wanted(discrete=discrete), options.solver).solver.starts(task.plan) else ""
 
 
+@contextlib.contextmanager
+def recorded(**begin: Any) -> Iterator[Record]:
+    """Give a record to work on; what goes wrong is its message."""
+    record: Record = {"message": "", "values": {}, "errors": {}, **begin}
+    began = time.perf_counter()
+    try:
+        yield record
+    except EqsolveError as error:
+        record["message"] = str(error)
+    except Exception as error:  # a defect at one point must not cost the others
+        record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
+    record["seconds"] = time.perf_counter() - began
+
+
 def solve_point(model: Model, settings: Mapping[str, Any], options: Options, start: Any = None) -> tuple[Record, Any]:
     """Solve one point, and return it with what a neighbour may start from; a failure is a record too, with its reason.
 
     ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
     """
-    began, handed = time.perf_counter(), None
-    record: Record = {"status": "failed", "message": "", "seconds": 0.0, "values": {}, "errors": {}}
-    by_name = isinstance(start, Mapping)
+    handed, by_name = None, isinstance(start, Mapping)
     first, neighbour = (start, None) if by_name else (None, start)
-    try:
+    with recorded(status="failed") as record:
         try:
             result: Result | None = solve_as_asked(model, settings, options, start=first, neighbour=neighbour, paths=False)
             assert result is not None
@@ -232,13 +243,10 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
         if result is not None:
             record["values"], record["errors"] = _numbers(result, options.at)
             record |= _slopes(result, options.at) if options.derivatives else {}
-    except Exception as error:  # a defect at one point must not cost the others
-        record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
-    return record | {"seconds": time.perf_counter() - began}, handed
+    return record, handed
 
 
 def _reached(result: Result, at: Any) -> tuple[Any, int]:
-    """Return a result at the times that were reached, and how many were not."""
     assert result.grid is not None
     times = np.asarray(at, dtype=float)
     inside = times <= result.grid.edges[-1] * (1 + 1e-12)
@@ -249,15 +257,11 @@ def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return values and errors by name: numbers, or lists over the times, nan where not reached."""
     data = result.dataset
     if result.grid is None:
-        names = [name for name in result.names if not data[name].dims]
-        values = {name: float(data[name]) for name in names}
-        return values, {name: float(data[name + "_error"]) for name in names if name + "_error" in data}
+        made = values_and_errors(data, [name for name in result.names if not data[name].dims])
+        return made["values"], made["errors"]
     sampled, missing = _reached(result, at)
-    names = [name for name in result.names if data[name].dims == ("t",)]
-    curves, errors = (
-        {name: [*sampled[name + end].values.tolist(), *[math.nan] * missing] for name in names if name + end in sampled}
-        for end in ("", "_error")
-    )
+    made = values_and_errors(sampled, [name for name in result.names if data[name].dims == ("t",)])
+    curves, errors = ({name: [*row, *[math.nan] * missing] for name, row in part.items()} for part in made.values())
     return curves, errors
 
 
@@ -275,7 +279,6 @@ def _slopes(result: Result, at: Any) -> dict[str, Any]:
 logger = logging.getLogger("eqsolve")
 
 Answer = tuple[Record, Any]
-_IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 
 
 @documented
@@ -380,7 +383,6 @@ def grid_of(
 
 
 def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]:
-    """Return the axes along which to differentiate."""
     axes = {axis.name: axis for axis in grid}
     demand_known(derivatives, axes, "derivatives: `{}` is no axis of the sweep", "its axes")
     for name in derivatives:
@@ -410,11 +412,9 @@ def same_settings(
 
     Raise when a first few points show that none can be solved.
     """
-    problem = None
-    rows = range(0, len(points), len(axes[-1]))
-    for point in (points[place] for place in rows[:64]):
+    problem, names = None, {axis.name for axis in axes}
+    for point in points[:: len(axes[-1])][:64]:
         try:
-            names = {axis.name for axis in axes}
             settings = bind_routed(model, {**fixed, **point.settings}).settings()
             with contextlib.suppress(ParameterError):  # a law may follow what is swept
                 last = bind_routed(model, {**fixed, **points[-1].settings}).settings()
@@ -489,7 +489,6 @@ def _failed(found: Result) -> int:
 
 
 def _solved(found: Result) -> dict[int, Record]:
-    """Return the points of a sweep that did not fail."""
     dims = found.dataset["status"].dims
     flat = found.dataset.stack(_point=dims)
     names, keys = found.names, derivative_keys(found.dataset)
@@ -537,7 +536,7 @@ class GridRun:
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")
         if executor is not None:
-            self._spread(executor, getattr(executor, "_max_workers", None) or _IN_FLIGHT)
+            self._spread(executor)
         elif workers == 1:
             for point in points:
                 if point.index not in self.records:
@@ -545,34 +544,36 @@ class GridRun:
         else:
             own, ended = Workers(workers), False
             try:
-                self._spread(own, workers)
+                self._spread(own)
                 ended = True
             finally:
                 own.shutdown(cancel_futures=not ended)
 
-    def _spread(self, executor: Executor, size: int) -> None:
+    def _spread(self, executor: Executor) -> None:
         """Keep an executor busy: points whose neighbour is solved, those first that most others wait for."""
-        waiting = self._descendants()
-        ready = [
-            (-waiting[point.index], point.index)
-            for point in self.points
-            if point.index not in self.records and (point.before is None or point.before in self.records)
-        ]
+        waiting = [0] * self.total  # how many points start, one from another, from each
+        for point in reversed(self.points):  # a point starts from an earlier one
+            if point.before is not None:
+                waiting[point.before] += 1 + waiting[point.index]
+        undone = [point for point in self.points if point.index not in self.records]
+        free = [point.index for point in undone if point.before is None or point.before in self.records]
+        ready = [(-waiting[index], index) for index in free]
         heapq.heapify(ready)
         under_way: dict[Future[Answer], SweepPoint] = {}
         again: set[int] = set()  # points whose worker died; each is tried once more
-        machines = _machines(executor, set())
+        machines = _machines(executor, {})
 
         def submit(point: SweepPoint) -> None:
             under_way[executor.submit(self.work, *self.arguments(point))] = point
 
         try:
             while ready or under_way:
+                size = getattr(executor, "_max_workers", None) or sum(machines.values()) or os.cpu_count() or 1
                 while ready and len(under_way) < size + 2:
                     submit(self.points[heapq.heappop(ready)[1]])
                 done = wait(under_way, timeout=10, return_when=FIRST_COMPLETED).done
                 left = _machines(executor, machines)
-                for lost in machines - left:
+                for lost in machines.keys() - left:
                     logger.warning("worker %s is gone, %d are left; others do its points", lost, len(left))
                 machines = left
                 for future in done:
@@ -592,14 +593,6 @@ class GridRun:
         finally:
             for future in under_way:
                 future.cancel()
-
-    def _descendants(self) -> list[int]:
-        """Return how many points start, one from another, from each."""
-        count = [0] * self.total
-        for point in reversed(self.points):  # a point starts from an earlier one
-            if point.before is not None:
-                count[point.before] += 1 + count[point.index]
-        return count
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         start = None if point.before is None else self.starts.get(point.before)
@@ -623,10 +616,10 @@ class GridRun:
             self.progress(len(self.records), self.total, f"{point.text}, {record['seconds']:.2g} s, {record['status']}")
 
 
-def _machines(executor: Any, before: set[str]) -> set[str]:
-    """Return the addresses of dask's workers, as before where nobody tells them."""
+def _machines(executor: Any, before: dict[str, int]) -> dict[str, int]:
+    """Return the threads of dask's workers by address, as before where nobody tells them."""
     with contextlib.suppress(Exception):  # no scheduler of dask's, or one that does not answer
-        return set(executor._client.nthreads())
+        return dict(executor._client.nthreads())
     return before
 
 
@@ -635,7 +628,6 @@ def _error_of(future: Future[Answer]) -> BaseException | None:
 
 
 def _answer(future: Future[Answer]) -> Answer:
-    """Return what came of a point."""
     try:
         return future.result()
     except BrokenExecutor:

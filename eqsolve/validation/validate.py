@@ -199,12 +199,9 @@ class Validation:
         """Return both sides as a pandas table, one row per observable and time."""
         import pandas as pd
 
-        rows = []
-        for name, item in self.observables.items():
-            for place in range(len(item.z)):
-                when = {} if self.t is None else {"t": float(self.t[place])}
-                rows.append({"observable": name, **when, **{part: float(getattr(item, part)[place]) for part in _ARRAYS}})
-        return pd.DataFrame(rows).set_index(["observable"] if self.t is None else ["observable", "t"])
+        parts = {name: {part: getattr(item, part) for part in _ARRAYS} for name, item in self.observables.items()}
+        made = pd.concat({name: pd.DataFrame(item, self.t) for name, item in parts.items()}, names=["observable", "t"])
+        return made if self.t is not None else made.droplevel("t")
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -504,11 +501,10 @@ def validate(
     if constants is None:
         constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
-    task = _Task(
-        model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted, region, device
-    )
     with watching(progress) as report:
-        task = replace(task, progress=report)
+        task = _Task(
+            model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, report, wanted, region, device
+        )
         if isinstance(model, System | Flow):
             made = task.dynamics(at, t_max)
         elif isinstance(model, FixedPoint):
@@ -574,7 +570,6 @@ class _Task:
         return {name: value for name, value in {**self.settings, **known}.items() if name in named}
 
     def _own(self) -> dict[str, Any]:
-        """Return the settings of the theory, those of the model its law comes from included."""
         takes = settable(self.model)
         return {key: value for key, value in self.settings.items() if key in takes}
 
