@@ -116,8 +116,7 @@ def names(value: Any, what: str) -> list[str]:
 
 def pair(value: Any, what: str) -> tuple[float, float]:
     """Return two numbers."""
-    entries = list_of(value, what)
-    if len(entries) != 2:
+    if len(entries := list_of(value, what)) != 2:
         raise UsageError(f"{what}= takes two numbers, got {got(value)}")
     return (number(entries[0], what), number(entries[1], what))
 

@@ -99,8 +99,7 @@ def grokking_time(data: Any, observable: str = "E_test", **options: Any) -> Tran
 
 def crossing(t: Array, y: Array, level: float) -> float:
     """Return the first time at which a curve crosses a level, linearly interpolated; nan if it never does."""
-    side = y >= level
-    places = np.flatnonzero(side[1:] != side[:-1])
+    places = np.flatnonzero(np.diff(y >= level))
     if not len(places):
         return float("nan")
     k = int(places[0])

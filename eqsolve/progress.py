@@ -65,10 +65,7 @@ class Bar:
             self.moved = now
         self.share = share if self.count else max(self.share, share)
         self.done, self.total = done, total
-        pause = PAUSE  # until the next drawing; in a log it grows with the time that has passed
-        if self.where == "log":
-            pause = min(_LOGGED, (now - self.started) / 20) if self.count else _LOGGED
-        early = now - self.started < _PATIENCE or now - self.last < pause
+        early = now - self.started < _PATIENCE or now - self.last < self._pause(now)
         if not self.where or early or (self.where == "log" and not text):
             return
         self.last = now
@@ -107,6 +104,12 @@ class Bar:
                     self._log("the next is under way" if self.count else "at work", now)
                 elif self.length:
                     self._draw(self.line(now - self.started, self.text))
+
+    def _pause(self, now: float) -> float:
+        """Return the seconds until the next drawing; in a log they grow with the time that has passed."""
+        if self.where != "log":
+            return PAUSE
+        return min(_LOGGED, (now - self.started) / 20) if self.count else _LOGGED
 
     def line(self, seconds: float, text: str) -> str:
         """Return what the bar says after so many seconds."""

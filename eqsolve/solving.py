@@ -96,33 +96,17 @@ def take_start(
     scheduler=text,
 )  # fmt: skip
 def solve(
-    model: Model | str,
-    *,
-    t_max: float | None = None,
-    rtol: float = 1e-3,
-    atol: float | None = None,
-    at: float | Iterable[float] | None = None,
-    at2: Iterable[tuple[float, float]] | None = None,
-    kernels: bool | None = None,
-    order: int | None = None,
-    step: float | None = None,
-    seed: int = 0,
-    solver: str | Solver | None = None,
-    precision: int | None = None,
-    observables: Iterable[str] | None = None,
-    derivatives: Iterable[str] | None = None,
-    start: Result | Mapping[str, float] | None = None,
-    region: tuple[float, float] | None = None,
-    device: str = "cpu",
-    budget: float | str | None = None,
-    progress: Any = None,
-    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-    resume: bool = False,
-    threads: int | None = None,
-    scheduler: str | None = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Result:
+    model: Model | str, *, t_max: float | None = None, rtol: float = 1e-3, atol: float | None = None,
+    at: float | Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None,
+    kernels: bool | None = None, order: int | None = None, step: float | None = None, seed: int = 0,
+    solver: str | Solver | None = None, precision: int | None = None,
+    observables: Iterable[str] | None = None, derivatives: Iterable[str] | None = None,
+    start: Result | Mapping[str, float] | None = None, region: tuple[float, float] | None = None,
+    device: str = "cpu", budget: float | str | None = None, progress: Any = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None, resume: bool = False,
+    threads: int | None = None, scheduler: str | None = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Result:  # fmt: skip
     """Solve a model.
 
     Parameters
@@ -440,8 +424,10 @@ def _solve_generic(
 
 def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:
     """Raise where a fixed point or a rate is asked for its derivative along a number in a law: its Jacobian has none."""
-    for item, random in [(it, random) for it in models for random in it.randoms if random.law is not None]:
-        for name in sorted(along[it.name] for it in random.law.free_symbols if getattr(it, "name", None) in along):
+    for item, random in [(it, random) for it in models for random in it.randoms]:
+        for name in sorted(
+            along[it.name] for it in getattr(random.law, "free_symbols", ()) if getattr(it, "name", None) in along
+        ):
             raise UsageError(
                 f"`{name}` stands in the law of `{random.name}`, model `{item.name}` ({item.location}): the derivative of "
                 f"a {type(item).__name__} along it is not known; difference two solves, or differentiate the dynamics"

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import traceback
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from eqsolve.cli.output import OutputClosed, close_output, complain, flush, say
@@ -64,26 +63,21 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as done:  # argparse ends this way after --help and --version
         return int(done.code or 0)
     with _logging(options.verbose, options.quiet):
-        return _with_plans(options)
+        if (known := options.known(options)) is not None:
+            return int(known)
+        if not isinstance(getattr(options, "model", None), str):
+            return int(options.run(options))
+        from eqsolve.cli.plans import keep, restore  # what was compiled of its model is kept for the next command
+        from eqsolve.language.loading import find
 
-
-def _with_plans(options: Namespace) -> int:
-    """Run a verb; what was compiled of its model is kept for the next command."""
-    if (known := options.known(options)) is not None:
-        return int(known)
-    if not isinstance(getattr(options, "model", None), str):
-        return int(options.run(options))
-    from eqsolve.cli.plans import keep, restore
-    from eqsolve.language.loading import find
-
-    path = None
-    with contextlib.suppress(EqsolveError):  # the verb says what is wrong
-        path = find(options.model)
-        restore(path)
-    code = int(options.run(options))
-    if path is not None:
-        keep(path)
-    return code
+        path = None
+        with contextlib.suppress(EqsolveError):  # the verb says what is wrong
+            path = find(options.model)
+            restore(path)
+        code = int(options.run(options))
+        if path is not None:
+            keep(path)
+        return code
 
 
 def _trace(debug: bool) -> None:

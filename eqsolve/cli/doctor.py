@@ -36,8 +36,8 @@ def run_doctor(options: Namespace) -> int:
     sound = all(trial["ok"] for trial in trials)
     if options.json:
         found = {name: value for _, name, value, _ in findings}
-        advice = {name: text for _, name, _, text in findings if text}
-        write_json({"ok": sound, "found": found, "advice": advice, "self_test": trials, "seconds": seconds})
+        advised = {name: text for _, name, _, text in findings if text}
+        write_json({"ok": sound, "found": found, "advice": advised, "self_test": trials, "seconds": seconds})
         return 0 if sound else 1
     for title in dict.fromkeys(part for part, *_ in findings):
         write(paint(title, "bold"))
@@ -303,15 +303,7 @@ def _exchange(text: str, node: ast.expr, new: str) -> str:
 
 
 def write_variant(name: str, source: str) -> tuple[Path, Path]:
-    """Write ``models/NAME.py`` in the current folder, a variant of another model, and its tests; never overwrite.
-
-    Parameters
-    ----------
-    name
-        The new model's name.
-    source
-        The name of the model it varies, or the path of its file.
-    """
+    """Write ``models/NAME.py`` here, a variant of a model given by its name or file, and its tests; never overwrite."""
     from eqsolve.language.loading import find, list_models, load
     from eqsolve.language.printing import decimal_text
     from eqsolve.language.system import System

@@ -1,7 +1,6 @@
 """The command that opens a page with sliders for a model's parameters, or writes one over a sweep."""
 
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 from eqsolve.cli.options import check_destination, command, read_options, read_settings, several, switch, value
@@ -51,9 +50,17 @@ def run_explore(options: Namespace) -> int:
     check(model)
     check_routed(model, settings)
     refuse_idle(model.name, model.kind, asked, flag)
-    if target is not None:
-        return _export(options, model, settings, asked, target)
-    return _serve(options, settings, asked)
+    if target is None:
+        return _serve(options, settings, asked)
+    from eqsolve.explorer.export import export_page
+
+    grid = read_grid(options.grid) if options.grid else None
+    with Bar(options.quiet) as bar:
+        result = export_page(model, target, grid=grid, settings=settings, progress=bar, **asked)
+    if not options.quiet:
+        size = target.stat().st_size / 1e6
+        say(f"wrote {target} ({size:.1f} MB, {result.stats['points']} points in {clock(result.stats['seconds'])})")
+    return exit_code(result.status, result.message)
 
 
 def _refuse_idle(options: Namespace, asked: dict[str, Any], *, exporting: bool) -> None:
@@ -66,18 +73,6 @@ def _refuse_idle(options: Namespace, asked: dict[str, Any], *, exporting: bool) 
         what = "is for a page that is written; name its file: --export page.html"
     if idle:
         raise UsageError(f"{idle[0]} {what}")
-
-
-def _export(options: Namespace, model: Any, settings: dict[str, str], asked: dict[str, Any], target: Path) -> int:
-    from eqsolve.explorer.export import export_page
-
-    grid = read_grid(options.grid) if options.grid else None
-    with Bar(options.quiet) as bar:
-        result = export_page(model, target, grid=grid, settings=settings, progress=bar, **asked)
-    if not options.quiet:
-        size = target.stat().st_size / 1e6
-        say(f"wrote {target} ({size:.1f} MB, {result.stats['points']} points in {clock(result.stats['seconds'])})")
-    return exit_code(result.status, result.message)
 
 
 def _serve(options: Namespace, settings: dict[str, str], asked: dict[str, Any]) -> int:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from eqsolve._version import YEAR, __version__
 from eqsolve.cli.options import (
     FIGURES,
-    apply_settings,
     check_destination,
     command,
     read_options,
@@ -88,9 +87,14 @@ def _list_settings(options: Namespace) -> int:
 )
 def run_show(options: Namespace) -> int:
     """Print a model's equations, with the terms in the order in which they were written."""
+    from eqsolve.language.binding import bind_some
     from eqsolve.language.loading import load
+    from eqsolve.passes.forms.structure import check_routed
 
-    model = apply_settings(load(options.model), read_settings(options.settings))
+    model, settings = load(options.model), read_settings(options.settings)
+    check_routed(model, settings)
+    if own := {name: text for name, text in settings.items() if name in model.settable}:
+        model = model.subs(bind_some(model, own))
     shown = model.show()
     if options.json:
         write_json({"model": model.name, "kind": model.kind, "text": shown.text(), "latex": shown.latex()})

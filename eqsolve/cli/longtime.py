@@ -109,9 +109,7 @@ def run_stationary(options: Namespace) -> int:
 def _text(made: dict[str, Any]) -> str:
     numbers = {name: (value, made["number_errors"][name]) for name, value in made.get("numbers", {}).items()}
     numbers |= {"lyapunov": (made["lyapunov"], made["lyapunov_error"])} if "lyapunov" in made else {}
-    blocks = [f"{made['model']}: {made['status']}"]
-    if made["params"]:
-        blocks.append(list_settings(made["params"]))
+    blocks = [f"{made['model']}: {made['status']}", list_settings(made["params"])]
     if numbers:
         blocks.append(lay_out([(name, "=", number_with_error(*pair)) for name, pair in numbers.items()]))
     if "tau" in made:
@@ -125,4 +123,4 @@ def _text(made: dict[str, Any]) -> str:
         if "lyapunov" in numbers:
             said["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
         blocks.append("\n".join(f"{name}: {text}" for name, text in said.items()))
-    return "\n\n".join(blocks)
+    return "\n\n".join(filter(None, blocks))

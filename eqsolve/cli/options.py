@@ -8,14 +8,10 @@ from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eqsolve.errors import ParameterError, UsageError, did_you_mean, quote
-from eqsolve.options import OPTIONS, Option, flag
-
-if TYPE_CHECKING:
-    from eqsolve.language.model import Model
-
+from eqsolve.options import OPTIONS, Option, Takes, flag
 
 Run = Callable[[Namespace], int]
 
@@ -150,16 +146,6 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
     return by_name(words, "--set", "NAME=VALUE such as alpha=0.3")
 
 
-def apply_settings(model: Model, settings: dict[str, str]) -> Model:
-    """Return the model with the named parameters and laws of its own put in."""
-    from eqsolve.language.binding import bind_some
-    from eqsolve.passes.forms.structure import check_routed
-
-    check_routed(model, settings)
-    own = {name: text for name, text in settings.items() if name in model.settable}
-    return model.subs(bind_some(model, own)) if own else model
-
-
 def read_number(text: str, option: str, example: str = "a number such as 20, 1/3 or 1e-4") -> float:
     """Return a finite number from text such as ``1/3``."""
     try:
@@ -188,12 +174,11 @@ def _read_times(text: str, option: str) -> list[float]:
     times: list[float] = []
     example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
     for entry in text.split(","):
+        found: list[Any] = [entry]
         if ":" in entry:
             from eqsolve.sweeping.run import read_text
 
-            found: list[Any] = list(read_text(option, entry))
-        else:
-            found = [entry]
+            found = read_text(option, entry)
         times += [value if isinstance(value, float) else read_number(value, option, example) for value in found]
     return times
 
@@ -241,13 +226,12 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "seconds": _read_seconds,
     "text": lambda text, _: text,
 }
-_TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {
-    name: Option("", takes, metavar)
-    for name, takes, metavar in (
-        ("seeds", "whole", "N"), ("d", "whole", "D"), ("workers", "whole", "N"), ("data", "text", "WHAT"),
-        ("observable", "text", "NAME"), ("tolerance", "number", "R"), ("constants", "text", "HOW"), ("flow", "text", "F"),
-    )
-}  # fmt: skip
+_MORE: tuple[tuple[str, Takes, str], ...] = (
+    ("seeds", "whole", "N"), ("d", "whole", "D"), ("workers", "whole", "N"), ("data", "text", "WHAT"),
+    ("observable", "text", "NAME"), ("tolerance", "number", "R"), ("constants", "text", "HOW"), ("flow", "text", "F"),
+)  # fmt: skip
+_TABLE = {name: option for name, option in OPTIONS.items() if option.takes}
+_TABLE |= {name: Option("", takes, metavar) for name, takes, metavar in _MORE}
 """Options by the names of their keyword arguments: those of a solve, and of other commands."""
 
 

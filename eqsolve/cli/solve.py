@@ -132,9 +132,7 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     took = f" in {seconds:.{2 if seconds < 99 else 4}g} s" if isinstance(seconds, float) else ""
     solver = f", by {result.stats['solver']}" if "solver" in result.stats else ""
     case = f" ({result.message})" if "case" in result.stats else ""
-    blocks = [f"{result.model}: {result.status}{solver}{took}{case}"]
-    if made["params"]:
-        blocks.append(list_settings(made["params"]))
+    blocks = [f"{result.model}: {result.status}{solver}{took}{case}", list_settings(made["params"])]
     if "t" in made and not made["values"]:
         blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
     elif "t" in made:
@@ -152,7 +150,7 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
         pairs = made["two_time"]["at"]
         first = [(name, [f"{pair[place]:.6g}" for pair in pairs]) for place, name in enumerate(("t", "t'"))]
         blocks += tables(first, made["two_time"])
-    return "\n\n".join(blocks)
+    return "\n\n".join(filter(None, blocks))
 
 
 def _derivatives(made: dict[str, Any]) -> list[dict[str, Any]]:
@@ -172,13 +170,13 @@ def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:
     """Return the times of the table: those asked for, or a few spread logarithmically."""
     if "at" in asked or result.grid is None:
         return asked.get("at")
+    import numpy as np
+
     from eqsolve.numerics.grids import ROWS
 
-    edges = [float(edge) for edge in result.grid.edges]
-    first, last = edges[0], edges[-1]
-    length = last - first
-    ratio = (1e-3) ** (1 / (ROWS - 2))
-    return [first, *(float(f"{first + length * ratio**k:.3g}") for k in range(ROWS - 2, 0, -1)), last]
+    first, last = float(result.grid.edges[0]), float(result.grid.edges[-1])
+    inner = np.geomspace(1e-3, 1, ROWS - 1)[:-1]
+    return [first, *(float(f"{first + (last - first) * share:.3g}") for share in inner), last]
 
 
 def tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str]:
@@ -188,12 +186,10 @@ def tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str
         errors = made["errors"].get(name, [math.nan] * len(values))
         columns.append((name, [number_with_error(v, e) for v, e in zip(values, errors, strict=True)]))
     room = max(shutil.get_terminal_size().columns, 60)
-    tables, current = [], list(first)
+    tables = [list(first)]
     for column in columns:
-        width = sum(2 + max(map(len, [name, *cells])) for name, cells in [*current, column])
-        if width > room and len(current) > len(first):
-            tables.append(current)
-            current = list(first)
-        current.append(column)
-    tables.append(current)
+        width = sum(2 + max(map(len, [name, *cells])) for name, cells in [*tables[-1], column])
+        if width > room and len(tables[-1]) > len(first):
+            tables.append(list(first))
+        tables[-1].append(column)
     return [lay_out(zip(*([name, *cells] for name, cells in table), strict=True), right=True) for table in tables]

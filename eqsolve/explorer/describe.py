@@ -150,7 +150,9 @@ def find_related(model: Model) -> list[Model]:
             with contextlib.suppress(EqsolveError):
                 other = load(str(file.path))
                 timeless += [other] if other.name != model.name and flow_names(other) & flows else []
-    choices, points, rates = ([it for it in timeless if isinstance(it, kind)] for kind in (Cases, FixedPoint, Singularity))
+    choices, points, rates = (
+        list[Model](it for it in timeless if isinstance(it, kind)) for kind in (Cases, FixedPoint, Singularity)
+    )
     return rates if isinstance(model, FixedPoint | Cases) else [*(choices or points), *rates]
 
 

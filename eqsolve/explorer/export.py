@@ -176,7 +176,11 @@ def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Arra
     for axis, places in enumerate(nodes):
         if places is not None:
             along = np.moveaxis(values, axis, 0)
-            cubic, linear = (_largest_near(_missed(along, places, count)) for count in (max(2, min(4, len(places) - 2)), 2))
+            counts = max(2, min(4, len(places) - 2)), 2
+            padded = (
+                np.pad(_missed(along, places, count), [(1, 1), *[(0, 0)] * (values.ndim - 1)], "edge") for count in counts
+            )
+            cubic, linear = (np.maximum(np.maximum(item[:-2], item[2:]), item[1:-1]) for item in padded)
             total += np.moveaxis(np.where(SMOOTH * cubic <= linear, 0.5 * cubic, 1.5 * cubic), 0, axis)
     return total
 
@@ -190,11 +194,6 @@ def _missed(values: Array, places: list[float], count: int) -> Array:
         found[j] = np.abs(values[j] - krogh_interpolate(np.array(places)[others], values[others], places[j]))
     found[0], found[-1] = found[1], found[-2]
     return found
-
-
-def _largest_near(values: Array) -> Array:
-    padded = np.concatenate([values[:1], values, values[-1:]])
-    return np.maximum(np.maximum(padded[:-2], padded[2:]), values)
 
 
 def _short(values: Array, digits: int) -> list[float | None]:

@@ -75,7 +75,12 @@ def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Ans
             made["point"] = {"status": here.status, "message": here.message, **_numbers(here, model)}
         except EqsolveError as error:
             made["point"] = {"error": str(error)}
-        return made | _swept(result, model)
+        [axis] = result.dataset["status"].dims
+        data, names = result.dataset, _drawn(result, model)
+        return {
+            **made, "x": str(axis), "t": data[axis].values.tolist(), **_families(result), **values_and_errors(data, names),
+            "points": [str(text) for text in data["message"].values.tolist()], "failed": int(result.stats["failed"]),
+        }  # fmt: skip
     return made | _curves(result, model)
 
 
@@ -131,19 +136,6 @@ def _numbers(result: Result, model: Model) -> Answer:
     made = values_and_errors(result.dataset, names)
     made["errors"] = dict.fromkeys(names) | made["errors"]
     return {"x": None, **_families(result), **made}
-
-
-def _swept(result: Result, model: Model) -> Answer:
-    [axis] = result.dataset["status"].dims
-    data, names = result.dataset, _drawn(result, model)
-    return {
-        "x": str(axis),
-        "t": data[axis].values.tolist(),
-        **_families(result),
-        **values_and_errors(data, names),
-        "points": [str(text) for text in data["message"].values.tolist()],
-        "failed": int(result.stats["failed"]),
-    }
 
 
 def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:

@@ -100,9 +100,8 @@ class Run:
         errors = np.broadcast_to(np.asarray(error, dtype=float), values.shape)
         draws = np.asarray(runs, dtype=float).reshape(-1, values.size)
         small = None if half is None else np.asarray(half, dtype=float).reshape(-1, values.size)
-        plain = compare(values, errors, draws, None, count=values.size)
-        whole = plain if small is None else compare(values, errors, draws, small, count=values.size)
-        largest, bare = (float(np.abs(item.z).max()) for item in (whole, plain))
+        both = (compare(values, errors, draws, part, count=values.size) for part in (small, None))
+        largest, bare = (float(np.abs(item.z).max()) for item in both)
         self.agreements.append(Agreement(what, values.size, largest, bare, note if largest > _LIMIT else ""))
 
     def note(self, text: str) -> None:

@@ -96,11 +96,8 @@ def read_record(path: Path) -> dict[str, Any]:
     """Return the record of a sound file of ours; nothing of any other."""
     import h5py
 
-    try:
-        if is_damaged(path):
-            return {}
-        with h5py.File(path) as file:
-            record = json.loads(file.attrs["eqsolve"])
-    except (OSError, KeyError, TypeError, ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
+    with contextlib.suppress(OSError, KeyError, TypeError, ValueError, RecursionError):
+        if not is_damaged(path):
+            with h5py.File(path) as file:
+                return dict(json.loads(file.attrs["eqsolve"]))
+    return {}

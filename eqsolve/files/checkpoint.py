@@ -57,9 +57,7 @@ class Codec:
         self.classes = {item.__name__: item for item in classes}
         self.words = list(words)
         self.without = frozenset(without)
-        self._places: dict[Any, int] = {}
-        for place, word in enumerate(self.words):
-            self._places.setdefault(_key(word), place)
+        self._places = {_key(word): place for place, word in reversed([*enumerate(self.words)])}
 
     def pack(self, value: Any, limit: float = math.inf) -> list[Buffer]:
         """Return a value as pieces of bytes, most of them views of arrays; more than ``limit`` are refused."""

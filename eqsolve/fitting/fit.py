@@ -18,7 +18,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,12 +116,11 @@ class SpentError(Exception):
     """The CPU time of a search is over."""
 
 
-@dataclass(eq=False)
 class Search:
-    """Tells of the solves of a search, and ends it when the CPU time is ``until``."""
+    """Tells of the solves of a search, and ends it when so many CPU seconds are over, from now."""
 
-    report: Report | None
-    until: float
+    def __init__(self, report: Report | None, budget: float | None) -> None:
+        self.report, self.until = report, time.process_time() + (math.inf if budget is None else budget)
 
     def tell(self, solves: int, point: Iterable[tuple[str, float]], text: str, result: Result) -> None:
         """Say where the last solve was, and what was found there."""
@@ -133,13 +132,6 @@ class Search:
     def demand(self, solves: int) -> None:
         if time.process_time() > self.until:
             raise SpentError(f"the budget was spent after {solves} solves; the best so far is given")
-
-
-@contextlib.contextmanager
-def searching(progress: Any, budget: float | None) -> Iterator[Search]:
-    """Yield what watches a search, its time running."""
-    with watching(progress, count="solve") as report:
-        yield Search(report, time.process_time() + (math.inf if budget is None else budget))
 
 
 def through(function: Callable[[Result], Any], result: Result, names: Sequence[str]) -> tuple[float, float, Array, Array]:
@@ -430,8 +422,9 @@ def fit(
     named = [key.partition("[")[0] for key in begin]
     ranges = np.array([_range(name, found[name], (bounds or {}).get(name)) for name in named])
     known_before = np.array([_prior(name, (priors or {}).get(name)) for name in named])
-    with searching(progress, budget) as search:
-        problem = _Problem(sets, tuple(begin), (ranges[:, 0], ranges[:, 1]), known_before, rtol, search)
+    with watching(progress, count="solve") as report:
+        bounds, search = (ranges[:, 0], ranges[:, 1]), Search(report, budget)
+        problem = _Problem(sets, tuple(begin), bounds, known_before, rtol, search)
         return problem.solve(np.array(list(begin.values())))
 
 
@@ -529,22 +522,17 @@ class _Set:
         return off.T @ off / (len(off) - 1) / len(off)
 
     def told(self, point: Array, scale: float) -> FitSet:
-        found = self.at(point)
-        names, count = self.data.names, len(self.data.names)
-        return FitSet(
-            self.data, {name: str(value) for name, value in self.settings.items()},
-            dict(zip(names, found.values.reshape(count, -1), strict=True)),
-            dict(zip(names, scale * self.sigmas.reshape(count, -1), strict=True)), self._drawn(found.result),
-        )  # fmt: skip
-
-    def _drawn(self, result: Result) -> dict[str, Array]:
-        """Return the model between the data's times, for either scale of time."""
-        times = self.data.times
-        if times is None or not float(np.min(times)) < float(np.max(times)):
-            return {}
-        moments = np.union1d(times, sample_times(float(np.min(times)), float(np.max(times))))
-        found = result.at(moments)
-        return {"t": moments, **{name: np.asarray(found[name].values) for name in self.data.names}}
+        found, names, times = self.at(point), self.data.names, self.data.times
+        settings = {name: str(value) for name, value in self.settings.items()}
+        curves, sigmas = (
+            dict(zip(names, values.reshape(len(names), -1), strict=True)) for values in (found.values, scale * self.sigmas)
+        )
+        lines: dict[str, Array] = {}  # between the data's times, for either scale of time
+        if times is not None and float(np.min(times)) < float(np.max(times)):
+            moments = np.union1d(times, sample_times(float(np.min(times)), float(np.max(times))))
+            drawn = found.result.at(moments)
+            lines = {"t": moments, **{name: np.asarray(drawn[name].values) for name in names}}
+        return FitSet(self.data, settings, curves, sigmas, lines)
 
 
 @dataclass(eq=False)
@@ -665,7 +653,11 @@ class _Problem:
             quantile = float(special.stdtrit(min(draws) - 1, 0.975))
         errors = np.sqrt(np.diagonal(covariance))
         unit = covariance / np.maximum(np.multiply.outer(errors, errors), 1e-300)
-        width, named = quantile * errors, lambda values: dict(zip(self.keys, values, strict=True))
+        width = quantile * errors
+
+        def named(values: Iterable[Any]) -> dict[str, Any]:
+            return dict(zip(self.keys, values, strict=True))
+
         return Fit(
             self.sets[0].question.model.name, named(best.tolist()), named(errors.tolist()),
             named(map(tuple, np.clip([best - width, best + width], low, high).T.tolist())),
@@ -826,14 +818,12 @@ def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
     for name in names:
         if not np.isfinite(numbers[name]).all():
             raise UsageError(f"data: the column `{name}` has entries that are not finite numbers; leave those rows out")
-    if "t" not in numbers:
-        values = {name: numbers[name].reshape(-1, 1) for name in names}
-        errors = {name: numbers[name + _ERROR][:1] for name in names if name + _ERROR in numbers}
-        return Data(None, values, errors)
-    labels = np.zeros(len(numbers["t"])) if draw is None else np.asarray(columns[draw])
+    moments = numbers.get("t", np.zeros(len(numbers[names[0]])))
+    labels = np.zeros(len(moments)) if draw is None else np.asarray(columns[draw])
+    labels = labels if "t" in numbers else np.arange(len(moments))  # every row is a draw
     order = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    order = [rows[np.argsort(numbers["t"][rows])] for rows in order]
-    runs = [numbers["t"][rows] for rows in order]
+    order = [rows[np.argsort(moments[rows])] for rows in order]
+    runs = [moments[rows] for rows in order]
     times = runs[0]
     if len(np.unique(times)) != len(times) or any(len(run) != len(times) or not np.allclose(run, times) for run in runs):
         raise UsageError("data: every draw must have the same times, each once; name the draws in a column `seed`")
@@ -842,7 +832,7 @@ def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
     for name, entry in errors.items():
         if not (entry > 0).all():
             raise UsageError(f"data: the error bars of `{name}` must be positive")
-    return Data(times, values, errors)
+    return Data(times if "t" in numbers else None, values, errors)
 
 
 # --- Fits in files: the data, the model at their times and between, and what was found.

@@ -19,12 +19,13 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, got, list_of, number, numbers, table
 from eqsolve.errors import EqsolveError, SolverError, UsageError
-from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, searching, through
+from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, through
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.numerics.arrays import DIFFERENCE, Array
 from eqsolve.numerics.grids import DRAWN
+from eqsolve.progress import watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import read_seconds
 
@@ -183,8 +184,8 @@ def optimise(
     names = (observable,) if isinstance(observable, str) else ()
     question = Question(model, tuple(item.name for item in own), names if plain else (), times, settings, rtol, budget=budget)
     goal = None if plain else _read(observable, timeless) if isinstance(observable, str) else observable
-    with searching(progress, budget) as search:
-        sign, name = -1.0 if maximise else 1.0, _name(observable)
+    with watching(progress, count="solve") as report:
+        sign, name, search = -1.0 if maximise else 1.0, _name(observable), Search(report, budget)
         return _OptimumSearch(question, own, timed, sign, name, goal, limits, search).run(maximise)
 
 
@@ -195,6 +196,10 @@ def _name(goal: str | Function) -> str:
 
 def _read(name: str, timeless: bool) -> Function:
     return lambda res: res[name].item() if timeless else res[name].values[-1]
+
+
+def _limit(read: Function, sign: float, end: float) -> Function:
+    return lambda res: sign * (read(res) - end)
 
 
 def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...]:
@@ -213,8 +218,8 @@ def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...
         except (TypeError, ValueError):
             raise UsageError(f"the range of `{name}` in the constraints is (LOWEST, HIGHEST), got {entry!r}") from None
         read = _read(str(name), timeless)
-        found += [] if low is None else [(f"{name} >= {low:g}", lambda res, end=low, read=read: read(res) - end)]
-        found += [] if high is None else [(f"{name} <= {high:g}", lambda res, end=high, read=read: end - read(res))]
+        found += [] if low is None else [(f"{name} >= {low:g}", _limit(read, 1.0, low))]
+        found += [] if high is None else [(f"{name} <= {high:g}", _limit(read, -1.0, high))]
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -233,7 +234,7 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
             axes.plot(*_drawn(lines[kind], grids), label=word, **style)
     for kind, pieces in lines.items():  # what ends beside another line is drawn on to it, dotted
         others = [piece for other, found in lines.items() if other != kind for piece in found]
-        colour = COLOURS[1:6][list(_BOUNDARIES).index(kind)]
+        colour = COLOURS[1 + list(_BOUNDARIES).index(kind)]
         for piece in _gaps(pieces, others):
             axes.plot(*_drawn([piece], grids), color=colour, lw=LINE, ls=":")
     for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
@@ -353,18 +354,20 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
         axes.set_xlabel(written(names[0], result.latex))
         plain(axes, result)
         return axes
-    families = [name for name in names if name in result.families]
+    families = {name: {*member_names(name, (*result.families[name].values(),))} for name in names if name in result.families}
     if families and result.kind == "fixed point":
         return plot_over_index(result, names, ways)
-    for name in families:
-        members = [item for item in result.shown if item in set(member_names(name, tuple(result.families[name].values())))]
-        names = tuple(item for other in names for item in (members if other == name else (other,)))
+    shown = [[it for it in result.shown if it in families[name]] if name in families else [name] for name in names]
+    names = tuple(itertools.chain(*shown))
     demand_known(names, result.names, "`{}` is not in the result", "to draw there are")
     if result.kind in ("sweep", "diagram"):
         return (plot_sweep if result.kind == "sweep" else plot_diagram)(result, names, ways)
     if idle := [word for word in ("kind", "at", "x") if getattr(ways, word) is not None]:
         raise UsageError(f"{idle[0]}= is for a sweep, and this is the result of a single solve")
-    return _plot(result, names or _default(result), ways)
+    for dims in (_CURVE, _KERNEL, _PATHS) if not names else ():
+        found = tuple(name for name in result.shown if result.dataset[name].dims == dims)
+        names = names or (found if dims == _CURVE else found[:1])
+    return _plot(result, names or tuple(name for name in result.names if not result.dataset[name].dims), ways)
 
 
 def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
@@ -413,18 +416,12 @@ def read_ways(
         raise UsageError("the axes to draw on are given by ax=, as in matplotlib's neighbours")
     if ax is not None and not hasattr(ax, "plot"):
         raise UsageError(f"ax= takes the axes of matplotlib, got {ax!r}")
-    if wrong := [(name, it) for name, it in (("logx", logx), ("logy", logy)) if not isinstance(it, bool | None)]:
-        raise UsageError(f"{wrong[0][0]}= takes True or False, got {wrong[0][1]!r}")
+    for name, value in (("logx", logx), ("logy", logy)):
+        if not isinstance(value, bool | None):
+            raise UsageError(f"{name}= takes True or False, got {value!r}")
     if kind not in (None, "lines", "map"):
         raise UsageError(f"kind= takes 'lines' or 'map', got {kind!r}")
     return Ways(ax, logx, logy, None if label is None else str(label), kind, at, x, style)
-
-
-def _default(result: Result) -> tuple[str, ...]:
-    for dims in (_CURVE, _KERNEL, _PATHS):
-        if found := tuple(name for name in result.shown if result.dataset[name].dims == dims):
-            return found if dims == _CURVE else found[:1]
-    return tuple(name for name in result.names if not result.dataset[name].dims)
 
 
 def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -435,8 +432,8 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     if others:
         told = ", ".join(f"`{name}` is {_WORDS.get(_dims(result, name), 'a table')}" for name in names)
         raise UsageError(f"one drawing shows one kind of thing: {told}")
-    if draw := {_CURVE: plot_curves, (): plot_numbers}.get(dims):
-        return draw(result, names, ways)
+    if dims in (_CURVE, ()):
+        return (plot_curves if dims else plot_numbers)(result, names, ways)
     if len(names) > 1:
         what = _WORDS.get(_dims(result, names[0]), "a table")
         raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
@@ -517,7 +514,7 @@ def animate_law(
         return shape, mean, clock
 
     if path is not None:
-        writer = PillowWriter(fps=min(50, frames / seconds))
+        writer = PillowWriter(fps=min(50, frames / seconds))  # type: ignore[arg-type]
         with atomic_path(path) as temporary, writer.saving(axes.figure, temporary, dpi=None):
             for frame in range(frames):  # each drawn once, where the film's own method draws it three times
                 show(frame)

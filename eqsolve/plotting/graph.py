@@ -62,8 +62,8 @@ def draw_dependencies(model: Model) -> Figure:
     for kind, points in arrows:
         path = Path(points, [Path.MOVETO, *([Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3)])
         line, colour, _ = STYLES[kind]
-        head = "-|>,head_length=5,head_width=2.4"
-        axes.add_patch(FancyArrowPatch(path=path, arrowstyle=head, color=colour, lw=1.25, ls=line, zorder=1))
+        tip = "-|>,head_length=5,head_width=2.4"
+        axes.add_patch(FancyArrowPatch(path=path, arrowstyle=tip, color=colour, lw=1.25, ls=line, zorder=1))
     figure.suptitle(title, fontsize=11, y=1 - 0.16 / height)
     _draw_legend(figure, kinds, styles)
     return figure

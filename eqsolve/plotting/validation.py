@@ -69,7 +69,13 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
     shown = list(names) or list(found.observables)
     axis = _time(found, shown, ways)
     if ways.ax is not None:
-        return _together(found, shown, axis, ways)
+        before, latex = len(ways.ax.lines), _latex(found)
+        for place, name in enumerate(shown):
+            _draw(ways.ax, found, name, COLOURS[(before + place) % len(COLOURS)], axis, ways, named=True)
+        ways.ax.set_ylabel(written(shown[0], latex) if len(shown) == 1 else "")
+        ways.ax.set_xlabel(written("t", latex) if found.t is not None else "")
+        ways.ax.legend(frameon=False)
+        return ways.ax
     panels = len(shown) + (found.law_picture is not None and not names)
     rows, columns = rows_and_columns(panels)
     size, heights = (3.7 * columns, 3.7 * rows), [3.2, 1] * rows
@@ -107,16 +113,6 @@ def _time(found: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
         first = float(found.t[found.t > 0].min()) if (found.t > 0).any() else axis.first
         return TimeAxis(axis.log, min(axis.first, 0.7 * first) if axis.log else axis.first, last)
     return time_axis(found.t, [found.observables[name].theory for name in names], ways.logx)
-
-
-def _together(found: Validation, names: list[str], axis: TimeAxis | None, ways: Ways) -> Any:
-    axes, before = ways.ax, len(ways.ax.lines)
-    for place, name in enumerate(names):
-        _draw(axes, found, name, COLOURS[(before + place) % len(COLOURS)], axis, ways, named=True)
-    axes.set_ylabel(written(names[0], _latex(found)) if len(names) == 1 else "")
-    axes.set_xlabel(written("t", _latex(found)) if found.t is not None else "")
-    axes.legend(frameon=False)
-    return axes
 
 
 def _draw(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import io
 import json
@@ -90,10 +91,7 @@ def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
             return True
         frame = found.to_dataframe(**at)
         frame = frame if frame.index.names == [None] else frame.reset_index()
-        if suffix == ".csv":
-            frame.to_csv(temporary, index=False)
-        else:
-            frame.to_parquet(temporary, index=False)
+        (frame.to_csv if suffix == ".csv" else frame.to_parquet)(temporary, index=False)
     return True
 
 
@@ -120,7 +118,15 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
     'ridge'
     """
     dataset, record = _read(path)
-    _check_version(str(path), record)
+    about = record.get("provenance")
+    version = about.get("version") if isinstance(about, dict) else None
+    if record.get("format", 1) not in _FORMATS:
+        raise UsageError(
+            f"{str(path)!r} was written by eqsolve {version}, whose files this eqsolve {__version__} does not know; "
+            "install that version, or read the file with xarray"
+        )
+    if version != __version__:
+        logger.warning("%s was written by eqsolve %s, this is %s", path, version, __version__)
     try:
         if (kind := record["kind"]) in ("simulation", "fit"):
             if model is not None:
@@ -175,29 +181,13 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
     foreign = {".csv": "a table", ".json": "a table", ".parquet": "a table", ".py": "Python code"}.get(Path(path).suffix)
     if problem and foreign:
         raise UsageError(f"{name!r} is {foreign}, which is not read back; results are kept whole in files `.nc` (--out x.nc)")
-    if "signature not found" in problem:
-        problem = "it was not written by save() or --out"
     if problem:
-        raise UsageError(f"{name!r} is not a readable result file: {problem}")
-    try:
-        record = json.loads(dataset.attrs.pop("eqsolve"))
-    except (KeyError, TypeError, ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict):
-        raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve")
-    return dataset, record
-
-
-def _check_version(name: str, record: dict[str, Any]) -> None:
-    provenance = record.get("provenance")
-    version = provenance.get("version") if isinstance(provenance, dict) else None
-    if record.get("format", 1) not in _FORMATS:
-        raise UsageError(
-            f"{name!r} was written by eqsolve {version}, whose files this eqsolve {__version__} does not know; "
-            "install that version, or read the file with xarray"
-        )
-    if version != __version__:
-        logger.warning("%s was written by eqsolve %s, this is %s", name, version, __version__)
+        said = "it was not written by save() or --out" if "signature not found" in problem else problem
+        raise UsageError(f"{name!r} is not a readable result file: {said}")
+    with contextlib.suppress(KeyError, TypeError, ValueError, RecursionError):
+        if isinstance(record := json.loads(dataset.attrs.pop("eqsolve")), dict):
+            return dataset, record
+    raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve")
 
 
 def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:

@@ -22,20 +22,12 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
     """Return what is needed to know, and to repeat, how a result came about."""
     source = source_text(model)
     return {
-        "version": __version__,
-        "signature": sign(model),
-        "seed": seed,
-        "file": model.file,
-        "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
-        "source": source,
-        "meanings": meanings_of(model),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
+        "version": __version__, "signature": sign(model), "seed": seed, "file": model.file,
+        "source_sha256": hashlib.sha256(source.encode()).hexdigest(), "source": source, "meanings": meanings_of(model),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"), "python": platform.python_version(),
         **{name: importlib.import_module(name).__version__ for name in ("numpy", "scipy", "sympy")},
-        "machine": platform.machine(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-    }
+        "machine": platform.machine(), "platform": platform.platform(), "cpus": os.cpu_count(),
+    }  # fmt: skip
 
 
 def derived_names(model: Model, names: Iterable[str]) -> dict[str, list[str]]:

@@ -339,12 +339,17 @@ def sweep(
     if region is not None and not any(isinstance(item, Singularity) for item in (model, *models_behind(model))):
         refuse_idle(model.name, model.kind, ["region"])
     times, last = _times(model, t_max, at) if model.kind in ("System", "Flow") else (None, None)
+    axes_by_name = {axis.name: axis for axis in grid}
+    demand_known(derivatives or (), axes_by_name, "derivatives: `{}` is no axis of the sweep", "its axes")
+    for name in derivatives or ():
+        if not all(isinstance(value, int | float) for value in axes_by_name[name].labels):
+            raise UsageError(f"derivatives: the axis `{name}` holds laws, along which there is no derivative")
     if observables is not None and model.kind != "Cases":
         select_observables(model, list(observables))
     options = Options.make(
         t_max=last, at=times, rtol=rtol, atol=atol, order=order, step=step, seed=seed, solver=solver, region=region,
         device=device, budget=budget, observables=observables,
-        derivatives=None if derivatives is None else _axes_along(grid, derivatives),
+        derivatives=None if derivatives is None else [*dict.fromkeys(derivatives)],
     )  # fmt: skip
     run = GridRun(model, grid, fixed, options, progress, work=solve_point)
     identity = {} if out is None else identify(run)
@@ -382,15 +387,6 @@ def grid_of(
     return grid, fixed
 
 
-def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]:
-    axes = {axis.name: axis for axis in grid}
-    demand_known(derivatives, axes, "derivatives: `{}` is no axis of the sweep", "its axes")
-    for name in derivatives:
-        if not all(isinstance(value, int | float) for value in axes[name].labels):
-            raise UsageError(f"derivatives: the axis `{name}` holds laws, along which there is no derivative")
-    return list(dict.fromkeys(derivatives))
-
-
 def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], float]:
     start = float(getattr(model, "start", 0))
     if at is None:
@@ -426,20 +422,19 @@ def same_settings(
     raise problem
 
 
+_WORDS = {"signature": "model, or a changed one", "version": "version of eqsolve"}
+
+
 def identify(run: GridRun, **more: Any) -> dict[str, Any]:
     """Return what decides the numbers on a grid, ``more`` among it, as it is read back."""
     known = describe(run.model, run.options.seed)
     described = {
-        "signature": known["signature"],
-        "version": known["version"],
+        **{key: known[key] for key in _WORDS},
         "options": run.options.identity | more,
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
     }
     return dict(json.loads(json.dumps(described, default=str)))
-
-
-_WORDS = {"signature": "model, or a changed one", "version": "version of eqsolve"}
 
 
 def _differences(there: Any, now: dict[str, Any]) -> str:
@@ -473,14 +468,11 @@ def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | 
         return None
     there = found.provenance["sweep"]
     if there != identity:
-        differ = _differences(there, identity)
-        logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, differ)
+        logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, _differences(there, identity))
         return None
-    if failed := _failed(found):
-        told = f"%s holds this %s, of which {failed} points failed: they are solved again"
-    else:
-        told = "%s holds this %s already, nothing is solved; remove it to solve again"
-    logger.log(NOTE, told, out, found.kind)
+    again = f", of which {_failed(found)} points failed: they are solved again"
+    told = again if _failed(found) else " already, nothing is solved; remove it to solve again"
+    logger.log(NOTE, "%s holds this %s%s", out, found.kind, told)
     return found
 
 
@@ -573,12 +565,13 @@ class GridRun:
                     submit(self.points[heapq.heappop(ready)[1]])
                 done = wait(under_way, timeout=10, return_when=FIRST_COMPLETED).done
                 left = _machines(executor, machines)
-                for lost in machines.keys() - left:
-                    logger.warning("worker %s is gone, %d are left; others do its points", lost, len(left))
+                for gone in machines.keys() - left:
+                    logger.warning("worker %s is gone, %d are left; others do its points", gone, len(left))
                 machines = left
                 for future in done:
                     point = under_way.pop(future)
-                    if point.index not in again and isinstance(_error_of(future), WorkerLostError):
+                    lost = not future.cancelled() and isinstance(future.exception(), WorkerLostError)
+                    if lost and point.index not in again:
                         logger.warning("%s: the process that solved it died; another one tries again", point.text)
                         again.add(point.index)
                         submit(point)
@@ -621,10 +614,6 @@ def _machines(executor: Any, before: dict[str, int]) -> dict[str, int]:
     with contextlib.suppress(Exception):  # no scheduler of dask's, or one that does not answer
         return dict(executor._client.nthreads())
     return before
-
-
-def _error_of(future: Future[Answer]) -> BaseException | None:
-    return None if future.cancelled() else future.exception()
 
 
 def _answer(future: Future[Answer]) -> Answer:

@@ -178,22 +178,19 @@ class Validation:
 
     def json_object(self) -> dict[str, Any]:
         """Return everything as plain numbers and texts."""
-        made: dict[str, Any] = {"model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params}
-        made |= {"d": self.d, "n": self.n, "seeds": self.seeds, "data": self.data}
         every: Any = 0 if self.t is None else slice(None)
-        if self.t is not None:
-            made["t"] = self.t.tolist()
-        made["observables"] = {
+        observables = {
             key: {"verdict": item.verdict, **{name: jsonable(getattr(item, name)[every]) for name in _ARRAYS}}
             for key, item in self.observables.items()
         }
-        made["power"] = jsonable(self.power)
-        if self.wasserstein is not None:
-            made["wasserstein"] = self.wasserstein
-        made |= {"warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats}
-        if self.result is not None:
-            made["provenance"] = self.result.provenance
-        return made
+        about = None if self.result is None else self.result.provenance
+        known = {"t": None if self.t is None else self.t.tolist(), "wasserstein": self.wasserstein, "provenance": about}
+        return {
+            "model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params, "d": self.d, "n": self.n,
+            "seeds": self.seeds, "data": self.data, "observables": observables, "power": jsonable(self.power),
+            "warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats,
+            **{name: value for name, value in known.items() if value is not None},
+        }  # fmt: skip
 
     def to_dataframe(self) -> Any:
         """Return both sides as a pandas table, one row per observable and time."""
@@ -247,7 +244,12 @@ def compare(
         noise = np.sqrt(square / len(runs) + at_half / len(half)) / scale
     spread = np.sqrt(square / len(runs))
     sure = np.sqrt(np.maximum(bias**2 - noise**2, 0.0))
-    extra = np.hypot(bias, _NEXT * np.maximum(_usual(sure, np.abs(theory)), usual * np.abs(theory)))
+    # a bias is known to its leading order only, and nothing says that the next one passes through zero with it: usual for a
+    # curve is the smaller of the largest one and the largest relative one
+    height = np.abs(theory)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        common = np.fmin(sure.max(), np.nan_to_num(sure / height, nan=0.0, posinf=np.inf).max() * height)
+    extra = np.hypot(bias, _NEXT * np.maximum(common, usual * height))
     whole = np.sqrt(spread**2 + error**2 + extra**2)
     certain = np.sqrt(spread**2 + error**2 + sure**2)
     difference = mean - theory
@@ -269,16 +271,6 @@ def compare(
     else:
         verdict = UNDECIDED
     return Comparison(theory, error, mean, spread, bias, noise, z, detectable, verdict)
-
-
-def _usual(bias: Array, size: Array) -> Array:
-    """Return the bias that is usual for a curve: the smaller of the largest one and the largest relative one.
-
-    A bias is known to its leading order only, and nothing says that the next one passes through zero with it.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.nan_to_num(bias / size, nan=0.0, posinf=np.inf).max() * size
-    return np.asarray(np.fmin(bias.max(), relative))
 
 
 # --- Validations as files: the theory's result, and beside it what finite sizes gave.
@@ -429,14 +421,11 @@ def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
     counts = np.histogram(values[~on_atom], bins=edges)[0]
     where = np.linspace(low, high, 6 * DRAWN + 1)
     return {
-        "variable": variable,
-        "edges": edges.tolist(),
-        "heights": (counts / (len(values) * np.diff(edges))).tolist(),
-        "least": 0.3 / (len(values) * float(np.diff(edges)[0])),
-        "where": where.tolist(),
+        "variable": variable, "edges": edges.tolist(), "heights": (counts / (len(values) * np.diff(edges))).tolist(),
+        "least": 0.3 / (len(values) * float(np.diff(edges)[0])), "where": where.tolist(),
         "density": np.asarray(law.density(where, variable), dtype=float).tolist(),
         "atoms": [(at, mass, float(np.isclose(values, at, rtol=0, atol=1e-12).mean())) for at, mass in atoms[:ROWS]],
-    }
+    }  # fmt: skip
 
 
 logger = logging.getLogger("eqsolve")
@@ -599,7 +588,11 @@ class _Task:
         return large, half
 
     def dynamics(self, at: Any, t_max: float | None) -> Validation:
-        times = _times(at, t_max, self.step)
+        if (step := self.step) is not None and step <= 0:
+            raise UsageError(f"step= takes a positive number, got {step:g}")
+        last = 10.0 if t_max is None else float(t_max)
+        times = sorted(at) if at is not None else [0.03 * last, 0.1 * last, 0.3 * last, last]
+        times = times if step is None else sorted({round(item / step) * step for item in times})
         told = part_of(self.progress, 0.0, 0.2) or False
         theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own(), progress=told)
         keep = bool(_lawful(theory, self.flow))
@@ -707,17 +700,6 @@ def _undefined_start(runs: Any, names: Iterable[str], notes: list[str]) -> int:
             notes.append(f"t = 0 is left out: `{name}` has no value there in runs at finite size")
             return 1
     return 0
-
-
-def _times(at: Any, t_max: float | None, step: float | None) -> list[float]:
-    if step is not None and step <= 0:
-        raise UsageError(f"step= takes a positive number, got {step:g}")
-    if at is None:
-        last = 10.0 if t_max is None else float(t_max)
-        times = [0.03 * last, 0.1 * last, 0.3 * last, last]
-    else:
-        times = sorted(float(item) for item in (at if isinstance(at, Iterable) else [at]))
-    return times if step is None else sorted({round(item / step) * step for item in times})
 
 
 def _lawful(theory: Result, flow: Flow) -> tuple[str, ...]:
