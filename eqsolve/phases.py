@@ -75,12 +75,11 @@ def find_phases(
     found: list[Plateau | Transition] = []
     since = 0
     for first, last in zip([0, *edges], [*edges, len(t)], strict=True):
-        change = float(y[min(last, len(t) - 1)] - y[first])
-        if direction[first] == 0 or abs(change) < least * extent:
+        end = min(last, len(t) - 1)
+        if direction[first] == 0 or abs(y[end] - y[first]) < least * extent:
             continue
         if first > since:
             found.append(Plateau(float(t[since]), float(t[first]), float(np.mean(y[since : first + 1]))))
-        end = min(last, len(t) - 1)
         found.append(_transition(t[first : end + 1], y[first : end + 1], error[first : end + 1]))
         since = end
     if since < len(t) - 1:

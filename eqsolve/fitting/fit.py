@@ -75,7 +75,6 @@ class Question:
     times: Array | None
     settings: Mapping[str, Any]
     rtol: float
-    seed: int = 0
     budget: float | None = None  # CPU seconds: half of them are more than one solve should take
     solves: int = 0
     last: Result | None = None
@@ -84,14 +83,11 @@ class Question:
         """Solve at a point of the parameters."""
         settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
         declared = getattr(self.model, "observables", {})
+        wanted = self.observables if self.observables and all(name in declared for name in self.observables) else None
         options = Options.make(
-            rtol=rtol or self.rtol,
-            seed=self.seed,
-            budget=self.budget,
-            derivatives=self.names if slopes else (),
+            rtol=rtol or self.rtol, budget=self.budget, derivatives=self.names if slopes else (), observables=wanted,
             at=None if self.times is None else tuple(self.times),
-            observables=self.observables if self.observables and all(name in declared for name in self.observables) else None,
-        )
+        )  # fmt: skip
         begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
         self.solves += 1
         self.last = solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
@@ -103,13 +99,12 @@ class Question:
         data = result.at(self.times) if self.times is not None else result.dataset
         demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
         keys = derivative_keys(result.dataset)
-        values, errors = ([np.atleast_1d(data[name + end].values) for name in self.observables] for end in ("", "_error"))
-        moved, unsure = [], []
-        for parameter in self.names if slopes else ():
-            columns = [keys[name, parameter] for name in self.observables]
-            moved.append([np.atleast_1d(data[key].values) for key in columns])
-            unsure.append([np.atleast_1d(data[f"{key}_error"].values) for key in columns])
-        return Evaluation(result, *(np.array(item, dtype=float) for item in (values, errors, moved, unsure)))
+        columns = [self.observables, *([keys[name, it] for name in self.observables] for it in self.names if slopes)]
+        values, errors = (
+            np.array([[np.atleast_1d(data[key + end].values) for key in row] for row in columns], dtype=float)
+            for end in ("", "_error")
+        )
+        return Evaluation(result, values[0], errors[0], values[1:], errors[1:])
 
 
 class SpentError(Exception):

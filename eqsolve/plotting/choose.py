@@ -6,7 +6,7 @@ import io
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -407,21 +407,21 @@ def _over_one_axis(file: str, item: Any) -> dict[str, str]:
     return dict.fromkeys(item.shown, long[0]) if len(long) == 1 else {}
 
 
-def read_ways(
-    *, ax: Any = None, logx: bool | None = None, logy: bool | None = None, label: str | None = None,
-    kind: str | None = None, at: float | None = None, x: str | None = None, **style: Any,
-) -> Ways:  # fmt: skip
+def read_ways(**given: Any) -> Ways:
     """Read how a drawing is wanted; what is not ours is matplotlib's."""
-    if "axes" in style:
+    if "axes" in given:
         raise UsageError("the axes to draw on are given by ax=, as in matplotlib's neighbours")
-    if ax is not None and not hasattr(ax, "plot"):
+    if (ax := given.get("ax")) is not None and not hasattr(ax, "plot"):
         raise UsageError(f"ax= takes the axes of matplotlib, got {ax!r}")
-    for name, value in (("logx", logx), ("logy", logy)):
-        if not isinstance(value, bool | None):
-            raise UsageError(f"{name}= takes True or False, got {value!r}")
-    if kind not in (None, "lines", "map"):
-        raise UsageError(f"kind= takes 'lines' or 'map', got {kind!r}")
-    return Ways(ax, logx, logy, None if label is None else str(label), kind, at, x, style)
+    for name in ("logx", "logy"):
+        if not isinstance(given.get(name), bool | None):
+            raise UsageError(f"{name}= takes True or False, got {given[name]!r}")
+    if given.get("kind") not in (None, "lines", "map"):
+        raise UsageError(f"kind= takes 'lines' or 'map', got {given['kind']!r}")
+    if given.get("label") is not None:
+        given["label"] = str(given["label"])
+    own = {item.name: given.pop(item.name) for item in fields(Ways)[:-1] if item.name in given}
+    return Ways(**own, style=given)
 
 
 def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:

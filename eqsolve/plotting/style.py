@@ -198,9 +198,6 @@ def shades(count: int, few: int = len(COLOURS)) -> list[Any]:
 def edges_between(values: Array, *, log: bool) -> Array:
     """Return the edges of cells around given centres."""
     centres = np.log(values) if log else values
-    if len(centres) == 1:
-        edges = centres[0] + np.array([-0.5, 0.5])
-    else:
-        middle = (centres[1:] + centres[:-1]) / 2
-        edges = np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
+    steps = np.diff(centres) if len(centres) > 1 else np.ones(1)
+    edges = np.concatenate([[centres[0] - steps[0] / 2], (centres[1:] + centres[:-1]) / 2, [centres[-1] + steps[-1] / 2]])
     return np.exp(edges) if log else edges

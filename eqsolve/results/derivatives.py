@@ -139,9 +139,7 @@ def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray |
         demand_known([what], has, "the result has no derivative of `{}`", "it has those of")
     key = keys[what, parameter]
     values, errors = result.dataset[key], result.dataset.get(key + _ERROR)
-    made = values.rename(what)
-    if errors is not None:
-        made = made.assign_coords(error=(values.dims, errors.values))
+    made = values.rename(what) if errors is None else values.rename(what).assign_coords(error=(values.dims, errors.values))
     return made.rename(row="t", column="t'") if "row" in made.dims else made
 
 
