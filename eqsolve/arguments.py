@@ -174,8 +174,7 @@ def offers(method: str, example: str, *, named: bool = False) -> Reader:
     return read
 
 
-# --- Values that are known with an error bar, in the habit of the package ``uncertainties``: a
-# nominal value and a deviation.
+# --- Values with an error bar, in the habit of the package ``uncertainties``.
 
 
 @dataclass(frozen=True)

@@ -163,19 +163,20 @@ def run_trials() -> Iterator[dict[str, Any]]:
         yield {"name": name, "ok": ok, "detail": detail, "seconds": time.perf_counter() - began}
 
 
-def _compare(model: Any, name: str, exact: Callable[[float], float], **options: Any) -> tuple[float, float]:
-    from eqsolve.solving import solve
-
-    found = solve(model, at=[0.5, 1.0], **options).at([0.5, 1.0])
-    values, errors = found[name].values, found[f"{name}_error"].values
+def _compare(
+    eqs: list[Any], init: dict[Any, int], shown: Any, exact: Callable[[float], float], laws: Any = None, **options: Any
+) -> tuple[float, float]:
+    """Return how far an observable of a system is from its closed form, and its error estimate."""
+    model = eq.System("self_test", eqs=eqs, init=init, observables={"m": shown}, laws=laws or {})
+    found = eq.solve(model, at=[0.5, 1.0], **options).at([0.5, 1.0])
+    values, errors = found["m"].values, found["m_error"].values
     return max(abs(value - exact(moment)) for value, moment in zip(values, (0.5, 1.0), strict=True)), float(max(errors))
 
 
 def _decay() -> tuple[float, float]:
     """y' = −y."""
     t, y = eq.times("t"), eq.function("y")
-    model = eq.System("self_test_decay", eqs=[eq.Eq(y(t).diff(t), -y(t))], init={y: 1})
-    return _compare(model, "y", lambda moment: math.exp(-moment))
+    return _compare([eq.Eq(y(t).diff(t), -y(t))], {y: 1}, y(t), lambda moment: math.exp(-moment))
 
 
 def _average() -> tuple[float, float]:
@@ -183,30 +184,23 @@ def _average() -> tuple[float, float]:
     from eqsolve.laws import Uniform
 
     t, w, k = eq.times("t"), eq.process("w"), eq.random("k", Uniform(0, 1))
-    decay = eq.Eq(w(t).diff(t), -k * w(t))
-    model = eq.System("self_test_average", eqs=[decay], init={w: 1}, observables={"m": eq.E(w(t))})
-    return _compare(model, "m", lambda moment: -math.expm1(-moment) / moment)
+    return _compare([eq.Eq(w(t).diff(t), -k * w(t))], {w: 1}, eq.E(w(t)), lambda moment: -math.expm1(-moment) / moment)
 
 
 def _memory() -> tuple[float, float]:
     """y' = −∫y, solved by the cosine."""
-    t, s = eq.times("t s")
-    y = eq.function("y")
-    model = eq.System("self_test_memory", eqs=[eq.Eq(y(t).diff(t), -eq.Int(y(s), (s, 0, t)))], init={y: 1})
-    return _compare(model, "y", math.cos)
+    (t, s), y = eq.times("t s"), eq.function("y")
+    return _compare([eq.Eq(y(t).diff(t), -eq.Int(y(s), (s, 0, t)))], {y: 1}, y(t), math.cos)
 
 
 def _noise(**options: Any) -> tuple[float, float]:
     """x' = −x + z with a noise whose covariance is that of x: E x² = exp(−2t) I₀(2t), with a Bessel function."""
     import numpy as np
 
-    t, other = eq.times("t t'")
-    x, z = eq.process("x z")
-    C = eq.correlation("C")
+    (t, other), (x, z), C = eq.times("t t'"), eq.process("x z"), eq.correlation("C")
     equations = [eq.Eq(C(t, other), eq.E(x(t) * x(other))), eq.Eq(x(t).diff(t), z(t) - x(t))]
-    noise, shown = {z: eq.GP(C(t, other))}, {"m": C(t, t)}
-    model = eq.System("self_test_noise", eqs=equations, init={x: 1}, laws=noise, observables=shown)
-    return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4, **options)
+    exact, laws = lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), {z: eq.GP(C(t, other))}
+    return _compare(equations, {x: 1}, C(t, t), exact, laws, rtol=1e-4, **options)
 
 
 def _fixed_point() -> tuple[float, float]:
@@ -228,8 +222,7 @@ _TRIALS: dict[str, Callable[[], tuple[float, float]]] = {
 }
 
 
-# --- Starting a new model file from another: a copy under a new name, without what belongs to the
-# original only.
+# --- Starting a new model file from another: a copy, without what belongs to the original only.
 
 _DROPPED = {
     "exact": "the closed forms belong to the original equations",

@@ -241,9 +241,7 @@ class Checkpoint:
         return body if len(body) == length > 0 and zlib.crc32(body) == checksum else None  # a crash may leave zeros
 
     def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
-        other = [key for key in (*identity, *found) if found.get(key) != identity.get(key)]
-        if other:
-            key = other[0]
+        if key := next((key for key in (*identity, *found) if found.get(key) != identity.get(key)), None):
             are, that = ("are", "those") if key.split()[0].endswith("s") else ("is", "that")
             raise UsageError(
                 f"{str(self.path)!r} is the checkpoint of another run: its {key} {are} {found.get(key)!r}, {that} of this "

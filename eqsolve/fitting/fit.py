@@ -418,8 +418,8 @@ def fit(
     ranges = np.array([_range(name, found[name], (bounds or {}).get(name)) for name in named])
     known_before = np.array([_prior(name, (priors or {}).get(name)) for name in named])
     with watching(progress, count="solve") as report:
-        bounds, search = (ranges[:, 0], ranges[:, 1]), Search(report, budget)
-        problem = _Problem(sets, tuple(begin), bounds, known_before, rtol, search)
+        search = Search(report, budget)
+        problem = _Problem(sets, tuple(begin), (ranges[:, 0], ranges[:, 1]), known_before, rtol, search)
         return problem.solve(np.array(list(begin.values())))
 
 

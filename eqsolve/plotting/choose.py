@@ -448,8 +448,7 @@ def _dims(result: Result, name: str) -> tuple[str, ...]:
     return tuple(str(dim) for dim in result.dataset[name].dims)
 
 
-# --- Drawings of laws: density or histogram, atoms as stems; the law of a random process as a film; a
-# sweep with a slider of time.
+# --- Drawings of laws; the law of a random process as a film; a sweep with a slider of time.
 def plot_law(
     law: Distribution, name: str | None, *, ax: Any, bins: Any, label: str | None, logy: bool = False, **style: Any
 ) -> Any:

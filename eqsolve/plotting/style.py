@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 
-# --- How names and settings are written in a drawing: as the model's LaTeX, where matplotlib can set
-# it.
+# --- How names and settings are written: as the model's LaTeX, where matplotlib can set it.
 
 TITLE_SIZE = "small"
 
@@ -88,10 +87,8 @@ def shared_title(axes: Any, results: Sequence[Any]) -> str:
     first, *others = results
     if any(other.model != first.model for other in others):
         return ""
-    same = dict(first.params)
-    for other in others:
-        same = {key: value for key, value in same.items() if other.params.get(key) == value}
-    return settings_title(first.model, same if others else {}, first.latex, axes)
+    same = {key: it for key, it in first.params.items() if others and all(other.params.get(key) == it for other in others)}
+    return settings_title(first.model, same, first.latex, axes)
 
 
 def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], where: Any) -> str:

@@ -224,8 +224,7 @@ def derivative_entries(records: list[dict[str, Any]], length: tuple[int, ...]) -
     return made
 
 
-# --- Interpolation between few nodes whose slopes are known too: cubic Hermite pieces, and what they
-# leave.
+# --- Interpolation between few nodes whose slopes are known too, by cubic Hermite pieces.
 #
 # On a piece of length h the error is f''''/24 (x − a)² (b − x)², at most f'''' h⁴/384 (de Boor, A
 # Practical Guide to Splines, 1978). f''''/24 is found where a node is left out: the piece over

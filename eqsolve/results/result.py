@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 else:
     xr = Lazy("xarray")
 
-# --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
-# it inherits.
+# --- Evaluating an expression in a model's own symbols on a result, with the error that it inherits.
 _ON_GRIDS = ("sweep", "diagram")
 BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
@@ -790,8 +789,7 @@ def dynamics_result(
     )  # fmt: skip
 
 
-# --- A stationary state: correlations and responses over the lag τ, numbers, spectra, the growth of
-# distances.
+# --- A stationary state: correlations and responses over the lag τ, numbers, spectra.
 
 
 @dataclass(frozen=True, eq=False, repr=False)

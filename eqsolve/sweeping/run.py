@@ -45,8 +45,7 @@ from eqsolve.solvers.registry import choose_solver
 from eqsolve.solving import solve_as_asked
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
-# --- The axes of a sweep: lists of numbers or laws, or ranges such as ``0.01:10:40:log``; read,
-# never evaluated.
+# --- The axes of a sweep: lists of numbers or laws, or ranges such as ``0.01:10:40:log``.
 
 _MOST_POINTS = 100_000
 _EXAMPLE = "values such as 0.3,0.5,2 or a range FIRST:LAST:COUNT, with :log for a logarithmic one"
