@@ -19,7 +19,7 @@ from eqsolve.progress import NOTE
 from eqsolve.solvers.threads import THREAD_LIMITS
 
 INTERNAL_ERROR = getattr(os, "EX_SOFTWARE", 70)
-INTERRUPTED, READER_GONE = (128 + number for number in (signal.SIGINT, getattr(signal, "SIGPIPE", 13)))  # as shells say
+INTERRUPTED, READER_GONE = 128 + signal.SIGINT, 128 + getattr(signal, "SIGPIPE", 13)  # as shells say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     debug = "--debug" in arguments or os.environ.get("EQSOLVE_DEBUG", "0") not in ("", "0")
-    # on small matrices more threads of linear algebra are slower; numpy reads the limits as it loads
+    # more threads of linear algebra are slower on small matrices; numpy reads this as it loads
     if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_LIMITS):
         os.environ.update(dict.fromkeys(THREAD_LIMITS, "1"))
     try:
@@ -67,7 +67,7 @@ def _run(arguments: list[str]) -> int:
             return int(known)
         if not isinstance(getattr(options, "model", None), str):
             return int(options.run(options))
-        from eqsolve.cli.plans import keep, restore  # what was compiled of its model is kept for the next command
+        from eqsolve.cli.plans import keep, restore  # of what was compiled
         from eqsolve.language.loading import find
 
         path = None

@@ -74,10 +74,10 @@ def _sourced(shell: str, parsers: dict[str, ArgumentParser]) -> str:
     def offer(words: str, more: str = "") -> str:
         return f'COMPREPLY=($(compgen {more}-W "{words}" -- "$word"))' if bash else f"compadd {more}-- {words}"
 
-    models, names = ("$(eqsolve list --names 2>/dev/null)", '$(eqsolve list "$model" --names 2>/dev/null)')
+    names = '$(eqsolve list "$model" --names 2>/dev/null)'
     cases = []
     for verb, parser in parsers.items():
-        rest = [offer(models)] * _takes_model(parser) + ([] if bash else ["_files"])
+        rest = [offer("$(eqsolve list --names 2>/dev/null)")] * _takes_model(parser) + ([] if bash else ["_files"])
         offered = {"options": offer(" ".join(_options(parser))), "rest": "; ".join(rest) or ":"}
         cases.append(_CASE.format(verb=verb, word=parts["word"], **offered))
     return _SCRIPT.format(

@@ -90,7 +90,7 @@ _EXTRAS = ("cupy-cuda12x", "cupy-cuda13x", "distributed", "dask", "pandas", "pyt
 
 
 Finding = tuple[str, str, str, str]
-"""The heading that a line of the report stands under, its name, its value, and what could be better."""
+"""The heading, the name and the value of a line of the report, and what could be better."""
 
 
 def examine() -> Iterator[Finding]:
@@ -296,7 +296,7 @@ def _exchange(text: str, node: ast.expr, new: str) -> str:
 
 
 def write_variant(name: str, source: str) -> tuple[Path, Path]:
-    """Write ``models/NAME.py`` here, a variant of a model given by its name or file, and its tests; never overwrite."""
+    """Write ``models/NAME.py`` here, a variant of another model, and its tests; never overwrite."""
     from eqsolve.language.loading import find, list_models, load
     from eqsolve.language.printing import decimal_text
     from eqsolve.language.system import System

@@ -70,7 +70,7 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
         else:
             from concurrent.futures import as_completed
 
-            from eqsolve.sweeping.workers import WorkerLostError, Workers  # one linear-algebra thread each
+            from eqsolve.sweeping.workers import WorkerLostError, Workers
 
             with Workers(at_once) as pool:
                 groups: dict[str, list[Any]] = {}

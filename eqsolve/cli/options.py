@@ -110,7 +110,7 @@ def read_drawing(options: Namespace) -> dict[str, Any]:
 
 
 def read_options(options: Namespace, names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the values of those options of the table below that were given, all that the command has by default."""
+    """Return the values of those options that were given, of all that the command has by default."""
     given = {name: getattr(options, name) for name in (options.table if names is None else names)}
     if given.get("observables") == "all":  # as without it; what is shown is decided where it is
         given["observables"] = None
@@ -236,7 +236,7 @@ _TABLE |= {name: Option("", takes, metavar) for name, takes, metavar in _MORE}
 
 
 def read_shared(options: Namespace) -> tuple[Path | None, Path | None, dict[str, str], dict[str, Any]]:
-    """Return where the numbers and the picture go, the settings, and the options that were given."""
+    """Return where numbers and picture go, the settings, and the options that were given."""
     return *destinations(options), read_settings(options.settings), read_options(options)
 
 

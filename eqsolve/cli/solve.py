@@ -96,7 +96,7 @@ def _settle(checkpoint: Checkpoint | None, finished: bool) -> None:
 
 
 def _check(model: Model, given: dict[str, Any]) -> None:
-    """Raise for what was asked and means nothing to the model, or for times that it does not have."""
+    """Raise for what means nothing to the model, and for times that it does not have."""
     at, at2, t_max = (given.get(name) for name in ("at", "at2", "t_max"))
     if model.kind != "Cases":  # the case decides
         refuse_idle(model.name, model.kind, given, flag)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 PARTS = Path(__file__).resolve().parent / "page"
-SCRIPTS = ("words", "chart", "interpolate", "controls", "files", "phases", "explorer")  # in this order, in one scope
+SCRIPTS = ("words", "chart", "interpolate", "controls", "files", "phases", "explorer")
 
 
 def render(config: dict[str, Any], *, title: str, connect: bool) -> str:

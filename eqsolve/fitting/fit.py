@@ -176,7 +176,7 @@ def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
     return {name: every[name] for name in names}
 
 
-_ENOUGH = 1e-3  # of a datum's variance: a step that takes less off χ² moves a parameter by 1/30 of its error: not taken
+_ENOUGH = 1e-3  # of a datum's variance: a step that takes less off χ², 1/30 of an error, is not taken
 _INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 

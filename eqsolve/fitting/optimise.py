@@ -30,7 +30,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import read_seconds
 
 logger = logging.getLogger("eqsolve")
-_SCAN = {1: 11, 2: 6}  # points along each parameter; more parameters get at least as many in all as two
+_SCAN = {1: 11, 2: 6}  # points along a parameter; more than two parameters get 36 in all, or more
 _WIDE = 100.0  # ratio of the ends of a positive range from which on it is scanned in the logarithm
 
 

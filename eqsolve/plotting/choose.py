@@ -515,7 +515,7 @@ def animate_law(
     if path is not None:
         writer = PillowWriter(fps=min(50, frames / seconds))  # type: ignore[arg-type]
         with atomic_path(path) as temporary, writer.saving(axes.figure, temporary, dpi=None):
-            for frame in range(frames):  # each drawn once, where the film's own method draws it three times
+            for frame in range(frames):  # each drawn once, where FuncAnimation draws it three times
                 show(frame)
                 writer.grab_frame()
         plt.close(axes.figure)

@@ -26,7 +26,7 @@ from eqsolve.plotting.style import (
 from eqsolve.results.result import Result
 
 # --- The axis of time: one rule for its scale, and times that look right on either scale.
-_SEEN = LINE / (2 * 72 * SIZE[1])  # the share of all change at which a logarithmic axis begins: half the width of a line
+_SEEN = LINE / (2 * 72 * SIZE[1])  # the share of all change where a logarithmic axis begins: half a line
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     mine = written(names[0], result.latex) if len(names) == 1 else ""
     if not before and not axes.get_ylabel():
         axes.set_ylabel(mine)
-    elif axes.get_ylabel() != mine and axes.get_ylabel().startswith("$"):  # it is not all the same quantity
+    elif axes.get_ylabel() != mine and axes.get_ylabel().startswith("$"):
         axes.set_ylabel("")
     plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
     there = axes.__dict__.setdefault("_eqsolve_results", [])

@@ -63,7 +63,7 @@ def differences(results: Sequence[Any]) -> list[str]:
 
 
 def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> None:
-    """Remember the lines of a result, by the names of what they show; label those of several results by what differs."""
+    """Remember which lines show what of a result; label those of several results by what differs."""
     held = axes.__dict__.setdefault("_eqsolve_lines", [])
     held.append((result, lines))
     words = differences([item for item, _ in held])
@@ -92,11 +92,11 @@ def shared_title(axes: Any, results: Sequence[Any]) -> str:
 
 
 def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], where: Any) -> str:
-    """Return the model's name and its settings, broken into lines as wide as axes, or nearly as a figure."""
+    """Return the model's name and its settings, in lines as wide as axes or a figure."""
     from matplotlib.font_manager import FontProperties
 
     points = where.bbox.width * 72 / where.figure.dpi * (0.9 if where is where.figure else 1.0)
-    longest = max(24, int(points / (0.55 * FontProperties(size=TITLE_SIZE).get_size_in_points())))  # of a letter's size
+    longest = max(24, int(points / (0.55 * FontProperties(size=TITLE_SIZE).get_size_in_points())))
     lines, length = [model], longest
     for name, value in params.items():
         words = f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} ~ {value}"

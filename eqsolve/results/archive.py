@@ -171,7 +171,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
     if damaged:
         raise UsageError(f"{name!r} is damaged and not a readable result file: its checksum does not agree")
     problem, hook = "", sys.unraisablehook
-    sys.unraisablehook = lambda _: None  # the library prints tracebacks about half-opened files that it throws away
+    sys.unraisablehook = lambda _: None  # it would tell of half-opened files
     try:
         dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
     except Exception as error:  # whatever the reading library makes of a damaged or foreign file

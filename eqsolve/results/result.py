@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 else:
     xr = Lazy("xarray")
 
-# --- Evaluating an expression in a model's own symbols on a result, with the error that it inherits.
+# --- Evaluating an expression in a model's own symbols, with the error that it inherits.
 _ON_GRIDS = ("sweep", "diagram")
 BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
 
 
-Part = tuple[Array, Array]  # the value of a part of an expression over the times of the whole, and its error
+Part = tuple[Array, Array]  # value and error of a part of an expression, over the times of the whole
 
 
 def observe(result: Result, expr: Any) -> xr.DataArray:
@@ -263,7 +263,7 @@ def _law(text: Any) -> Law:
 
 
 def _row(values: Array, row: int, rows: int) -> Array:
-    """Take one row of the first time, if there are several; the axes are the paths, then the two times."""
+    """Take one row of the first time, if there are several; axes: paths, then both times."""
     return values[:, row : row + 1] if rows > 1 and values.ndim == 3 and values.shape[1] > 1 else values
 
 
@@ -372,7 +372,7 @@ class Result:
         hidden = {*self.provenance.get("derived", ())}
         for name, axes in self.families.items():
             members = member_names(name, tuple(axes.values()))
-            shown = np.linspace(0, len(members) - 1, min(len(members), ROWS - 1)).astype(int)  # (there are as many colours)
+            shown = np.linspace(0, len(members) - 1, min(len(members), ROWS - 1)).astype(int)  # (colours)
             hidden |= {*members} - {members[k] for k in shown}
         return tuple(name for name in self.names if name not in hidden)
 

@@ -244,8 +244,8 @@ def compare(
         noise = np.sqrt(square / len(runs) + at_half / len(half)) / scale
     spread = np.sqrt(square / len(runs))
     sure = np.sqrt(np.maximum(bias**2 - noise**2, 0.0))
-    # a bias is known to its leading order only, and nothing says that the next one passes through zero with it: usual for a
-    # curve is the smaller of the largest one and the largest relative one
+    # A bias is known to leading order, and the next one need not vanish with it: usual for a curve
+    # is the smaller of the largest one and the largest relative one.
     height = np.abs(theory)
     with np.errstate(divide="ignore", invalid="ignore"):
         common = np.fmin(sure.max(), np.nan_to_num(sure / height, nan=0.0, posinf=np.inf).max() * height)
@@ -258,7 +258,7 @@ def compare(
     z = -np.sign(difference) * special.ndtri(np.maximum(special.stdtr(freedom, -ratio), 1e-300))
     z = np.where(np.abs(difference) <= floor, 0.0, z)
     limit = max(_WITHIN, float(-special.ndtri(_ALARM / (2 * max(count, 1)))))
-    # the deviation, in standard errors, that a two-sided test by Student's law finds with probability 1 − _MISSED
+    # in standard errors, what a two-sided Student test finds with probability 1 − _MISSED
     seen = special.nctdtrinc(freedom, _MISSED, -special.stdtrit(freedom, special.ndtr(-limit)))
     with np.errstate(divide="ignore", invalid="ignore"):
         detectable = np.maximum(whole, floor) * seen / np.abs(theory)
@@ -322,7 +322,7 @@ def read_validation(
 # --- 2-Wasserstein distances between a theory's law of (w, constants) and that of finite-size runs, at times or at rest.
 
 Parts = list[tuple[Array, Array]]
-"""Values of the random constants (none: the law of the variable alone), and quantiles of the variable given these."""
+"""Values of the constants (none: the law of the variable alone), and its quantiles given these."""
 
 
 def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -378,12 +378,12 @@ def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) 
 
 
 def _averaged(parts: Parts, seen: Any) -> float:
-    """Return the mean over draws of the distance to samples of the variable and the constants, (name, draw, coordinate)."""
+    """Return the mean distance over draws; ``seen`` is (variable and constants, draw, coordinate)."""
     return float(np.mean([distance(parts, draw[0], draw[1:]) for draw in np.swapaxes(seen, 0, 1)]))
 
 
 def distance(parts: Parts, samples: Array, labels: Array) -> float:
-    """Return W₂ of a law and a sample, matched within each value of the constants, of which ``labels`` are the sample's."""
+    """Return W₂ of a law and a sample, matched within each value of its constants, ``labels``."""
     total, mass = 0.0, 0.0
     for constants, quantiles in parts:
         there = np.sort(samples[np.isclose(labels, constants[:, None]).all(axis=0)])
@@ -395,7 +395,7 @@ def distance(parts: Parts, samples: Array, labels: Array) -> float:
 
 
 def given_constants(values: Array, weights: Array, constants: Array) -> Parts:
-    """Return the parts of a weighted law; quantiles are drawn through its quadrature points, in normal scores."""
+    """Return the parts of a weighted law, its quantiles interpolated in normal scores."""
     parts, scores = [], special.ndtri(midpoints())
     for key in np.unique(constants, axis=1).T if len(constants) else np.empty((1, 0)):
         mine = (constants == key[:, None]).all(axis=0)
