@@ -184,7 +184,8 @@ def _average() -> tuple[float, float]:
     from eqsolve.laws import Uniform
 
     t, w, k = eq.times("t"), eq.process("w"), eq.random("k", Uniform(0, 1))
-    return _compare([eq.Eq(w(t).diff(t), -k * w(t))], {w: 1}, eq.E(w(t)), lambda moment: -math.expm1(-moment) / moment)
+    decay = eq.Eq(w(t).diff(t), -k * w(t))
+    return _compare([decay], {w: 1}, eq.E(w(t)), lambda moment: -math.expm1(-moment) / moment)
 
 
 def _memory() -> tuple[float, float]:
@@ -199,8 +200,8 @@ def _noise(**options: Any) -> tuple[float, float]:
 
     (t, other), (x, z), C = eq.times("t t'"), eq.process("x z"), eq.correlation("C")
     equations = [eq.Eq(C(t, other), eq.E(x(t) * x(other))), eq.Eq(x(t).diff(t), z(t) - x(t))]
-    exact, laws = lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), {z: eq.GP(C(t, other))}
-    return _compare(equations, {x: 1}, C(t, t), exact, laws, rtol=1e-4, **options)
+    laws, given = {z: eq.GP(C(t, other))}, {"rtol": 1e-4, **options}
+    return _compare(equations, {x: 1}, C(t, t), lambda moment: np.exp(-2 * moment) * np.i0(2 * moment), laws, **given)
 
 
 def _fixed_point() -> tuple[float, float]:

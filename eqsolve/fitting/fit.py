@@ -83,9 +83,9 @@ class Question:
         """Solve at a point of the parameters."""
         settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
         declared = getattr(self.model, "observables", {})
-        wanted = self.observables if self.observables and all(name in declared for name in self.observables) else None
+        wanted = self.observables if all(name in declared for name in self.observables) else None
         options = Options.make(
-            rtol=rtol or self.rtol, budget=self.budget, derivatives=self.names if slopes else (), observables=wanted,
+            rtol=rtol or self.rtol, budget=self.budget, derivatives=self.names if slopes else (), observables=wanted or None,
             at=None if self.times is None else tuple(self.times),
         )  # fmt: skip
         begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
@@ -438,7 +438,8 @@ def _shared(model: Model, source: Data) -> list[str]:
 
 
 def _range(name: str, item: Any, asked: Any) -> tuple[float, float]:
-    low, high = (end if bound is None else float(bound) for bound, end in zip(item.bounds, (-math.inf, math.inf), strict=True))
+    low = -math.inf if item.bounds[0] is None else float(item.bounds[0])
+    high = math.inf if item.bounds[1] is None else float(item.bounds[1])
     low = max(low, 10 * ROUNDING if item.is_positive else 0.0 if item.is_nonnegative else -math.inf)
     if asked is None:
         return low, high

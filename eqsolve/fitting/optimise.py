@@ -303,7 +303,8 @@ class _OptimumSearch:
             if min(here.moment - self.timed.low, self.timed.high - here.moment) < 1e-9 * (self.timed.high - self.timed.low):
                 where.append(f"t = {here.moment:g}")
         last, times = self.question.last, self.question.times
-        stay = {**(last.params if last else {}), **({"t": float(times[0])} if times is not None and len(times) == 1 else {})}
+        stay = dict(last.params) if last else {}
+        stay |= {"t": float(times[0])} if times is not None and len(times) == 1 else {}
         goal, name = "largest" if maximise else "smallest", self.name
         edge = f"`{name}` is {goal} at an end of the range, {', '.join(where)}: there is no optimum inside" if where else ""
         table = np.array([[item.value(place) for item, place in zip(self.ranges, point, strict=True)] for point in points])

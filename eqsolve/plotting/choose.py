@@ -354,7 +354,8 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
         axes.set_xlabel(written(names[0], result.latex))
         plain(axes, result)
         return axes
-    families = {name: {*member_names(name, (*result.families[name].values(),))} for name in names if name in result.families}
+    sizes = {name: tuple(result.families[name].values()) for name in names if name in result.families}
+    families = {name: {*member_names(name, shape)} for name, shape in sizes.items()}
     if families and result.kind == "fixed point":
         return plot_over_index(result, names, ways)
     shown = [[it for it in result.shown if it in families[name]] if name in families else [name] for name in names]

@@ -134,7 +134,8 @@ class _Evaluation:
         first, second = np.broadcast_arrays(*[self.times(moment) for moment in item.moments])
         pairs = np.stack([first.ravel(), second.ravel()], axis=1)
         self.result._inside(pairs.ravel())
-        return _reshaped((self.result._two_time(head.name, pairs), self.result._two_time_error(head.name, pairs)), first.shape)
+        part = self.result._two_time(head.name, pairs), self.result._two_time_error(head.name, pairs)
+        return _reshaped(part, first.shape)
 
     def _named(self, name: str, dims: tuple[str, ...]) -> Part:
         data = self.result.dataset

@@ -196,8 +196,8 @@ class Validation:
         """Return both sides as a pandas table, one row per observable and time."""
         import pandas as pd
 
-        parts = {name: {part: getattr(item, part) for part in _ARRAYS} for name, item in self.observables.items()}
-        made = pd.concat({name: pd.DataFrame(item, self.t) for name, item in parts.items()}, names=["observable", "t"])
+        columns = [(name, {part: getattr(it, part) for part in _ARRAYS}) for name, it in self.observables.items()]
+        made = pd.concat({name: pd.DataFrame(it, self.t) for name, it in columns}, names=["observable", "t"])
         return made if self.t is not None else made.droplevel("t")
 
     @checked(path=read_path)
