@@ -98,12 +98,9 @@ def flag(value: Any, what: str) -> bool:
 
 def list_of(value: Any, what: str) -> list[Any]:
     """Return a list of whatever is given one after the other."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
         raise UsageError(f"{what}= takes a list of values, got {got(value)}")
-    try:
-        return list(value)
-    except TypeError:  # an array without dimensions
-        raise UsageError(f"{what}= takes a list of values, got {got(value)}") from None
+    return list(value)
 
 
 def numbers(value: Any, what: str) -> list[float]:
@@ -119,8 +116,7 @@ def names(value: Any, what: str) -> list[str]:
 
 def pair(value: Any, what: str) -> tuple[float, float]:
     """Return two numbers."""
-    entries = list_of(value, what)
-    if len(entries) != 2:
+    if len(entries := list_of(value, what)) != 2:
         raise UsageError(f"{what}= takes two numbers, got {got(value)}")
     return (number(entries[0], what), number(entries[1], what))
 
@@ -178,8 +174,7 @@ def offers(method: str, example: str, *, named: bool = False) -> Reader:
     return read
 
 
-# --- Values that are known with an error bar, in the habit of the package ``uncertainties``: a
-# nominal value and a deviation.
+# --- Values with an error bar, in the habit of the package ``uncertainties``.
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = [
-    "EqsolveError", "MemoryLimitError", "MissingExtraError", "ModelError", "ParameterError",
-    "SolverError", "UsageError", "did_you_mean", "quote",
-]  # fmt: skip
-
 
 class EqsolveError(Exception):
     """Base of every error eqsolve raises on purpose; the command line shows only its message."""
@@ -36,19 +31,13 @@ class ModelError(EqsolveError):
         super().__init__(message)
         self.problems = problems or (message,)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.args[0], self.problems))
-
 
 class MisnamedError(ModelError):
     """A model whose name is not that of its file, as of a copied one; ``model`` can be looked at all the same."""
 
-    def __init__(self, message: str, model: Any) -> None:
+    def __init__(self, message: str, model: Any = None) -> None:
         super().__init__(message)
         self.model = model
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.args[0], self.model))
 
 
 class ParameterError(EqsolveError):

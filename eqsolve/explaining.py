@@ -67,19 +67,15 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
         plan = compile(model, steps=step is not None)
         discrete = step is not None or getattr(plan.model, "step", None) is not None
         choice = choose_solver(plan, Wanted(kernels, discrete), solver)
-    except ModelError as error:
-        count = len(error.problems)
-        why = f"{error}" if count == 1 else f"it has {count} problems"
-        return ChosenSolver("", f"solve refuses this: {why}")
     except EqsolveError as error:
-        return ChosenSolver("", f"solve refuses this: {error}")
+        count = len(error.problems) if isinstance(error, ModelError) else 1
+        return ChosenSolver("", f"solve refuses this: {error if count == 1 else f'it has {count} problems'}")
     derived = "the mean-field equations derived from the flow: " if isinstance(model, Flow) else ""
     others = tuple((name, _against(find_solver(name), plan, discrete)) for name in solver_names() if name != choice.name)
     return ChosenSolver(choice.name, f"{derived}{choice.reason}", others)
 
 
 def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
-    """Return why a solver is not the one chosen."""
     if discrete and not solver.discrete:
         return "no: it has no discrete step"
     if not discrete and solver.only_discrete:
@@ -90,7 +86,6 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
 
 
 def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> ChosenSolver:
-    """Return the solvers of the models that the parameters choose among."""
     from eqsolve.language.loading import load
 
     found = {}

@@ -4,10 +4,8 @@ The graphs of equations have a hundred nodes at most; a library takes longer to 
 this takes to run.
 """
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from graphlib import TopologicalSorter
 from typing import Any, TypeVar
 
 N = TypeVar("N", bound=Hashable)
@@ -71,16 +69,13 @@ def blocks_in_order(graph: Graph[N], key: Callable[[N], Any]) -> list[list[N]]:
     """Return the strong parts in an order in which each comes after what leads to it, those with the least key first."""
     parts = strong_parts(graph)
     owner = {node: place for place, part in enumerate(parts) for node in part}
-    sorter = TopologicalSorter[int]({place: () for place in range(len(parts))})
+    before: dict[int, set[int]] = {place: set() for place in range(len(parts))}
     for first, second in ((owner[a], owner[b]) for a, later in graph.items() for b in later if owner[a] != owner[b]):
-        sorter.add(second, first)
-    sorter.prepare()
-    ready: list[tuple[Any, int]] = []
+        before[second].add(first)
     made = []
-    while sorter:
-        for place in sorter.get_ready():
-            heapq.heappush(ready, (min(map(key, parts[place])), place))
-        _, place = heapq.heappop(ready)
+    while before:
+        ready = [place for place, needed in before.items() if needed.isdisjoint(before)]
+        place = min(ready, key=lambda place: min(map(key, parts[place])))
         made.append(sorted(parts[place], key=key))
-        sorter.done(place)
+        del before[place]
     return made

@@ -4,6 +4,7 @@
 and goes to the solver.
 """
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -140,16 +141,14 @@ def flag(name: str) -> str:
 
 def documented(function: F) -> F:
     """Put what the options mean into a docstring, where a line ``{options: a, b, ...}`` stands."""
-    lines = []
-    for line in (function.__doc__ or "").splitlines():
-        if line.strip().startswith("{options:"):
-            indent = line[: len(line) - len(line.lstrip())]
-            for name in line.strip()[len("{options:") : -1].replace(",", " ").split():
-                lines += [f"{indent}{name}", *textwrap.wrap(OPTIONS[name].doc, 120, initial_indent=f"{indent}    ",
-                                                            subsequent_indent=f"{indent}    ")]  # fmt: skip
-        else:
-            lines.append(line)
-    function.__doc__ = "\n".join(lines)
+
+    def told(line: re.Match[str]) -> str:
+        deep = f"{line[1]}    "
+        texts = {name: textwrap.fill(OPTIONS[name].doc, 120, initial_indent=deep, subsequent_indent=deep)
+                 for name in re.findall(r"\w+", line[2])}  # fmt: skip
+        return "\n".join(f"{line[1]}{name}\n{text}" for name, text in texts.items())
+
+    function.__doc__ = re.sub(r"(?m)^( *)\{options: (.*)\}$", told, function.__doc__ or "")
     return function
 
 

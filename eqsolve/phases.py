@@ -16,8 +16,6 @@ import numpy as np
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Plateau", "Transition", "activation_times", "crossing", "find_phases", "grokking_time"]
-
 
 @dataclass(frozen=True)
 class Plateau:
@@ -77,12 +75,11 @@ def find_phases(
     found: list[Plateau | Transition] = []
     since = 0
     for first, last in zip([0, *edges], [*edges, len(t)], strict=True):
-        change = float(y[min(last, len(t) - 1)] - y[first])
-        if direction[first] == 0 or abs(change) < least * extent:
+        end = min(last, len(t) - 1)
+        if direction[first] == 0 or abs(y[end] - y[first]) < least * extent:
             continue
         if first > since:
             found.append(Plateau(float(t[since]), float(t[first]), float(np.mean(y[since : first + 1]))))
-        end = min(last, len(t) - 1)
         found.append(_transition(t[first : end + 1], y[first : end + 1], error[first : end + 1]))
         since = end
     if since < len(t) - 1:
@@ -92,11 +89,8 @@ def find_phases(
 
 def grokking_time(data: Any, observable: str = "E_test", **options: Any) -> Transition:
     """Return the last fall of a test error that comes after a plateau: late generalization."""
-    falls = [
-        item
-        for before, item in itertools.pairwise(find_phases(data, observable, **options))
-        if isinstance(item, Transition) and item.falls and isinstance(before, Plateau)
-    ]
+    pairs = itertools.pairwise(find_phases(data, observable, **options))
+    falls = [it for before, it in pairs if isinstance(before, Plateau) and isinstance(it, Transition) and it.falls]
     if not falls:
         raise UsageError(f"`{observable}` has no fall after a plateau: there is no grokking in this window")
     return falls[-1]
@@ -104,8 +98,7 @@ def grokking_time(data: Any, observable: str = "E_test", **options: Any) -> Tran
 
 def crossing(t: Array, y: Array, level: float) -> float:
     """Return the first time at which a curve crosses a level, linearly interpolated; nan if it never does."""
-    side = y >= level
-    places = np.flatnonzero(side[1:] != side[:-1])
+    places = np.flatnonzero(np.diff(y >= level))
     if not len(places):
         return float("nan")
     k = int(places[0])
@@ -145,10 +138,9 @@ def _curve(data: Any, observable: str | None, log: bool, points: int) -> tuple[A
         if observable is None:
             raise UsageError("name the curve whose phases are wanted, such as find_phases(result, 'E_test')")
         edges = data.grid.edges
-        first = float(edges[edges > 0][0])
-        wanted = np.geomspace(first, edges[-1], points) if log else np.linspace(edges[0], edges[-1], points)
-        read = data.at(wanted)
-        t, y, error = wanted, read[observable].values, read[f"{observable}_error"].values
+        t = np.geomspace(edges[edges > 0][0], edges[-1], points) if log else np.linspace(edges[0], edges[-1], points)
+        read = data.at(t)
+        y, error = read[observable].values, read[f"{observable}_error"].values
     if len(t) < 8 or len(t) != len(y) or not (np.diff(t) > 0).all():
         raise UsageError("phases need a curve of at least 8 increasing times")
     if log and t[0] <= 0:

@@ -24,7 +24,6 @@ Report = Callable[[float, float, str], None]
 PAUSE = 0.2  # seconds between two drawings
 _PATIENCE = 1.0  # seconds before a bar appears
 _LOGGED = 30.0  # seconds between two lines in a log, at most
-_WIDTH = 24
 
 
 class Bar:
@@ -66,12 +65,8 @@ class Bar:
             self.moved = now
         self.share = share if self.count else max(self.share, share)
         self.done, self.total = done, total
-        if (
-            not self.where
-            or (self.where == "log" and not text)
-            or now - self.started < _PATIENCE
-            or now - self.last < self._pause(now)
-        ):
+        early = now - self.started < _PATIENCE or now - self.last < self._pause(now)
+        if not self.where or early or (self.where == "log" and not text):
             return
         self.last = now
         if self.where == "log":
@@ -118,8 +113,9 @@ class Bar:
 
     def line(self, seconds: float, text: str) -> str:
         """Return what the bar says after so many seconds."""
-        filled = int(_WIDTH * self.share)
-        return f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self.share:4.0%}, {clock(seconds)}, {self._left(seconds)}  {text}"
+        width = 3 * shutil.get_terminal_size().columns // 10
+        filled = int(width * self.share)
+        return f"[{'#' * filled}{'.' * (width - filled)}] {self.share:4.0%}, {clock(seconds)}, {self._left(seconds)}  {text}"
 
     def _left(self, seconds: float) -> str:
         """Return how long the rest takes as predicted, or if it goes on as it went."""
@@ -134,17 +130,19 @@ class Bar:
 
     def _draw(self, line: str) -> None:
         if self.where == "notebook":
-            shown: Any = importlib.import_module("IPython.display")
-            page = shown.HTML(f"<pre style='margin:0'>{line.replace('<', '&lt;')}</pre>")
-            if self.screen is None:
-                self.screen = shown.display(page, display_id=True)
-            else:
-                self.screen.update(page)
+            self._show(f"<pre style='margin:0'>{line.replace('<', '&lt;')}</pre>")
             return
         line = line[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write(f"\r{line.ljust(self.length)}")
         sys.stderr.flush()
         self.length = len(line)
+
+    def _show(self, text: str) -> None:
+        shown: Any = importlib.import_module("IPython.display")
+        if self.screen is None:
+            self.screen = shown.display(shown.HTML(text), display_id=True)
+        else:
+            self.screen.update(shown.HTML(text))
 
     def clear(self) -> None:
         """Take the line away, as before something else is written; the next call brings it back."""
@@ -154,8 +152,7 @@ class Bar:
                 sys.stderr.flush()
                 self.length = 0
         if self.screen is not None:
-            shown: Any = importlib.import_module("IPython.display")
-            self.screen.update(shown.HTML(""))
+            self._show("")
 
     def _make_room(self, record: logging.LogRecord) -> bool:
         self.clear()  # a message begins a line of its own

@@ -53,39 +53,28 @@ def take_start(
     start: Result | Mapping[str, Any] | None, plan: Plan, signature: str, solver: Solver
 ) -> tuple[Mapping[str, float] | None, Any]:
     """Return the values to begin with, and what a neighbour handed on; a start of another model is refused."""
-    if isinstance(start, Result):
-        _demand_same(start, plan, signature)
-        return _from_result(start, plan, solver)
     kind, names = plan.facts.kind, plan.facts.functions
-    if start is not None and kind == "System":
+    if not isinstance(start, Result):
+        if start is not None and kind == "System":
+            raise UsageError(
+                f"start=: model `{plan.name}` is a System; values by name are for fixed points and rates, "
+                "a System takes a Result of the same model, or nothing"
+            )
+        for name, value in (start or {}).items():
+            if kind == "FixedPoint" and name not in names:
+                near = did_you_mean(name, names) or f" (it has: {', '.join(sorted(names))})"
+                raise UsageError(f"start=: model `{plan.name}` has no unknown `{name}`{near}")
+            number(value, f"start of `{name}`")
+        return start, None
+    if start.provenance.get("signature") != signature or start.kind == "sweep":
+        other = " with other equations" * (start.kind != "sweep" and start.model == plan.name)
         raise UsageError(
-            f"start=: model `{plan.name}` is a System; values by name are for fixed points and rates, "
-            "a System takes a Result of the same model, or nothing"
+            f"start=: expected the Result of one solve of model `{plan.name}` ({kind}), at any parameters; "
+            f"got a {start.kind} of `{start.model}`{other}"
         )
-    for name, value in (start or {}).items():
-        if kind == "FixedPoint" and name not in names:
-            near = did_you_mean(name, names) or f" (it has: {', '.join(sorted(names))})"
-            raise UsageError(f"start=: model `{plan.name}` has no unknown `{name}`{near}")
-        number(value, f"start of `{name}`")
-    return start, None
-
-
-def _demand_same(start: Result, plan: Plan, signature: str) -> None:
-    """Raise unless a result is the solution of the same equations."""
-    if start.provenance.get("signature") == signature and start.kind != "sweep":
-        return
-    what = f"a {start.kind} of `{start.model}`"
-    if start.kind != "sweep" and start.model == plan.name:
-        what += " with other equations"
-    raise UsageError(
-        f"start=: expected the Result of one solve of model `{plan.name}` ({plan.facts.kind}), at any parameters; got {what}"
-    )
-
-
-def _from_result(start: Result, plan: Plan, solver: Solver) -> tuple[Mapping[str, float] | None, Any]:
-    if plan.facts.kind == "FixedPoint":
+    if kind == "FixedPoint":
         data = start.dataset
-        found = {name: float(data[name]) for name in plan.facts.functions if name in data and not data[name].dims}
+        found = {name: float(data[name]) for name in names if name in data and not data[name].dims}
         return {name: value for name, value in found.items() if math.isfinite(value)} or None, None
     if not solver.starts(plan):
         logger.info("%s: the start is not used: solver %s has no iteration that it could shorten", plan.name, solver.name)
@@ -107,33 +96,17 @@ def _from_result(start: Result, plan: Plan, solver: Solver) -> tuple[Mapping[str
     scheduler=text,
 )  # fmt: skip
 def solve(
-    model: Model | str,
-    *,
-    t_max: float | None = None,
-    rtol: float = 1e-3,
-    atol: float | None = None,
-    at: float | Iterable[float] | None = None,
-    at2: Iterable[tuple[float, float]] | None = None,
-    kernels: bool | None = None,
-    order: int | None = None,
-    step: float | None = None,
-    seed: int = 0,
-    solver: str | Solver | None = None,
-    precision: int | None = None,
-    observables: Iterable[str] | None = None,
-    derivatives: Iterable[str] | None = None,
-    start: Result | Mapping[str, float] | None = None,
-    region: tuple[float, float] | None = None,
-    device: str = "cpu",
-    budget: float | str | None = None,
-    progress: Any = None,
-    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-    resume: bool = False,
-    threads: int | None = None,
-    scheduler: str | None = None,
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Result:
+    model: Model | str, *, t_max: float | None = None, rtol: float = 1e-3, atol: float | None = None,
+    at: float | Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None,
+    kernels: bool | None = None, order: int | None = None, step: float | None = None, seed: int = 0,
+    solver: str | Solver | None = None, precision: int | None = None,
+    observables: Iterable[str] | None = None, derivatives: Iterable[str] | None = None,
+    start: Result | Mapping[str, float] | None = None, region: tuple[float, float] | None = None,
+    device: str = "cpu", budget: float | str | None = None, progress: Any = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None, resume: bool = False,
+    threads: int | None = None, scheduler: str | None = None,
+    params: Mapping[str, Any] | None = None, **parameters: Any,
+) -> Result:  # fmt: skip
     """Solve a model.
 
     Parameters
@@ -333,11 +306,11 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
     from eqsolve.solvers.tolerance import KERNEL_FLOOR, find_worst
 
     inner, found, started = replace(options, rtol=options.rtol / 3), list[Result](), time.perf_counter()
-    work = [1.5**place for place in range(_WIDTHS + 1)]  # steeper steps take more paths
-    whole = work[max(3, min(_WIDTHS, round(-math.log2(options.rtol)) - 1))]  # about as many widths as the tolerance needs
-    for place in range(_WIDTHS):
+    # errors are of first order in the width, of which three results leave the second
+    most = max(3, round(-math.log2(options.rtol)) - 1)
+    for place in range(most):
         near = found[-1].source if found else None
-        shares = (min((item - 1) / (whole - 1), 0.99) for item in work[place : place + 2])
+        shares = ((1.5**k - 1) / (1.5**most - 1) for k in (place, place + 1))  # steeper steps take more paths
         inner = replace(inner, progress=part_of(options.progress, *shares))
         found.append(solve_as_asked(smooth, {**settings, JUMP_WIDTH.name: 0.5**place}, inner, neighbour=near))
         if len(found) < 3:
@@ -358,7 +331,7 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
     stats = {**result.stats, "seconds": time.perf_counter() - started}
     result = replace(result, params=params, stats=stats, provenance=describe(model, options.seed))
     if result.status == "tolerance not met":  # that was a third of the one asked for
-        result = replace(result, status="ok", message="")
+        result = result.stopped("ok", "")
     return result if failure is None or result.status != "ok" else result.stopped(*failure)
 
 
@@ -452,20 +425,16 @@ def _solve_generic(
     return replace(result, params=params, latex=latex_names([model]), provenance=about)
 
 
-# widths of smooth steps in place of jumps, each half the one before: errors are of first order, and 1/128 < 1e-2
-_WIDTHS = 8
-
-
 def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:
     """Raise where a fixed point or a rate is asked for its derivative along a number in a law: its Jacobian has none."""
-    for item in models:
-        for random in item.randoms:
-            symbols = random.law.free_symbols if random.law is not None else ()
-            for name in sorted(along[symbol.name] for symbol in symbols if getattr(symbol, "name", None) in along):
-                raise UsageError(
-                    f"`{name}` stands in the law of `{random.name}`, model `{item.name}` ({item.location}): the derivative of "
-                    f"a {type(item).__name__} along it is not known; difference two solves, or differentiate the dynamics"
-                )
+    for item, random in [(it, random) for it in models for random in it.randoms]:
+        for name in sorted(
+            along[it.name] for it in getattr(random.law, "free_symbols", ()) if getattr(it, "name", None) in along
+        ):
+            raise UsageError(
+                f"`{name}` stands in the law of `{random.name}`, model `{item.name}` ({item.location}): the derivative of "
+                f"a {type(item).__name__} along it is not known; difference two solves, or differentiate the dynamics"
+            )
 
 
 def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
@@ -483,12 +452,9 @@ def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
 
 
 def _run_kept(
-    run: Callable[[Options], Result],
-    identity: dict[str, Any],
-    options: Options,
-    checkpoint: str | os.PathLike[str] | Checkpoint | None,
-    resume: bool,
-) -> Result:
+    run: Callable[[Options], Result], identity: dict[str, Any], options: Options,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None, resume: bool,
+) -> Result:  # fmt: skip
     """Run a solver with a checkpoint, if one is asked for; the file is removed when the run has come to its end.
 
     Whoever hands over a ``Checkpoint`` instead of a path removes it himself, when the result is safe.
@@ -512,17 +478,13 @@ def _run_kept(
 
 
 def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
-    """Return everything that decides the numbers of a run."""
     import numpy
 
     from eqsolve._version import __version__
 
-    about = {"eqsolve version": __version__, "numpy version": numpy.__version__, "model": task.plan.name}
-    settings = {
-        "equations (signature)": task.signature,
-        "parameters": dict(task.values.settings),
-        "observables": task.observables,
-        "solver": solver.name,
-        **{f"table {name}": hashlib.sha256(array.tobytes()).hexdigest() for name, array in task.values.tables.items()},
-    }
-    return {**about, **options.identity, **settings}
+    tables = {f"table {name}": hashlib.sha256(array.tobytes()).hexdigest() for name, array in task.values.tables.items()}
+    return {
+        "eqsolve version": __version__, "numpy version": numpy.__version__, "model": task.plan.name, **options.identity,
+        "equations (signature)": task.signature, "parameters": dict(task.values.settings), "observables": task.observables,
+        "solver": solver.name, **tables,
+    }  # fmt: skip

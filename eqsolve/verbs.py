@@ -9,40 +9,24 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "show": "eqsolve.language.printing:Shown",
-    "equation_latex": "eqsolve.language.printing:equation_latex",
-    "sections_html": "eqsolve.results.html:sections_html",
-    "dmft": "eqsolve.passes.flow.dmft:derive_dmft",
-    "written_out": "eqsolve.passes.rewrite.indices:written_out",
-    "gradient_descent": "eqsolve.passes.flow.dmft:derive_descent",
-    "infinite_data": "eqsolve.passes.flow.dmft:derive_infinite_data",
-    "momentum": "eqsolve.passes.flow.dmft:add_momentum",
-    "sgd": "eqsolve.passes.flow.dmft:add_batches",
-    "langevin": "eqsolve.passes.flow.dmft:add_temperature",
-    "label_noise": "eqsolve.passes.flow.dmft:add_label_noise",
-    "rescale_time": "eqsolve.passes.rewrite.rescaling:rescale_time",
-    "shift_time": "eqsolve.passes.rewrite.rescaling:shift_time",
-    "rescale_unknown": "eqsolve.passes.rewrite.rescaling:rescale_unknown",
-    "leading_order": "eqsolve.passes.rewrite.rescaling:leading_order",
-    "tables_of": "eqsolve.language.loading:tables_of",
-    "long_time": "eqsolve.passes.rewrite.long_time:derive_long_time",
-    "simulate": "eqsolve.microscopic.simulate:simulate",
-    "save": "eqsolve.results.archive:save",
-    "write_dataset": "eqsolve.results.archive:write_dataset",
-    "write_table": "eqsolve.results.archive:write_table",
-    "read simulation": "eqsolve.microscopic.simulate:read_simulation",
-    "read fit": "eqsolve.fitting.fit:read_fit",
-    "read validation": "eqsolve.validation.validate:read_validation",
-    "plot_validation": "eqsolve.plotting.validation:plot_validation",
-    "plot_simulation": "eqsolve.plotting.validation:plot_simulation",
-    "plot_result": "eqsolve.plotting.choose:plot_result",
-    "plot_law": "eqsolve.plotting.choose:plot_law",
-    "animate_law": "eqsolve.plotting.choose:animate_law",
-    "slide_sweep": "eqsolve.plotting.choose:slide_sweep",
+    "language.loading": "tables_of",
+    "language.printing": "Shown equation_latex",
+    "passes.flow.dmft": "derive_dmft derive_descent derive_infinite_data add_momentum add_batches add_temperature "
+    "add_label_noise",
+    "passes.rewrite.indices": "written_out",
+    "passes.rewrite.long_time": "derive_long_time",
+    "passes.rewrite.rescaling": "rescale_time shift_time rescale_unknown leading_order",
+    "microscopic.simulate": "simulate read_simulation",
+    "results.archive": "save write_dataset write_table",
+    "results.html": "sections_html",
+    "plotting.choose": "plot_result plot_law animate_law slide_sweep",
+    "plotting.validation": "plot_validation plot_simulation",
+    "fitting.fit": "read_fit",
+    "validation.validate": "read_validation",
 }
+_WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
-def later(verb: str) -> Any:
-    """Return the function behind a verb."""
-    module, name = _HOMES[verb].split(":")
-    return getattr(importlib.import_module(module), name)
+def later(name: str) -> Any:
+    """Return the function of that name of a later stage."""
+    return getattr(importlib.import_module(f"eqsolve.{_WHERE[name]}"), name)

@@ -7,17 +7,19 @@ Exit codes: 0 ok; 1 the solver did not reach what was asked; 2 bad input; 70 a b
 import contextlib
 import logging
 import os
+import signal
 import sys
 import traceback
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from eqsolve.cli.output import OutputClosed, close_output, complain, flush, say
 from eqsolve.cli.parser import parse
 from eqsolve.errors import EqsolveError
 from eqsolve.progress import NOTE
+from eqsolve.solvers.threads import THREAD_LIMITS
 
-INTERNAL_ERROR, INTERRUPTED, READER_GONE = 70, 130, 141
+INTERNAL_ERROR = getattr(os, "EX_SOFTWARE", 70)
+INTERRUPTED, READER_GONE = 128 + signal.SIGINT, 128 + getattr(signal, "SIGPIPE", 13)  # as shells say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     debug = "--debug" in arguments or os.environ.get("EQSOLVE_DEBUG", "0") not in ("", "0")
-    _limit_threads()
+    # more threads of linear algebra are slower on small matrices; numpy reads this as it loads
+    if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_LIMITS):
+        os.environ.update(dict.fromkeys(THREAD_LIMITS, "1"))
     try:
         code = _run(arguments)
         flush()
@@ -59,34 +63,21 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as done:  # argparse ends this way after --help and --version
         return int(done.code or 0)
     with _logging(options.verbose, options.quiet):
-        return _with_plans(options)
+        if (known := options.known(options)) is not None:
+            return int(known)
+        if not isinstance(getattr(options, "model", None), str):
+            return int(options.run(options))
+        from eqsolve.cli.plans import keep, restore  # of what was compiled
+        from eqsolve.language.loading import find
 
-
-def _with_plans(options: Namespace) -> int:
-    """Run a verb; what was compiled of its model is kept for the next command."""
-    if (known := options.known(options)) is not None:
-        return int(known)
-    if not isinstance(getattr(options, "model", None), str):
-        return int(options.run(options))
-    from eqsolve.cli.plans import keep, restore
-    from eqsolve.language.loading import find
-
-    path = None
-    with contextlib.suppress(EqsolveError):  # the verb says what is wrong
-        path = find(options.model)
-        restore(path)
-    code = int(options.run(options))
-    if path is not None:
-        keep(path)
-    return code
-
-
-def _limit_threads() -> None:
-    """Give linear algebra one thread unless the user says otherwise: on small matrices more are slower."""
-    from eqsolve.solvers.threads import THREAD_LIMITS
-
-    if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_LIMITS):  # it reads them as it loads
-        os.environ.update(dict.fromkeys(THREAD_LIMITS, "1"))
+        path = None
+        with contextlib.suppress(EqsolveError):  # the verb says what is wrong
+            path = find(options.model)
+            restore(path)
+        code = int(options.run(options))
+        if path is not None:
+            keep(path)
+        return code
 
 
 def _trace(debug: bool) -> None:

@@ -4,82 +4,59 @@ import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 
-from eqsolve.cli.options import command
+from eqsolve.cli.options import command, value
 from eqsolve.cli.output import write
 from eqsolve.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
 
-_LOOP = """\
+_SCRIPT = """\
+{head}
+_eqsolve() {{
+    local {begin}verb="" model="" option="" each
+    for each in {before}; do
         case "$each" in
             -*) option="$each" ;;
             *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
         esac
     done
-"""
-_BASH = """\
-# eqsolve: completions for bash. To use them: eval "$(eqsolve completion bash)"
-_eqsolve() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" verb="" model="" option="" each
-    for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-{loop}    if [[ "$word" != -* && "$word" != *=* && -n "$model" ]]; then
+    if [[ "{word}" != -* && "{word}" != *=* && -n "$model" ]]; then
         case "$option" in
-            --set|--grid)
-                compopt -o nospace 2>/dev/null
-                COMPREPLY=($(compgen -S = -W "$(eqsolve list "$model" --names 2>/dev/null)" -- "$word")); return ;;
-            --free|--derivatives)
-                COMPREPLY=($(compgen -W "$(eqsolve list "$model" --names 2>/dev/null)" -- "$word")); return ;;
+            --set|--grid) {settings}; return ;;
+            --free|--derivatives) {names}; return ;;
         esac
     fi
     case "$verb" in
-        "") COMPREPLY=($(compgen -W "{verbs} --help --version" -- "$word")) ;;
+        "") {verbs} ;;
 {cases}
     esac
 }}
-complete -o default -F _eqsolve eqsolve
+{tail}
 """
-_BASH_CASE = """\
+_CASE = """\
         {verb})
-            if [[ "$word" == -* ]]; then COMPREPLY=($(compgen -W "{options}" -- "$word"))
-            elif [[ {takes_model} -eq 1 ]]; then COMPREPLY=($(compgen -W "$(eqsolve list --names 2>/dev/null)" -- "$word"))
+            if [[ "{word}" == -* ]]; then {options}
+            else {rest}
             fi ;;"""
-_ZSH = """\
-#compdef eqsolve
-# eqsolve: completions for zsh. To use them: eval "$(eqsolve completion zsh)"
-_eqsolve() {{
-    local verb="" model="" option="" each
-    for each in "${{words[@]:1:$((CURRENT-2))}}"; do
-{loop}    if [[ "$PREFIX" != -* && "$PREFIX" != *=* && -n "$model" ]]; then
-        case "$option" in
-            --set|--grid) compadd -S = -- $(eqsolve list "$model" --names 2>/dev/null); return ;;
-            --free|--derivatives) compadd -- $(eqsolve list "$model" --names 2>/dev/null); return ;;
-        esac
-    fi
-    case "$verb" in
-        "") compadd -- {verbs} --help --version ;;
-{cases}
-    esac
-}}
-(( $+functions[compdef] )) && compdef _eqsolve eqsolve
-"""
-_ZSH_CASE = """\
-        {verb})
-            if [[ "$PREFIX" == -* ]]; then compadd -- {options}
-            else
-                (( {takes_model} )) && compadd -- $(eqsolve list --names 2>/dev/null)
-                _files
-            fi ;;"""
-
-
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", metavar="SHELL", help="bash, zsh or fish")
+_BASH = {
+    "head": '# eqsolve: completions for bash. To use them: eval "$(eqsolve completion bash)"',
+    "begin": 'word="${COMP_WORDS[COMP_CWORD]}" ', "before": '"${COMP_WORDS[@]:1:COMP_CWORD-1}"', "word": "$word",
+    "tail": "complete -o default -F _eqsolve eqsolve",
+}  # fmt: skip
+_ZSH = {
+    "head": '#compdef eqsolve\n# eqsolve: completions for zsh. To use them: eval "$(eqsolve completion zsh)"',
+    "begin": "", "before": '"${words[@]:1:$((CURRENT-2))}"', "word": "$PREFIX",
+    "tail": "(( $+functions[compdef] )) && compdef _eqsolve eqsolve",
+}  # fmt: skip
 
 
 @command(
-    _arguments,
     "print completions for a shell",
     "completion bash",
     "completion fish | source  # in a fish shell",
+    model=False,
+    json=False,
+    own={"shell": value("SHELL", "bash, zsh or fish")},
 )
 def run_completion(options: Namespace) -> int:
     """Print what a shell needs to complete commands, options, the names of models and of their parameters.
@@ -92,12 +69,21 @@ def run_completion(options: Namespace) -> int:
 
 
 def _sourced(shell: str, parsers: dict[str, ArgumentParser]) -> str:
-    whole, case = (_BASH, _BASH_CASE) if shell == "bash" else (_ZSH, _ZSH_CASE)
-    cases = [
-        case.format(verb=verb, options=" ".join(_options(parser)), takes_model=int(_takes_model(parser)))
-        for verb, parser in parsers.items()
-    ]
-    return whole.format(verbs=" ".join(parsers), cases="\n".join(cases), loop=_LOOP)
+    bash, parts = shell == "bash", _BASH if shell == "bash" else _ZSH
+
+    def offer(words: str, more: str = "") -> str:
+        return f'COMPREPLY=($(compgen {more}-W "{words}" -- "$word"))' if bash else f"compadd {more}-- {words}"
+
+    names = '$(eqsolve list "$model" --names 2>/dev/null)'
+    cases = []
+    for verb, parser in parsers.items():
+        rest = [offer("$(eqsolve list --names 2>/dev/null)")] * _takes_model(parser) + ([] if bash else ["_files"])
+        offered = {"options": offer(" ".join(_options(parser))), "rest": "; ".join(rest) or ":"}
+        cases.append(_CASE.format(verb=verb, word=parts["word"], **offered))
+    return _SCRIPT.format(
+        **parts, verbs=offer(f"{' '.join(parsers)} --help --version"), names=offer(names), cases="\n".join(cases),
+        settings="compopt -o nospace 2>/dev/null; " * bash + offer(names, "-S = "),
+    )  # fmt: skip
 
 
 def _fish(shell: str, parsers: dict[str, ArgumentParser]) -> str:

@@ -12,13 +12,12 @@ import platform
 import shutil
 import tempfile
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import add_shared, command
+from eqsolve.cli.options import command, value
 from eqsolve.cli.output import lay_out, paint, write, write_json
 from eqsolve.errors import EqsolveError, UsageError
 
@@ -26,53 +25,48 @@ if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
 
-@command(
-    functools.partial(add_shared, model=False),
-    "examine the installation and test it",
-    "doctor",
-    "doctor --json",
-)
+@command("examine the installation and test it", "doctor", "doctor --json", model=False)
 def run_doctor(options: Namespace) -> int:
     """Report versions, linear algebra, threads, GPU, models and caches, and solve a few small systems whose
     solutions are known. Exit code 0: all is well; 1: a value lies outside its error estimate.
     """
-    findings = examine()
-    began = time.perf_counter()
+    findings, began = list(examine()), time.perf_counter()
     trials = list(run_trials())
     seconds = time.perf_counter() - began
-    sound = all(trial.ok for trial in trials)
+    sound = all(trial["ok"] for trial in trials)
     if options.json:
-        found = {item.name: item.value for item in findings}
-        advice = {item.name: item.advice for item in findings if item.advice}
-        tried = [{"name": t.name, "ok": t.ok, "detail": t.detail, "seconds": t.seconds} for t in trials]
-        write_json({"ok": sound, "found": found, "advice": advice, "self_test": tried, "seconds": seconds})
+        found = {name: value for _, name, value, _ in findings}
+        advised = {name: text for _, name, _, text in findings if text}
+        write_json({"ok": sound, "found": found, "advice": advised, "self_test": trials, "seconds": seconds})
         return 0 if sound else 1
-    for title in dict.fromkeys(item.part for item in findings):
+    for title in dict.fromkeys(part for part, *_ in findings):
         write(paint(title, "bold"))
-        rows = [(item.name, item.value) for item in findings if item.part == title]
+        rows = [(name, value) for part, name, value, _ in findings if part == title]
         write(lay_out(rows, indent="  ", styles=("cyan", "")) + "\n")
     write(paint("self-test against closed forms", "bold"))
-    width = max(len(t.name) for t in trials)
+    width = max(len(t["name"]) for t in trials)
     for t in trials:
-        mark = paint("ok    ", "green") if t.ok else paint("FAILED", "bold red")
-        write(f"  {paint(t.name.ljust(width), 'cyan')}  {mark}  {t.detail}  {paint(f'{t.seconds:.1f} s', 'faint')}")
+        mark = paint("ok    ", "green") if t["ok"] else paint("FAILED", "bold red")
+        took = paint(f"{t['seconds']:.1f} s", "faint")
+        write(f"  {paint(t['name'].ljust(width), 'cyan')}  {mark}  {t['detail']}  {took}")
     write("")
-    for item in findings:
-        if item.advice:
-            write(f"{paint('note:', 'yellow')} {item.name}: {item.advice}")
+    for _, name, _, advice in findings:
+        if advice:
+            write(f"{paint('note:', 'yellow')} {name}: {advice}")
     verdict = "all is well" if sound else "this installation does not compute rightly; please report the lines above"
     write(f"{paint(verdict, 'bold green' if sound else 'bold red')} ({seconds:.1f} s)")
     return 0 if sound else 1
 
 
-def _new_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the new model's name, such as my_variant")
-    parser.add_argument(
-        "--from", metavar="M", dest="source", required=True, help="the model to start from: a name, or a file's path"
-    )
-
-
-@command(_new_arguments, "start a new model from an existing one", "new my_variant --from {model}")
+@command(
+    "start a new model from an existing one",
+    "new my_variant --from {model}",
+    model=False, json=False,
+    own={
+        "name": value("NAME", "the new model's name, such as my_variant"),
+        "--from": value("M", "the model to start from: a name, or a file's path", dest="source", required=True),
+    },
+)  # fmt: skip
 def run_new(options: Namespace) -> int:
     """Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled
     out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are
@@ -95,41 +89,50 @@ _NEEDED = ("sympy", "mpmath", "numpy", "scipy", "matplotlib", "xarray", "h5netcd
 _EXTRAS = ("cupy-cuda12x", "cupy-cuda13x", "distributed", "dask", "pandas", "pytest", "hypothesis")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report; ``advice`` says what could be better, ``part`` the heading it stands under."""
-
-    name: str
-    value: str
-    advice: str = ""
-    part: str = "installation"
+Finding = tuple[str, str, str, str]
+"""The heading, the name and the value of a line of the report, and what could be better."""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One system of the self-test: the largest deviation from its closed form, in units of the error estimate."""
+def examine() -> Iterator[Finding]:
+    """Yield versions, machine, linear algebra, threads, GPU and where models and caches are."""
+    import matplotlib
+    import numpy as np
 
-    name: str
-    ok: bool
-    detail: str
-    seconds: float
+    from eqsolve.language.loading import folders, list_models
+    from eqsolve.numerics.backend import card_problem, choose_backend
+    from eqsolve.solvers.threads import THREAD_LIMITS
 
-
-def examine() -> list[Finding]:
-    """Return versions, machine, linear algebra, threads, GPU and where models and caches are."""
-    packages = [replace(item, part="packages") for item in _packages()]
-    machine = [replace(item, part="machine") for item in (*_machine(), *_linear_algebra(), *_graphics())]
-    here = Finding("eqsolve", f"{eq.__version__} in {Path(__file__).resolve().parents[1]}")
-    python = Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
-    return [here, python, *_places(), *packages, *machine]
-
-
-def _packages() -> Iterator[Finding]:
+    yield "installation", "eqsolve", f"{eq.__version__} in {Path(__file__).resolve().parents[1]}", ""
+    yield "installation", "Python", f"{platform.python_version()} ({platform.python_implementation()})", ""
+    there = list(dict.fromkeys(str(folder) for folder in folders() if folder.is_dir()))
+    count = len(list_models())
+    advice = "" if count else "no model can be named; put a file into ./models or name a folder in EQSOLVE_PATH"
+    yield "installation", "models", f"{count} in {', '.join(there) or 'no folder'}", advice
+    own = os.environ.get("EQSOLVE_CACHE", "~/.cache/eqsolve") or "none"
+    yield "installation", "cache", f"{own} for compiled models; matplotlib's: {matplotlib.get_cachedir()}", ""
     for name in _NEEDED:
         version = _version(name)
-        yield Finding(name, version or "missing", "" if version else f"needed: pip install {name}")
+        yield "packages", name, version or "missing", "" if version else f"needed: pip install {name}"
     extras = [f"{name} {version}" for name in _EXTRAS if (version := _version(name))]
-    yield Finding("extras", ", ".join(extras) or "none")
+    yield "packages", "extras", ", ".join(extras) or "none", ""
+    yield "machine", "system", platform.platform(), ""
+    yield "machine", "CPUs", str(os.cpu_count()), ""
+    limits = [f"{name}={os.environ[name]}" for name in THREAD_LIMITS if name in os.environ]
+    advice = "" if limits else "more than one linear-algebra thread is often slower here; try OMP_NUM_THREADS=1"
+    yield "machine", "threads", ", ".join(limits) or "not limited", advice
+    try:
+        found: Any = np.show_config(mode="dicts")
+        blas = found["Build Dependencies"]["blas"]
+        yield "machine", "BLAS", f"{blas.get('name', '?')} {blas.get('version', '?')}", ""
+    except (KeyError, TypeError, AttributeError):  # numpy built in an unusual way
+        yield "machine", "BLAS", "unknown", ""
+    driver = "a driver is installed" if shutil.which("nvidia-smi") else "no driver found"
+    if problem := card_problem():
+        yield "machine", "GPU", f"not used: {driver}, {problem}", ""
+    else:
+        card = choose_backend("gpu")
+        told = f"{card.label}, {card.memory() / 1e9:.3g} GB free; taken with device='gpu' or 'auto'"
+        yield "machine", "GPU", told, ""
 
 
 def _version(name: str) -> str | None:
@@ -141,53 +144,8 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _machine() -> Iterator[Finding]:
-    yield Finding("system", platform.platform())
-    yield Finding("CPUs", str(os.cpu_count()))
-    from eqsolve.solvers.threads import THREAD_LIMITS
-
-    with_limit = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
-    advice = "" if with_limit else "more than one linear-algebra thread is often slower here; try OMP_NUM_THREADS=1"
-    yield Finding("threads", ", ".join(f"{k}={v}" for k, v in with_limit.items()) or "not limited", advice)
-
-
-def _linear_algebra() -> Iterator[Finding]:
-    import numpy as np
-
-    try:
-        found: Any = np.show_config(mode="dicts")
-        blas = found["Build Dependencies"]["blas"]
-        yield Finding("BLAS", f"{blas.get('name', '?')} {blas.get('version', '?')}")
-    except (KeyError, TypeError, AttributeError):  # numpy built in an unusual way
-        yield Finding("BLAS", "unknown")
-
-
-def _graphics() -> Iterator[Finding]:
-    from eqsolve.numerics.backend import card_problem, choose_backend
-
-    driver = "a driver is installed" if shutil.which("nvidia-smi") else "no driver found"
-    if problem := card_problem():
-        yield Finding("GPU", f"not used: {driver}, {problem}")
-        return
-    card = choose_backend("gpu")
-    yield Finding("GPU", f"{card.label}, {card.memory() / 1e9:.3g} GB free; taken with device='gpu' or 'auto'")
-
-
-def _places() -> Iterator[Finding]:
-    from eqsolve.language.loading import folders, list_models
-
-    there = list(dict.fromkeys(str(folder) for folder in folders() if folder.is_dir()))
-    count = len(list_models())
-    advice = "" if count else "no model can be named; put a file into ./models or name a folder in EQSOLVE_PATH"
-    yield Finding("models", f"{count} in {', '.join(there) or 'no folder'}", advice)
-    import matplotlib
-
-    own = os.environ.get("EQSOLVE_CACHE", "~/.cache/eqsolve") or "none"
-    yield Finding("cache", f"{own} for compiled models; matplotlib's: {matplotlib.get_cachedir()}")
-
-
 # --- self-test
-def run_trials() -> Iterator[Trial]:
+def run_trials() -> Iterator[dict[str, Any]]:
     """Solve each small system and compare it with its closed form; one of them on the graphics card, if there is one."""
     from eqsolve.numerics.backend import card_problem
 
@@ -198,26 +156,27 @@ def run_trials() -> Iterator[Trial]:
         began = time.perf_counter()
         try:
             gap, error = build()
-            ok = gap <= error and error < 1e-2
+            ok = bool(gap <= error and error < 1e-2)
             detail = f"off by {gap:.1e}, error estimate {error:.1e}"
         except Exception as problem:  # whatever is wrong with an installation shows here
             ok, detail = False, f"{type(problem).__name__}: {problem}"
-        yield Trial(name, ok, detail, time.perf_counter() - began)
+        yield {"name": name, "ok": ok, "detail": detail, "seconds": time.perf_counter() - began}
 
 
-def _compare(model: Any, name: str, exact: Callable[[float], float], **options: Any) -> tuple[float, float]:
-    from eqsolve.solving import solve
-
-    found = solve(model, at=[0.5, 1.0], **options).at([0.5, 1.0])
-    values, errors = found[name].values, found[f"{name}_error"].values
+def _compare(
+    eqs: list[Any], init: dict[Any, int], shown: Any, exact: Callable[[float], float], laws: Any = None, **options: Any
+) -> tuple[float, float]:
+    """Return how far an observable of a system is from its closed form, and its error estimate."""
+    model = eq.System("self_test", eqs=eqs, init=init, observables={"m": shown}, laws=laws or {})
+    found = eq.solve(model, at=[0.5, 1.0], **options).at([0.5, 1.0])
+    values, errors = found["m"].values, found["m_error"].values
     return max(abs(value - exact(moment)) for value, moment in zip(values, (0.5, 1.0), strict=True)), float(max(errors))
 
 
 def _decay() -> tuple[float, float]:
     """y' = −y."""
     t, y = eq.times("t"), eq.function("y")
-    model = eq.System("self_test_decay", eqs=[eq.Eq(y(t).diff(t), -y(t))], init={y: 1})
-    return _compare(model, "y", lambda moment: math.exp(-moment))
+    return _compare([eq.Eq(y(t).diff(t), -y(t))], {y: 1}, y(t), lambda moment: math.exp(-moment))
 
 
 def _average() -> tuple[float, float]:
@@ -226,33 +185,23 @@ def _average() -> tuple[float, float]:
 
     t, w, k = eq.times("t"), eq.process("w"), eq.random("k", Uniform(0, 1))
     decay = eq.Eq(w(t).diff(t), -k * w(t))
-    model = eq.System("self_test_average", eqs=[decay], init={w: 1}, observables={"m": eq.E(w(t))})
-    return _compare(model, "m", lambda moment: -math.expm1(-moment) / moment)
+    return _compare([decay], {w: 1}, eq.E(w(t)), lambda moment: -math.expm1(-moment) / moment)
 
 
 def _memory() -> tuple[float, float]:
     """y' = −∫y, solved by the cosine."""
-    t, s = eq.times("t s")
-    y = eq.function("y")
-    model = eq.System("self_test_memory", eqs=[eq.Eq(y(t).diff(t), -eq.Int(y(s), (s, 0, t)))], init={y: 1})
-    return _compare(model, "y", math.cos)
+    (t, s), y = eq.times("t s"), eq.function("y")
+    return _compare([eq.Eq(y(t).diff(t), -eq.Int(y(s), (s, 0, t)))], {y: 1}, y(t), math.cos)
 
 
 def _noise(**options: Any) -> tuple[float, float]:
     """x' = −x + z with a noise whose covariance is that of x: E x² = exp(−2t) I₀(2t), with a Bessel function."""
     import numpy as np
 
-    t, other = eq.times("t t'")
-    x, z = eq.process("x z")
-    C = eq.correlation("C")
-    model = eq.System(
-        "self_test_noise",
-        eqs=[eq.Eq(C(t, other), eq.E(x(t) * x(other))), eq.Eq(x(t).diff(t), z(t) - x(t))],
-        init={x: 1},
-        laws={z: eq.GP(C(t, other))},
-        observables={"m": C(t, t)},
-    )
-    return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4, **options)
+    (t, other), (x, z), C = eq.times("t t'"), eq.process("x z"), eq.correlation("C")
+    equations = [eq.Eq(C(t, other), eq.E(x(t) * x(other))), eq.Eq(x(t).diff(t), z(t) - x(t))]
+    laws, given = {z: eq.GP(C(t, other))}, {"rtol": 1e-4, **options}
+    return _compare(equations, {x: 1}, C(t, t), lambda moment: np.exp(-2 * moment) * np.i0(2 * moment), laws, **given)
 
 
 def _fixed_point() -> tuple[float, float]:
@@ -274,8 +223,7 @@ _TRIALS: dict[str, Callable[[], tuple[float, float]]] = {
 }
 
 
-# --- Starting a new model file from another: a copy under a new name, without what belongs to the
-# original only.
+# --- Starting a new model file from another: a copy, without what belongs to the original only.
 
 _DROPPED = {
     "exact": "the closed forms belong to the original equations",
@@ -323,13 +271,11 @@ def variant_source(name: str, model: Model, text: str) -> str:
         names = ", ".join(case for _, case in model.cases)
         raise UsageError(f"model `{model.name}` chooses among other models by its parameters; start from one of: {names}")
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-    called = next((call for call in calls for arg in call.args if getattr(arg, "value", None) == model.name), None)
-    if called is None:
+    named = [(call, arg) for call in calls for arg in call.args if getattr(arg, "value", None) == model.name]
+    if not named:
         raise UsageError(f"cannot write a variant of `{model.name}`: its file does not name it in its last call")
-    changes: list[tuple[ast.expr, str]] = []
-    for arg in called.args:
-        if isinstance(arg, ast.Constant) and arg.value == model.name:
-            changes.append((arg, f'"{name}"'))
+    called = named[0][0]
+    changes = [(arg, f'"{name}"') for call, arg in named if call is called]
     dropped = [item for item in called.keywords if item.arg in _DROPPED]
     changes += [(item.value, f"None,  # {_DROPPED[str(item.arg)]}") for item in dropped]
     for node, new in sorted(changes, key=lambda change: (-change[0].lineno, -change[0].col_offset)):
@@ -351,15 +297,7 @@ def _exchange(text: str, node: ast.expr, new: str) -> str:
 
 
 def write_variant(name: str, source: str) -> tuple[Path, Path]:
-    """Write ``models/NAME.py`` in the current folder, a variant of another model, and its tests; never overwrite.
-
-    Parameters
-    ----------
-    name
-        The new model's name.
-    source
-        The name of the model it varies, or the path of its file.
-    """
+    """Write ``models/NAME.py`` here, a variant of another model, and its tests; never overwrite."""
     from eqsolve.language.loading import find, list_models, load
     from eqsolve.language.printing import decimal_text
     from eqsolve.language.system import System

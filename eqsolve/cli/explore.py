@@ -1,10 +1,9 @@
 """The command that opens a page with sliders for a model's parameters, or writes one over a sweep."""
 
-from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from argparse import Namespace
 from typing import Any
 
-from eqsolve.cli.options import add_several, add_shared, check_destination, command, read_options, read_settings
+from eqsolve.cli.options import check_destination, command, read_options, read_settings, several, switch, value
 from eqsolve.cli.output import exit_code, say
 from eqsolve.cli.sweep import read_grid
 from eqsolve.errors import UsageError
@@ -12,16 +11,25 @@ from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar, clock
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _OPTIONS, settings="values to begin with", json=False)
-    parser.add_argument("--port", metavar="P", help="port of the page, for links that last; any free one by default")
-    parser.add_argument("--no-browser", action="store_true", help="say the address, open no browser")
-    parser.add_argument("--export", metavar="F.html", help="write a page that needs no server, over a sweep solved beforehand")
-    about = "with --export: what its sliders run over, such as alpha=0.05:2:9:log; two parameters by default"
-    add_several(parser, "--grid", "NAME=VALUES", about)
-
-
-@command(_arguments, "open a page with a slider for every parameter", "explore {model}")
+@command(
+    "open a page with a slider for every parameter",
+    "explore {model}",
+    settings="values to begin with", json=False,
+    options={
+        "t_max": "last time to begin with; 10 by default",
+        "rtol": "relative tolerance of the refined curves; 1e-3 by default",
+        "observables": "with --export: compute these only",
+        "workers": "with --export: processes on this machine; 1 by default",
+    },
+    own={
+        "--port": value("P", "port of the page, for links that last; any free one by default"),
+        "--no-browser": switch("say the address, open no browser"),
+        "--export": value("F.html", "write a page that needs no server, over a sweep solved beforehand"),
+        "--grid": several("NAME=VALUES", (
+            "with --export: what its sliders run over, such as alpha=0.05:2:9:log; two parameters by default"
+        )),
+    },
+)  # fmt: skip
 def run_explore(options: Namespace) -> int:
     """Open a page in the browser on this machine: the equations, a slider or a box for every parameter, curves with
     error bands that follow them, finite-size points on demand, fixed point and rate where the model has them.
@@ -31,7 +39,7 @@ def run_explore(options: Namespace) -> int:
 
     target = check_destination(options.export, "--export", (".html",))
     settings = read_settings(options.settings)
-    asked = read_options(options, _OPTIONS)
+    asked = read_options(options)
     _refuse_idle(options, asked, exporting=target is not None)
     demand_extra()
     from eqsolve.language.loading import load
@@ -42,25 +50,8 @@ def run_explore(options: Namespace) -> int:
     check(model)
     check_routed(model, settings)
     refuse_idle(model.name, model.kind, asked, flag)
-    if target is not None:
-        return _export(options, model, settings, asked, target)
-    return _serve(options, settings, asked)
-
-
-def _refuse_idle(options: Namespace, asked: dict[str, Any], *, exporting: bool) -> None:
-    """Raise for an option that would do nothing."""
-    if exporting:
-        idle = [flag for flag, given in (("--port", options.port is not None), ("--no-browser", options.no_browser)) if given]
-        what = "is for the page that is served; with --export none is"
-    else:
-        given = {"--grid": options.grid, "--workers": asked.get("workers"), "--observables": asked.get("observables")}
-        idle = [flag for flag, value in given.items() if value]
-        what = "is for a page that is written; name its file: --export page.html"
-    if idle:
-        raise UsageError(f"{idle[0]} {what}")
-
-
-def _export(options: Namespace, model: Any, settings: dict[str, str], asked: dict[str, Any], target: Path) -> int:
+    if target is None:
+        return _serve(options, settings, asked)
     from eqsolve.explorer.export import export_page
 
     grid = read_grid(options.grid) if options.grid else None
@@ -70,6 +61,18 @@ def _export(options: Namespace, model: Any, settings: dict[str, str], asked: dic
         size = target.stat().st_size / 1e6
         say(f"wrote {target} ({size:.1f} MB, {result.stats['points']} points in {clock(result.stats['seconds'])})")
     return exit_code(result.status, result.message)
+
+
+def _refuse_idle(options: Namespace, asked: dict[str, Any], *, exporting: bool) -> None:
+    if exporting:
+        idle = [flag for flag, given in (("--port", options.port is not None), ("--no-browser", options.no_browser)) if given]
+        what = "is for the page that is served; with --export none is"
+    else:
+        given = {"--grid": options.grid, "--workers": asked.get("workers"), "--observables": asked.get("observables")}
+        idle = [flag for flag, value in given.items() if value]
+        what = "is for a page that is written; name its file: --export page.html"
+    if idle:
+        raise UsageError(f"{idle[0]} {what}")
 
 
 def _serve(options: Namespace, settings: dict[str, str], asked: dict[str, Any]) -> int:
@@ -89,11 +92,3 @@ def _serve(options: Namespace, settings: dict[str, str], asked: dict[str, Any]) 
         except KeyboardInterrupt:
             say("the explorer has ended")
     return 0
-
-
-_OPTIONS = {
-    "t_max": "last time to begin with; 10 by default",
-    "rtol": "relative tolerance of the refined curves; 1e-3 by default",
-    "observables": "with --export: compute these only",
-    "workers": "with --export: processes on this machine; 1 by default",
-}

@@ -1,37 +1,37 @@
 """The command that makes figures from analysis files."""
 
-from argparse import ArgumentParser, Namespace
+import functools
+import os
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from eqsolve.cli.options import add_shared, command, read_options
+from eqsolve.cli.options import command, read_options, switch, value
 from eqsolve.cli.output import complain, lay_out, room, say, write, write_json
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="figures, or `all`; without a name, list what there is")
-    parser.add_argument("--out", default="figures", metavar="DIR", help="folder for figures, data and captions (figures)")
-    parser.add_argument("--quick", action="store_true", help="small sizes, few draws and loose tolerances")
-    parser.add_argument("--data", metavar="FILE", help="a real data matrix (*.csv, *.npy, *.h5ad), samples in rows")
-    parser.add_argument("--fresh", action="store_true", help="compute again even if nothing has changed")
-    add_shared(parser, _OPTIONS, model=False)
-
-
 @command(
-    _arguments,
     "make the figures of analysis files",
     "figure all --quick --out figures",
     "figure  # what there is",
     "figure fixed_points_alpha --out figures",
-)
+    model=False, options={"workers": "figures made at once; one per core by default"},
+    own={
+        "names": value("NAME", "figures, or `all`; without a name, list what there is", nargs="*"),
+        "--out": value("DIR", "folder for figures, data and captions (figures)", default="figures"),
+        "--quick": switch("small sizes, few draws and loose tolerances"),
+        "--data": value("FILE", "a real data matrix (*.csv, *.npy, *.h5ad), samples in rows"),
+        "--fresh": switch("compute again even if nothing has changed"),
+    },
+)  # fmt: skip
 def run_figure(options: Namespace) -> int:
     """Make figures (PNG and PDF), the numbers behind them (netCDF) and captions from analysis files, found in ./analyses
     and packaged, and a self-contained index.html of all figures of the folder, with a table of agreement.
     What has not changed is not computed again. Exit code 1: some figures failed, all others are there.
     """
-    from eqsolve.figures.make import find_analysis, list_analyses
+    from eqsolve.figures.make import find_analysis, list_analyses, write_page
 
     known = list_analyses()
     if not options.names:
@@ -49,10 +49,7 @@ def run_figure(options: Namespace) -> int:
         raise UsageError(f"cannot make the folder {options.out!r}: {error.strerror}") from None
     if options.data is not None and not Path(options.data).is_file():
         raise UsageError(f"--data: there is no file {options.data!r}")
-    workers = read_options(options, _OPTIONS).get("workers")
-    made = _make_all(chosen, out, options, workers)
-    from eqsolve.figures.make import write_page
-
+    made = _make_all(chosen, out, options, read_options(options).get("workers"))
     page = write_page(made, out)
     if not options.quiet and not options.json:
         say(f"wrote {page}")
@@ -60,10 +57,7 @@ def run_figure(options: Namespace) -> int:
 
 
 def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | None) -> list[Any]:
-    import functools
-    import os
-
-    from eqsolve.figures.make import make
+    from eqsolve.figures.make import Made, make
 
     job = functools.partial(make, out=out, quick=options.quick, data=options.data, fresh=options.fresh)
     made, at_once = {}, min(len(chosen), workers or os.cpu_count() or 1)
@@ -76,7 +70,7 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
         else:
             from concurrent.futures import as_completed
 
-            from eqsolve.sweeping.workers import Workers  # one linear-algebra thread each
+            from eqsolve.sweeping.workers import WorkerLostError, Workers
 
             with Workers(at_once) as pool:
                 groups: dict[str, list[Any]] = {}
@@ -85,24 +79,16 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
                 longest_first = sorted(groups.values(), key=len, reverse=True)
                 futures = {pool.submit(_in_turn, job, items): items for items in longest_first}
                 for future in as_completed(futures):
-                    for found in _result(future, futures[future]):
+                    try:
+                        there = future.result()
+                    except WorkerLostError as error:
+                        there = [Made(it.name, it.title, "failed", message=str(error)) for it in futures[future]]
+                    for found in there:
                         made[found.name] = found
                         bar.clear()
                         _tell(found, options)
                         bar(len(made), len(chosen), found.name)
     return [made[item.name] for item in chosen]
-
-
-def _result(future: Any, items: list[Any]) -> list[Any]:
-    """Return the figures of one worker; if it died, they have failed."""
-    from eqsolve.figures.make import Made
-    from eqsolve.sweeping.workers import WorkerLostError
-
-    try:
-        found: list[Any] = future.result()
-    except WorkerLostError as error:
-        return [Made(item.name, item.title, "failed", message=str(error)) for item in items]
-    return found
 
 
 def _in_turn(job: Any, items: list[Any]) -> list[Any]:
@@ -131,6 +117,3 @@ def _report(made: list[Any], options: Namespace, out: Path) -> int:
     if misses:
         complain(f"theory and simulation differ by more than 4 standard errors in {', '.join(misses)}")
     return 1 if failed else 0
-
-
-_OPTIONS = {"workers": "figures made at once; one per core by default"}

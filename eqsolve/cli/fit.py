@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import (
-    add_several,
-    add_shared,
-    by_name,
-    command,
-    destinations,
-    read_number,
-    read_options,
-    read_settings,
-)
+from eqsolve.cli.options import by_name, command, destinations, read_number, read_options, read_settings, several, value
 from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
 from eqsolve.errors import UsageError, quote
 from eqsolve.progress import Bar
@@ -25,30 +16,30 @@ if TYPE_CHECKING:
     from eqsolve.fitting.optimise import Optimum
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(
-        parser, _OPTIONS, settings="values that stay, and where the free ones begin", plot="draw data, fit and residuals"
-    )
-    parser.add_argument(
-        "--data", nargs="+", default=[], metavar="F.csv[,P=VALUE]",
-        help="columns t, the observables, NAME_error, and seed for several draws; several files are fitted together, each "
-        "with its own values after a comma, such as a.csv,delta=0.5 b.csv,delta=2",
-    )  # fmt: skip
-    parser.add_argument("--free", metavar="P,Q,...", help="the parameters to be found")
-    parser.add_argument("--own", metavar="P,...", help="those of them that every file has for itself; the others are shared")
-    add_several(parser, "--bounds", "P=LOW:HIGH", "ranges, such as alpha=0.1:1 or lam=0:")
-    about = "what is known of a free parameter beforehand, such as sigma2=0.1,0.02"
-    add_several(parser, "--prior", "P=VALUE,ERROR", about)
-    parser.add_argument("--out", metavar="F.nc", help="keep the fit; `eqsolve plot F.nc` draws it again")
-
-
 @command(
-    _arguments,
     "fit parameters of a model to data",
     "fit {model} --data runs.csv --free {parameter}",
     "fit {model} --data runs.csv --free {parameter} --out fit.nc --plot fit.png",
     "fit {model} --data runs.csv --free {parameter} --bounds {parameter}=0.1:1",
-)
+    settings="values that stay, and where the free ones begin", plot="draw data, fit and residuals",
+    options={
+        "at": "use these times of the data only",
+        "rtol": "relative tolerance of the solves; 1e-3 by default",
+        "observables": "fit these only; all that the data have by default",
+        "budget": "CPU time of the fit, such as 30s or 5min; then the best so far is given",
+    },
+    own={
+        "--data": value("F.csv[,P=VALUE]", (
+            "columns t, the observables, NAME_error, and seed for several draws; several files are fitted together, each with "
+            "its own values after a comma, such as a.csv,delta=0.5 b.csv,delta=2"
+        ), nargs="+", default=[]),
+        "--free": value("P,Q,...", "the parameters to be found"),
+        "--own": value("P,...", "those of them that every file has for itself; the others are shared"),
+        "--bounds": several("P=LOW:HIGH", "ranges, such as alpha=0.1:1 or lam=0:"),
+        "--prior": several("P=VALUE,ERROR", "what is known of a free parameter beforehand, such as sigma2=0.1,0.02"),
+        "--out": value("F.nc", "keep the fit; `eqsolve plot F.nc` draws it again"),
+    },
+)  # fmt: skip
 def run_fit(options: Namespace) -> int:
     """Least squares with exact derivatives. Exit code 0: fitted; 1: the budget was spent before; 2: bad input, or
     parameters that the data do not tell apart.
@@ -58,13 +49,14 @@ def run_fit(options: Namespace) -> int:
         raise UsageError("name the data: --data runs.csv, with columns t and the observables")
     if options.free is None:
         raise UsageError("name the parameters to fit: --free alpha,sigma2")
-    asked = read_options(options, tuple(_OPTIONS))
+    asked = read_options(options)
     settings = read_settings(options.settings)
     from eqsolve.fitting.fit import fit
     from eqsolve.language.loading import load
 
     free, own = ([name.strip() for name in (text or "").split(",") if name.strip()] for text in (options.free, options.own))
-    files, each = zip(*(_file(word) for word in options.data), strict=True)
+    # FILE[,NAME=VALUE,...]: a file, and the values that hold for it alone
+    files, each = zip(*((it[0], read_settings(it[1:])) for it in map(_APART.split, options.data)), strict=True)
     with Bar(options.quiet, count="solve") as bar:
         found = fit(
             load(options.model), files[0] if len(files) == 1 else files, free=free, own=own, each=each, params=settings,
@@ -75,12 +67,7 @@ def run_fit(options: Namespace) -> int:
     return int(found.status != "ok")
 
 
-def _file(word: str) -> tuple[str, dict[str, str]]:
-    """Return a file of data and the values that hold for it alone, of FILE[,NAME=VALUE,...]."""
-    name, *settings = re.split(r",\s*(?=[A-Za-z_]\w*=)", word)
-    return name, read_settings(settings)
-
-
+_APART = re.compile(r",\s*(?=[A-Za-z_]\w*=)")
 _BOUNDS = "NAME=LOWEST:HIGHEST such as alpha=0.1:1, where either end may be empty"
 _PRIOR = "NAME=VALUE,ERROR such as sigma2=0.1,0.02"
 
@@ -96,28 +83,24 @@ def _pairs(words: list[str], option: str, takes: str, mark: str) -> dict[str, An
     return made
 
 
-_OPTIONS = {
-    "at": "use these times of the data only",
-    "rtol": "relative tolerance of the solves; 1e-3 by default",
-    "observables": "fit these only; all that the data have by default",
-    "budget": "CPU time of the fit, such as 30s or 5min; then the best so far is given",
-}
-
-
-def _optimise_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _OPTIMISE, settings="values that stay", plot="draw the landscape")
-    parser.add_argument("--minimise", metavar="NAME", help="the observable that is to be smallest")
-    parser.add_argument("--maximise", metavar="NAME", help="the observable that is to be largest")
-    about = "the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time"
-    add_several(parser, "--over", "NAME=FIRST:LAST[:log]", about)
-    add_several(parser, "--where", "NAME<=VALUE", "limits of other observables, such as 'E_train<=0.1'; also >=")
-
-
 @command(
-    _optimise_arguments,
     "find the parameters at which an observable is best",
     "optimise {model} --minimise E_test --over {parameter}=0.01:10:log --at 20",
-)
+    settings="values that stay", plot="draw the landscape",
+    options={
+        "at": "the time at which it is to be best",
+        "rtol": "relative tolerance of the solves; 1e-3 by default",
+        "budget": "CPU time of the search, such as 30s or 5min; then the best so far is given",
+    },
+    own={
+        "--minimise": value("NAME", "the observable that is to be smallest"),
+        "--maximise": value("NAME", "the observable that is to be largest"),
+        "--over": several("NAME=FIRST:LAST[:log]", (
+            "the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time"
+        )),
+        "--where": several("NAME<=VALUE", "limits of other observables, such as 'E_train<=0.1'; also >="),
+    },
+)  # fmt: skip
 def run_optimise(options: Namespace) -> int:
     """A coarse scan of the ranges, then exact gradients, lead to the optimum; its error bar comes from the
     solver's own errors. Exit code 0: found; 1: the budget was spent before; 2: bad input, or no optimum inside
@@ -127,7 +110,7 @@ def run_optimise(options: Namespace) -> int:
     if (options.minimise is None) == (options.maximise is None):
         raise UsageError("name what is to be best: --minimise E_test, or --maximise overlap")
     over = read_ranges(options.over)
-    asked = read_options(options, tuple(_OPTIMISE))
+    asked = read_options(options)
     if len(asked.get("at", [0.0])) != 1:
         raise UsageError("--at: an observable is best at one time; for the best time give its range, --over t=0:100")
     limits = read_limits(options.where)
@@ -174,7 +157,7 @@ def read_limits(words: Iterable[str]) -> dict[str, tuple[float | None, float | N
     """Return the ranges of observables that NAME<=VALUE and NAME>=VALUE say."""
     limits: dict[str, tuple[float | None, float | None]] = {}
     for word in words:
-        name, sign, text = (part.strip() for part in (word.partition("<=") if "<=" in word else word.partition(">=")))
+        name, sign, text = (part.strip() for part in word.partition("<=" if "<=" in word else ">="))
         if not sign or not name:
             raise UsageError(f"--where takes NAME<=VALUE or NAME>=VALUE, in quotes for the shell, got {quote(word)}")
         value, (low, high) = read_number(text, "--where"), limits.get(name, (None, None))
@@ -188,10 +171,3 @@ def _text(found: Optimum) -> str:
     rows.append((found.observable, "=", number_with_error(found.value, found.error)))
     held = f"\n\nheld at its limit: {', '.join(found.active)}" if found.active else ""
     return f"{found.model}: `{found.observable}` is {goal} at ({found.solves} solves)\n\n{lay_out(rows)}{held}"
-
-
-_OPTIMISE = {
-    "at": "the time at which it is to be best",
-    "rtol": "relative tolerance of the solves; 1e-3 by default",
-    "budget": "CPU time of the search, such as 30s or 5min; then the best so far is given",
-}

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import YEAR, __version__
-from eqsolve.cli.options import FIGURES, add_shared, apply_settings, check_destination, command, read_options, read_settings
+from eqsolve.cli.options import (
+    FIGURES,
+    check_destination,
+    command,
+    read_options,
+    read_settings,
+    switch,
+    value,
+)  # fmt: skip
 from eqsolve.cli.output import complain, lay_out, paint, room, say, say_wrote, write, write_json
 from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError, did_you_mean
 
@@ -19,18 +27,13 @@ if TYPE_CHECKING:
 _ANSI = re.compile(r"\033\[[0-9;]*m")
 
 
-def _list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", metavar="M", help="a model: what can be set in it, and what that means")
-    parser.add_argument("--names", action="store_true", help="print only the names, one per line")
-    add_shared(parser, model=False)
-
-
 @command(
-    _list_arguments,
-    "list the models that can be named",
-    "list",
-    "list --names  # for scripts",
-)
+    "list the models that can be named", "list", "list --names  # for scripts", model=False,
+    own={
+        "model": value("M", "a model: what can be set in it, and what that means", nargs="?"),
+        "--names": switch("print only the names, one per line"),
+    },
+)  # fmt: skip
 def run_list(options: Namespace) -> int:
     """List the models found in ./models, in the folders of EQSOLVE_PATH, and in the package.
     Earlier places come first: a file in ./models hides one of the same name elsewhere.
@@ -74,23 +77,24 @@ def _list_settings(options: Namespace) -> int:
     return 0
 
 
-def _show_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, settings="replace parameters first")
-    parser.add_argument("--latex", action="store_true", help="print a LaTeX align environment instead of text")
-
-
 @command(
-    _show_arguments,
     "print a model's equations, as text or LaTeX",
     "show {model} --latex",
     "show {model} --set {parameter}=0.5",
     "show path/to/my_model.py",
+    settings="replace parameters first",
+    own={"--latex": switch("print a LaTeX align environment instead of text")},
 )
 def run_show(options: Namespace) -> int:
     """Print a model's equations, with the terms in the order in which they were written."""
+    from eqsolve.language.binding import bind_some
     from eqsolve.language.loading import load
+    from eqsolve.passes.forms.structure import check_routed
 
-    model = apply_settings(load(options.model), read_settings(options.settings))
+    model, settings = load(options.model), read_settings(options.settings)
+    check_routed(model, settings)
+    if own := {name: text for name, text in settings.items() if name in model.settable}:
+        model = model.subs(bind_some(model, own))
     shown = model.show()
     if options.json:
         write_json({"model": model.name, "kind": model.kind, "text": shown.text(), "latex": shown.latex()})
@@ -99,18 +103,13 @@ def run_show(options: Namespace) -> int:
     return 0
 
 
-def _check_arguments(parser: ArgumentParser) -> None:
-    about = "names or files of models; all that can be found, if none is given"
-    parser.add_argument("model", nargs="*", metavar="M", help=about)
-    add_shared(parser, model=False)
-
-
 @command(
-    _check_arguments,
     "check models: definitions, times, causality, laws",
     "check {model}",
     "check path/to/my_model.py",
     "check  # every model that can be found",
+    model=False,
+    own={"model": value("M", "names or files of models; all that can be found, if none is given", nargs="*")},
 )
 def run_check(options: Namespace) -> int:
     """Check models without solving them: exit code 0 if all are sound, 2 if not."""
@@ -157,29 +156,21 @@ def _check(name: str) -> dict[str, Any]:
 
 
 def _facts(model: Model) -> list[str]:
-    """Return how many there are of everything, in words."""
-    counts = [
-        ("equation{}", len(model.equations) + len(getattr(model, "drift", ()))),
-        ("constraint{}", len(getattr(model, "constraints", ()))),
-        ("unknown{}", len(getattr(model, "unknowns", ()))),
-        ("parameter{}", len(model.parameters)),
-        ("random constant{}", len(model.randoms)),
-        ("observable{}", len(model.observables)),
-        ("change{} of variable", len(getattr(model, "substitute", ()))),
-    ]
-    return [f"{count} {words.format('s' * (count > 1))}" for words, count in counts if count]
-
-
-def _explain_arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _EXPLAIN_OPTIONS)
-    parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
+    words = {
+        "equations": "equation{}", "constraints": "constraint{}", "unknowns": "unknown{}", "parameters": "parameter{}",
+        "randoms": "random constant{}", "observables": "observable{}", "substitute": "change{} of variable",
+    }  # fmt: skip
+    counts = {part: len(getattr(model, part, ())) for part in words}
+    counts["equations"] += len(getattr(model, "drift", ()))
+    return [f"{count} {words[part].format('s' * (count > 1))}" for part, count in counts.items() if count]
 
 
 @command(
-    _explain_arguments,
     "say what the engine makes of a model, and draw its graph",
     "explain {model} --graph graph.png",
     "explain {model} --solver two_time  # what another solver would do, or why it cannot",
+    options={"step": "say what `solve --step H` does", "solver": "say what `solve --solver NAME` does"},
+    own={"--graph": value("FILE", "draw the dependency graph (*.png, *.svg or *.pdf)")},
 )
 def run_explain(options: Namespace) -> int:
     """Say how a model would be solved, without solving it: its equations with the lines they stand in, which unknown
@@ -193,7 +184,7 @@ def run_explain(options: Namespace) -> int:
     from eqsolve.passes.check.check import check
 
     model = load(options.model)
-    explanation = explain(model, **read_options(options, _EXPLAIN_OPTIONS))
+    explanation = explain(model, **read_options(options))
     if picture is not None:
         from eqsolve.plotting.graph import draw_dependencies
         from eqsolve.plotting.style import save_figure
@@ -212,10 +203,7 @@ def run_explain(options: Namespace) -> int:
     return 0
 
 
-_EXPLAIN_OPTIONS = {"step": "say what `solve --step H` does", "solver": "say what `solve --solver NAME` does"}
-
-
-@command(add_shared, "print the BibTeX entries to cite", "cite {model}", "cite {model} --json")
+@command("print the BibTeX entries to cite", "cite {model}", "cite {model} --json")
 def run_cite(options: Namespace) -> int:
     """Print the BibTeX entry of the paper behind a model, and that of eqsolve itself."""
     from eqsolve.language.loading import load
@@ -253,13 +241,13 @@ def read_entries(text: str) -> dict[str, str]:
         if found["kind"].lower() in _OTHER:
             continue
         depth = 1
-        while depth and position < len(text):
-            character = text[position]
-            if character in "{}" and text[position - 1] != "\\":
-                depth += 1 if character == "{" else -1
-            position += 1
+        for brace in re.finditer(r"(?<!\\)[{}]", text[position:]):
+            depth += 1 if brace[0] == "{" else -1
+            if not depth:
+                break
         if depth:
             break  # the file ends inside this entry
+        position += brace.end()
         entries[found["key"]] = text[found.start() : position]
     return entries
 
@@ -296,11 +284,6 @@ def find_entry(model: Model) -> str:
 
 def software_entry() -> str:
     """Return the BibTeX entry for this version of eqsolve."""
-    return (
-        "@software{eqsolve,\n"
-        "  author  = {{The eqsolve authors}},\n"
-        "  title   = {eqsolve: a symbolic-numeric solver framework for dynamical mean-field theory},\n"
-        f"  version = {{{__version__}}},\n"
-        f"  year    = {{{YEAR}}},\n"
-        "}"
-    )
+    title = "eqsolve: a symbolic-numeric solver framework for dynamical mean-field theory"
+    said = {"author": "{The eqsolve authors}", "title": title, "version": __version__, "year": YEAR}
+    return "\n".join(["@software{eqsolve,", *(f"  {name:7} = {{{text}}}," for name, text in said.items()), "}"])

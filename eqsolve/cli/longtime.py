@@ -1,39 +1,36 @@
 """The commands of long times: the fixed point that a model comes to rest in, and its stationary state."""
 
 import functools
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any
 
-from eqsolve.cli.options import add_shared, command, destinations, read_options, read_settings
+from eqsolve.cli.options import command, read_shared, switch
 from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write
 from eqsolve.cli.solve import report, tables
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar
 
-_OPTIONS = dict.fromkeys(("rtol", "atol", "observables", "derivatives"), "")
-_OPTIONS["budget"] = "CPU time of the search for a solution, such as 5min; 60s by default"
-
-
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the numbers")
-    bias = "of many states at rest, the one told by a declared integral of the force"
-    parser.add_argument("--integrated", action="store_true", help=bias)
-    parser.add_argument("--show", action="store_true", help="show the equations that were derived, and solve nothing")
-
 
 @command(
-    _arguments,
     "derive the fixed point that a system comes to rest in, and solve it",
     "longtime path/to/my_model.py",
     "longtime path/to/my_model.py --show  # the equations",
-)
+    options={
+        **dict.fromkeys(("rtol", "atol", "observables", "derivatives"), ""),
+        "budget": "CPU time of the search for a solution, such as 5min; 60s by default",
+    },
+    settings="values of parameters", out="write the result", plot="draw the numbers",
+    own={
+        "--integrated": switch("of many states at rest, the one told by a declared integral of the force"),
+        "--show": switch("show the equations that were derived, and solve nothing"),
+    },
+)  # fmt: skip
 def run_longtime(options: Namespace) -> int:
     """Derive the limit of long times of a system, or of the mean field of a flow, that comes to rest: a fixed point.
     Its observable `stability` is positive where the state is stable, and zero where that is lost. Exit code 1:
     the tolerance was not met.
     """
-    data, picture = destinations(options)
-    settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
+    data, picture, settings, given = read_shared(options)
     from eqsolve.language.loading import load
     from eqsolve.language.system import Flow, System
     from eqsolve.passes.rewrite.indices import written_out
@@ -69,33 +66,25 @@ def run_longtime(options: Namespace) -> int:
     return int(result.status != "ok")
 
 
-_STATIONARY = {
-    "rtol": "relative tolerance; 1e-6 by default, 0.03 where paths are sampled",
-    "atol": "", "step": "", "observables": "", "budget": "",
-    "at": "lags to report, such as 0,1,10",
-}  # fmt: skip
-
-
-def _stationary_arguments(parser: ArgumentParser) -> None:
-    drawn = "draw correlations over the lag"
-    add_shared(parser, _STATIONARY, settings="values of parameters", out="write the state", plot=drawn)
-    parser.add_argument("--lyapunov", action="store_true", help="find the largest Lyapunov exponent too")
-
-
 @command(
-    _stationary_arguments,
     "find the state that a noisy or chaotic system ends in",
     "stationary path/to/my_model.py --lyapunov",
     "stationary path/to/my_model.py --at 0,1,10 --plot C.png",
     "stationary path/to/my_model.py --json",
-)
+    options={
+        "rtol": "relative tolerance; 1e-6 by default, 0.03 where paths are sampled",
+        "atol": "", "step": "", "observables": "", "budget": "",
+        "at": "lags to report, such as 0,1,10",
+    },
+    settings="values of parameters", out="write the state", plot="draw correlations over the lag",
+    own={"--lyapunov": switch("find the largest Lyapunov exponent too")},
+)  # fmt: skip
 def run_stationary(options: Namespace) -> int:
     """Find the stationary state of a system of paths in Gaussian noise: correlations over the lag, means, the largest
     Lyapunov exponent. The status says whether it is still, fluctuating or aging. Exit code 1: none was found, with
     the reason, or the tolerance was not met.
     """
-    data, picture = destinations(options)
-    settings, given = read_settings(options.settings), read_options(options, _STATIONARY)
+    data, picture, settings, given = read_shared(options)
     lags = given.pop("at", None)
     if lags is not None and min(lags) < 0:
         raise UsageError(f"--at: a lag is not negative, got {min(lags):g}")
@@ -118,12 +107,9 @@ def run_stationary(options: Namespace) -> int:
 
 
 def _text(made: dict[str, Any]) -> str:
-    """Return the state for a terminal: a head line, numbers, and a table over lags."""
     numbers = {name: (value, made["number_errors"][name]) for name, value in made.get("numbers", {}).items()}
     numbers |= {"lyapunov": (made["lyapunov"], made["lyapunov_error"])} if "lyapunov" in made else {}
-    blocks = [f"{made['model']}: {made['status']}"]
-    if made["params"]:
-        blocks.append(list_settings(made["params"]))
+    blocks = [f"{made['model']}: {made['status']}", list_settings(made["params"])]
     if numbers:
         blocks.append(lay_out([(name, "=", number_with_error(*pair)) for name, pair in numbers.items()]))
     if "tau" in made:
@@ -137,4 +123,4 @@ def _text(made: dict[str, Any]) -> str:
         if "lyapunov" in numbers:
             said["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
         blocks.append("\n".join(f"{name}: {text}" for name, text in said.items()))
-    return "\n\n".join(blocks)
+    return "\n\n".join(filter(None, blocks))

@@ -8,14 +8,10 @@ from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eqsolve.errors import ParameterError, UsageError, did_you_mean, quote
-from eqsolve.options import OPTIONS, Option, flag
-
-if TYPE_CHECKING:
-    from eqsolve.language.model import Model
-
+from eqsolve.options import OPTIONS, Option, Takes, flag
 
 Run = Callable[[Namespace], int]
 
@@ -24,70 +20,86 @@ Run = Callable[[Namespace], int]
 class Verb:
     """One command: its arguments, its help, and the function that returns its exit code."""
 
-    add_arguments: Callable[[ArgumentParser], None]
     summary: str
     # after `eqsolve`, in the order in which one would try them; {model} stands for a model that
     # exists, {parameter} for one of its parameters, and what follows a # explains
     examples: tuple[str, ...]
     known: Callable[[Namespace], int | None]  # the exit code where all is done already
     run: Run
+    own: Mapping[str, Mapping[str, Any]]  # its own arguments, as argparse takes them
+    shared: Mapping[str, Any]  # those of ``add_shared``
 
 
 VERBS: dict[str, Verb] = {}
 
 
 def command(
-    add_arguments: Callable[[ArgumentParser], None], summary: str, *examples: str,
-    known: Callable[[Namespace], int | None] = lambda _: None,
+    summary: str, *examples: str, known: Callable[[Namespace], int | None] = lambda _: None,
+    own: Mapping[str, Mapping[str, Any]] = {}, **shared: Any,
 ) -> Callable[[Run], Run]:  # fmt: skip
     """Declare that a function ``run_NAME`` carries out the command NAME, which its docstring describes."""
 
     def declare(run: Run) -> Run:
-        VERBS[run.__name__.removeprefix("run_")] = Verb(add_arguments, summary, examples, known, run)
+        VERBS[run.__name__.removeprefix("run_")] = Verb(summary, examples, known, run, own, shared)
         return run
 
     return declare
+
+
+def value(metavar: str, text: str, **more: Any) -> dict[str, Any]:
+    """Return an argument of one word."""
+    return {"metavar": metavar, "help": text, **more}
+
+
+def several(metavar: str, text: str) -> dict[str, Any]:
+    """Return an option that takes several words, and may be given several times."""
+    return {"nargs": "+", "action": "extend", "default": [], "metavar": metavar, "help": text}
+
+
+def switch(text: str) -> dict[str, Any]:
+    """Return an option without a value."""
+    return {"action": "store_true", "help": text}
 
 
 FIGURES = (".png", ".svg", ".pdf")
 DATA = (".nc", ".csv", ".parquet", ".json")
 
 
+_SCALE = "of the picture: a logarithmic axis {}, or a linear one"
+SCALES: dict[str, dict[str, Any]] = {
+    f"--{name}": {"action": BooleanOptionalAction, "default": None, "help": _SCALE.format(where)}
+    for name, where in (("logx", "across"), ("logy", "upwards"))
+}
+SWEEP_DRAWING = {
+    "--map": switch("of a sweep over two axes: a map, also where lines would be drawn"),
+    "--x": value("NAME", "of the picture of a sweep: the axis that runs across"),
+}
+
+
 def add_shared(
-    parser: ArgumentParser, options: Mapping[str, str] | None = None, *, model: bool = True,
-    settings: str = "", out: str = "", plot: str = "", json: bool = True,
+    parser: ArgumentParser, options: Mapping[str, str] = {}, *, model: bool = True, settings: str = "", out: str = "",
+    plot: str = "", json: bool = True,
 ) -> None:  # fmt: skip
     """Add what several commands share: the model, ``--set``, options of the table below, files, and ``--json``.
 
     An option comes with what it means to the command; with no text, with what it means to a solve.
     """
+    given: dict[str, dict[str, Any]] = {}
     if model:
-        parser.add_argument("model", metavar="M", help="a model's name, or the path of its file")
+        given["model"] = value("M", "a model's name, or the path of its file")
     if settings:
         example = 'numbers (0.3, 1/3, sqrt(2)), or laws for what is random ("Bernoulli(0.1)")'
-        add_several(parser, "--set", "NAME=VALUE", f"{settings}: {example}", dest="settings")
-    for name, text in (options or {}).items():
-        parser.add_argument(flag(name), metavar=_TABLE[name].metavar, help=text or _TABLE[name].about)
+        given["--set"] = several("NAME=VALUE", f"{settings}: {example}") | {"dest": "settings"}
+    given |= {flag(name): value(_TABLE[name].metavar, text or _TABLE[name].about) for name, text in options.items()}
     if out:
-        parser.add_argument("--out", metavar="F.nc", help=f"{out}: netCDF, or a table *.csv, *.parquet or *.json")
+        given["--out"] = value("F.nc", f"{out}: netCDF, or a table *.csv, *.parquet or *.json")
     if plot:
-        parser.add_argument("--plot", metavar="F.png", help=f"{plot} (*.png, *.svg or *.pdf)")
-        add_scales(parser)
+        given |= {"--plot": value("F.png", f"{plot} (*.png, *.svg or *.pdf)"), **SCALES}
     if json:
-        parser.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
-
-
-def add_scales(parser: ArgumentParser) -> None:
-    """Add the scales of a picture."""
-    for name, where in (("--logx", "across"), ("--logy", "upwards")):
-        about = f"of the picture: a logarithmic axis {where}, or a linear one"
-        parser.add_argument(name, action=BooleanOptionalAction, default=None, help=about)
-
-
-def add_sweep_drawing(parser: ArgumentParser) -> None:
-    """Add how the picture of a sweep is made."""
-    parser.add_argument("--map", action="store_true", help="of a sweep over two axes: a map, also where lines would be drawn")
-    parser.add_argument("--x", metavar="NAME", help="of the picture of a sweep: the axis that runs across")
+        given["--json"] = switch("print one JSON object on stdout and nothing else")
+    for name, how in given.items():
+        parser.add_argument(name, **how)
+    parser.set_defaults(table=tuple(options))
 
 
 def read_drawing(options: Namespace) -> dict[str, Any]:
@@ -97,14 +109,9 @@ def read_drawing(options: Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def add_several(parser: ArgumentParser, flag: str, metavar: str, text: str, **more: Any) -> None:
-    """Add an option that takes several words, and may be given several times."""
-    parser.add_argument(flag, nargs="+", action="extend", default=[], metavar=metavar, help=text, **more)
-
-
-def read_options(options: Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Return the values of those options of the table below that were given."""
-    given = {name: getattr(options, name) for name in names}
+def read_options(options: Namespace, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return the values of those options that were given, of all that the command has by default."""
+    given = {name: getattr(options, name) for name in (options.table if names is None else names)}
     if given.get("observables") == "all":  # as without it; what is shown is decided where it is
         given["observables"] = None
     return {name: _READERS[_TABLE[name].takes](text, flag(name)) for name, text in given.items() if text is not None}
@@ -139,16 +146,6 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
     return by_name(words, "--set", "NAME=VALUE such as alpha=0.3")
 
 
-def apply_settings(model: Model, settings: dict[str, str]) -> Model:
-    """Return the model with the named parameters and laws of its own put in."""
-    from eqsolve.language.binding import bind_some
-    from eqsolve.passes.forms.structure import check_routed
-
-    check_routed(model, settings)
-    own = {name: text for name, text in settings.items() if name in model.settable}
-    return model.subs(bind_some(model, own)) if own else model
-
-
 def read_number(text: str, option: str, example: str = "a number such as 20, 1/3 or 1e-4") -> float:
     """Return a finite number from text such as ``1/3``."""
     try:
@@ -166,7 +163,6 @@ def read_number(text: str, option: str, example: str = "a number such as 20, 1/3
 
 
 def _read_whole(text: str, option: str) -> int:
-    """Return a whole number."""
     try:
         return int(text)
     except ValueError:
@@ -178,18 +174,16 @@ def _read_times(text: str, option: str) -> list[float]:
     times: list[float] = []
     example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
     for entry in text.split(","):
+        found: list[Any] = [entry]
         if ":" in entry:
             from eqsolve.sweeping.run import read_text
 
-            found: list[Any] = list(read_text(option, entry))
-        else:
-            found = [entry]
+            found = read_text(option, entry)
         times += [value if isinstance(value, float) else read_number(value, option, example) for value in found]
     return times
 
 
 def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
-    """Return pairs of times in the order given."""
     example = 'pairs t,t\' separated by semicolons, such as "1,0.5;2,2"'
     return [_read_two(entry, option, example, " as a pair of times") for entry in text.split(";")]
 
@@ -232,17 +226,18 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "seconds": _read_seconds,
     "text": lambda text, _: text,
 }
-_TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {
-    "seeds": Option("", "whole", "N"),
-    "d": Option("", "whole", "D"),
-    "workers": Option("", "whole", "N"),
-    "data": Option("", "text", "WHAT"),
-    "observable": Option("", "text", "NAME"),
-    "tolerance": Option("", "number", "R"),
-    "constants": Option("", "text", "HOW"),
-    "flow": Option("", "text", "F"),
-}
+_MORE: tuple[tuple[str, Takes, str], ...] = (
+    ("seeds", "whole", "N"), ("d", "whole", "D"), ("workers", "whole", "N"), ("data", "text", "WHAT"),
+    ("observable", "text", "NAME"), ("tolerance", "number", "R"), ("constants", "text", "HOW"), ("flow", "text", "F"),
+)  # fmt: skip
+_TABLE = {name: option for name, option in OPTIONS.items() if option.takes}
+_TABLE |= {name: Option("", takes, metavar) for name, takes, metavar in _MORE}
 """Options by the names of their keyword arguments: those of a solve, and of other commands."""
+
+
+def read_shared(options: Namespace) -> tuple[Path | None, Path | None, dict[str, str], dict[str, Any]]:
+    """Return where numbers and picture go, the settings, and the options that were given."""
+    return *destinations(options), read_settings(options.settings), read_options(options)
 
 
 def destinations(options: Namespace, data: tuple[str, ...] = DATA) -> tuple[Path | None, Path | None]:

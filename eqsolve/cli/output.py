@@ -21,12 +21,16 @@ class OutputClosed(Exception):  # (not an error of the user's: `eqsolve list | h
 
 def write(text: str) -> None:
     """Write one or more lines of the result to stdout."""
-    _put(f"{text}\n")
+    if sys.stdout is None:  # the program was started with stdout closed
+        raise OutputClosed
+    _safe(sys.stdout)
+    with _writing():
+        sys.stdout.write(f"{text}\n")
 
 
 def write_json(value: Mapping[str, Any]) -> None:
     """Write one JSON object to stdout; numbers that JSON cannot hold become null."""
-    _put(json.dumps(jsonable(value), allow_nan=False) + "\n")
+    write(json.dumps(jsonable(value), allow_nan=False))
 
 
 def say(text: str) -> None:
@@ -97,21 +101,12 @@ def say_wrote(options: Namespace, *paths: Path | None) -> None:
 
 def list_settings(params: Mapping[str, Any]) -> str:
     """Return parameters and laws with their values: `g=3, gamma=0.2`."""
-    words = (f"{key}={item:.6g}" if isinstance(item, float) else f"{key}={item}" for key, item in params.items())
-    return ", ".join(words)
+    return ", ".join(f"{key}={item:.6g}" if isinstance(item, float) else f"{key}={item}" for key, item in params.items())
 
 
 def room() -> int | None:
     """Return how many letters a line of the terminal holds; None where output goes elsewhere."""
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
-
-
-def _put(text: str) -> None:
-    if sys.stdout is None:  # the program was started with stdout closed
-        raise OutputClosed
-    _safe(sys.stdout)
-    with _writing():
-        sys.stdout.write(text)
 
 
 def flush() -> None:

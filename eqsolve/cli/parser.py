@@ -1,18 +1,18 @@
 """The grammar of the command line: verbs, the options they share, misspelt words."""
 
 import argparse
+import contextlib
 import importlib
 import inspect
 import re
 import shlex
 import shutil
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from eqsolve._version import __version__
 from eqsolve.cli import options as declared
-from eqsolve.cli.options import Verb
 from eqsolve.cli.output import paint
 from eqsolve.errors import UsageError, did_you_mean
 
@@ -25,12 +25,6 @@ VERBS = (
     *_LOOK, "explain", "solve", "longtime", "stationary", "diagram", "validate", "sweep", "optimise", "fit", "plot", "explore",
     "figure", "new", "cite", "doctor", "completion",
 )  # fmt: skip
-
-
-def _verb(name: str) -> Verb:
-    """Return a command; only the modules of those asked for are imported."""
-    importlib.import_module(f"eqsolve.cli.{_SHARED.get(name, name)}")
-    return declared.VERBS[name]
 
 
 def _layout(prog: str) -> argparse.HelpFormatter:
@@ -65,23 +59,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if verb is not None and verb not in VERBS:
         raise UsageError(f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})")
     parser, verbs = _build(VERBS if verb in (None, "completion") else (verb,))
-    options, rest = parser.parse_known_args(_with_negative_numbers(arguments))
+    # argparse takes the second word of ``--region -3,20`` for an option: they are joined into one
+    joined = re.sub(r"(^|\0)(--[a-z][a-z0-9-]*)\0(?=-\.?\d)", r"\1\2=", "\0".join(arguments))
+    options, rest = parser.parse_known_args(joined.split("\0"))
     if options.verb is None:
         raise UsageError(f"name a command: {', '.join(VERBS)} (see `eqsolve --help`)")
     if rest:
         raise UsageError(f"{_superfluous(rest, options, verbs[options.verb])} (see `eqsolve {options.verb} --help`)")
     return options
-
-
-def _with_negative_numbers(arguments: list[str]) -> list[str]:
-    """Join ``--region -3,20`` into one word: argparse takes -3,20 for an option."""
-    made: list[str] = []
-    for word in arguments:
-        if re.match(r"-\.?\d", word) and made and re.fullmatch(r"--[a-z][a-z0-9-]*", made[-1]):
-            made[-1] += f"={word}"
-        else:
-            made.append(word)
-    return made
 
 
 def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.ArgumentParser) -> str:
@@ -120,19 +105,18 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
 
 
 def _settings_of(model: str | None) -> list[str]:
-    """Return what can be set in a model, as far as it can be read."""
     from eqsolve.errors import EqsolveError
     from eqsolve.language.loading import load
 
-    try:
-        found = load(model) if isinstance(model, str) else None
-    except EqsolveError:
-        found = None
-    return [] if found is None else list(found.settable)
+    with contextlib.suppress(EqsolveError):
+        return list(load(model).settable) if isinstance(model, str) else []
+    return []
 
 
-def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
-    verbs = {name: _verb(name) for name in names}
+def _build(names: Sequence[str]) -> tuple[_Parser, dict[str, _Parser]]:
+    for name in names:  # only the modules of those asked for are imported
+        importlib.import_module(f"eqsolve.cli.{_SHARED.get(name, name)}")
+    verbs = {name: declared.VERBS[name] for name in names}
     parser = _Parser(
         prog="eqsolve",
         description="Solve self-consistent equations declared as in a paper, with error estimates.",
@@ -149,7 +133,9 @@ def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
             name, help=verb.summary, description=inspect.getdoc(verb.run), formatter_class=_layout, allow_abbrev=False
         )
         child.examples = verb.examples
-        verb.add_arguments(child)
+        for argument, how in verb.own.items():
+            child.add_argument(argument, **how)
+        declared.add_shared(child, **verb.shared)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it
         child.set_defaults(run=verb.run, known=verb.known, commands=made)
         made[name] = child
@@ -198,8 +184,7 @@ def _painted(text: str) -> str:
 
 def _a_parameter(path: Path) -> str:
     """Return a parameter of a model file, which is read, not run."""
-    try:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
         found = re.search(r'\bparam\(\s*"(\w+)', path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        found = None
-    return found[1] if found else ""
+        return found[1] if found else ""
+    return ""

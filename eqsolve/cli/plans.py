@@ -44,19 +44,15 @@ def _is_own(path: Path) -> bool:
 
 
 def _state_of(files: list[str]) -> list[tuple[str, int, int]]:
-    found = [(file, os.stat(file)) for file in files]
-    return [(file, state.st_mtime_ns, state.st_size) for file, state in found]
+    return [(file, (state := os.stat(file)).st_mtime_ns, state.st_size) for file in files]
 
 
 @functools.cache
 def _own_state() -> list[tuple[str, int, int]]:
-    tree = os.walk(Path(eqsolve.__file__).parent)
-    files = [os.path.join(root, file) for root, _, files in tree for file in files]
-    return _state_of(sorted(file for file in files if file.endswith(".py")))
+    return _state_of(sorted(map(str, Path(eqsolve.__file__).parent.rglob("*.py"))))
 
 
 def _record(path: Path) -> Path | None:
-    """Return where the record of a model file is, for this state of eqsolve and the libraries."""
     where = folder()
     if where is None:
         return None

@@ -1,33 +1,27 @@
 """The command that draws a saved result again, without solving."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
-from eqsolve.cli.options import FIGURES, add_scales, add_shared, add_sweep_drawing, check_destination, command, read_drawing
+from eqsolve.cli.options import FIGURES, SCALES, SWEEP_DRAWING, check_destination, command, read_drawing, value
 from eqsolve.cli.output import say_wrote, write_json
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "file", metavar="FILE.nc", help="a file written by --out or save(): a solve, sweep, validation, simulation, fit"
-    )
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="what to draw, by default what the result is about; further files, to compare"
-    )
-    add_scales(parser)
-    add_sweep_drawing(parser)
-    parser.add_argument("--at", metavar="T", type=float, help="of a sweep: at this time; at the last by default")
-    parser.add_argument("--out", metavar="F.png", help="the picture (*.png, *.svg or *.pdf); FILE.png here by default")
-    add_shared(parser, model=False)
-
-
 @command(
-    _arguments,
     "draw a saved result again, without solving",
     "plot result.nc  # what `solve {model} --out result.nc` wrote, as result.png",
     "plot result.nc --logy --out curves.pdf",
     "plot sweep.nc E_test --no-logx",
     "plot one.nc other.nc E_test",
+    model=False,
+    own={
+        "file": value("FILE.nc", "a file written by --out or save(): a solve, sweep, validation, simulation, fit"),
+        "names": value("NAME", "what to draw, by default what the result is about; further files, to compare", nargs="*"),
+        **SCALES,
+        **SWEEP_DRAWING,
+        "--at": value("T", "of a sweep: at this time; at the last by default", type=float),
+        "--out": value("F.png", "the picture (*.png, *.svg or *.pdf); FILE.png here by default"),
+    },
 )
 def run_plot(options: Namespace) -> int:
     """Draw what `solve`, `sweep`, `validate` or `fit` wrote by --out, or Python by save(): curves with error bands, maps,

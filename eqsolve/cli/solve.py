@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import add_shared, command, destinations, read_options, read_settings
+from eqsolve.cli.options import command, read_shared, switch, value
 from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write_json
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.options import flag, refuse_idle
@@ -22,33 +22,34 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the observables")
-    parser.add_argument("--checkpoint", metavar="F", help="keep finished steps in this file; it is removed at the end")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
-
-
 @command(
-    _arguments,
     "solve a model and report values with their errors",
     "solve {model} --at 0.1,1,10 --plot curves.png",
     "solve {model} --set {parameter}=0.5 --t-max 20 --out result.nc  # eqsolve plot result.nc draws it",
     "solve {model} --t-max 1000 --checkpoint run.ckpt  # after Ctrl-C: the same with --resume",
     "solve {model} --at 1 --json  # for other programs",
-)
+    options=dict.fromkeys((
+        "t_max", "at", "at2", "rtol", "atol", "seed", "step", "order", "start", "region", "threads", "solver", "observables",
+        "device", "derivatives", "budget", "scheduler",
+    ), ""),
+    settings="values of parameters", out="write the result", plot="draw the observables",
+    own={
+        "--checkpoint": value("F", "keep finished steps in this file; it is removed at the end"),
+        "--resume": switch("go on from the checkpoint, if there is one"),
+    },
+)  # fmt: skip
 def run_solve(options: Namespace) -> int:
     """Solve a model to the tolerance asked for. Exit code 0: solved; 1: the tolerance was not met,
     and the result so far and the reason are given; 2: bad input. A long run with --checkpoint F that was
     interrupted or killed goes on, to the same numbers, when the same command is given with --resume.
     """
-    data, picture = destinations(options)
-    settings = read_settings(options.settings)
+    data, picture, settings, asked = read_shared(options)
     checkpoint = _checkpoint(options)
     from eqsolve.language.loading import load
+    from eqsolve.solving import solve
 
     model = load(options.model)
-    asked = _read(options, model)
-    from eqsolve.solving import solve
+    _check(model, asked)
 
     try:
         with Bar(options.quiet) as progress:
@@ -94,21 +95,14 @@ def _settle(checkpoint: Checkpoint | None, finished: bool) -> None:
         say(f"the finished steps are kept in {checkpoint.path}; the same command with --resume goes on from there")
 
 
-def _read(options: Namespace, model: Model) -> dict[str, Any]:
-    """Return the keyword arguments of ``solve`` that were given."""
-    given = read_options(options, _OPTIONS)
+def _check(model: Model, given: dict[str, Any]) -> None:
+    """Raise for what means nothing to the model, and for times that it does not have."""
     at, at2, t_max = (given.get(name) for name in ("at", "at2", "t_max"))
     if model.kind != "Cases":  # the case decides
         refuse_idle(model.name, model.kind, given, flag)
     if at2 is not None and not getattr(model, "kernels", ()):
         raise UsageError(f"--at2: model `{model.name}` has no function of two times")
-    _check_times(model, at, at2, t_max)
-    return given
-
-
-def _check_times(model: Model, at: list[float] | None, at2: list[tuple[float, float]] | None, t_max: float | None) -> None:
-    moments = [("--at", moment) for moment in at or []]
-    moments += [("--at2", moment) for pair in at2 or [] for moment in pair]
+    moments = [("--at", moment) for moment in at or []] + [("--at2", moment) for pair in at2 or [] for moment in pair]
     starts_at_zero = getattr(model, "start", 0) == 0
     for option, moment in moments:
         if starts_at_zero and moment < 0:
@@ -131,7 +125,6 @@ def report(
 
 
 def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
-    """Return a head line, then values ± errors, the observables first."""
     made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"), nested=False)
     names = sorted((name for name in made["values"] if name in result.shown), key=lambda name: name not in model.observables)
     made["values"] = {name: made["values"][name] for name in names}
@@ -139,9 +132,7 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     took = f" in {seconds:.{2 if seconds < 99 else 4}g} s" if isinstance(seconds, float) else ""
     solver = f", by {result.stats['solver']}" if "solver" in result.stats else ""
     case = f" ({result.message})" if "case" in result.stats else ""
-    blocks = [f"{result.model}: {result.status}{solver}{took}{case}"]
-    if made["params"]:
-        blocks.append(list_settings(made["params"]))
+    blocks = [f"{result.model}: {result.status}{solver}{took}{case}", list_settings(made["params"])]
     if "t" in made and not made["values"]:
         blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
     elif "t" in made:
@@ -159,30 +150,33 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
         pairs = made["two_time"]["at"]
         first = [(name, [f"{pair[place]:.6g}" for pair in pairs]) for place, name in enumerate(("t", "t'"))]
         blocks += tables(first, made["two_time"])
-    return "\n\n".join(blocks)
+    return "\n\n".join(filter(None, blocks))
 
 
 def _derivatives(made: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the derivatives of the values shown along each parameter, and their errors, named dNAME/dPARAMETER."""
-
-    def named(part: str, along: str) -> dict[str, Any]:
-        return {f"d{name}/d{along}": made[part][along][name] for name in made["values"] if name in made[part][along]}
-
-    along = made.get("derivatives", {})
-    return [{"values": named("derivatives", one), "errors": named("derivative_errors", one)} for one in along]
+    tables = [(made["derivatives"][one], made["derivative_errors"][one], one) for one in made.get("derivatives", {})]
+    keys = {"values": 0, "errors": 1}
+    return [
+        {
+            key: {f"d{name}/d{it[2]}": it[place][name] for name in made["values"] if name in it[place]}
+            for key, place in keys.items()
+        }
+        for it in tables
+    ]
 
 
 def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:
     """Return the times of the table: those asked for, or a few spread logarithmically."""
     if "at" in asked or result.grid is None:
         return asked.get("at")
+    import numpy as np
+
     from eqsolve.numerics.grids import ROWS
 
-    edges = [float(edge) for edge in result.grid.edges]
-    first, last = edges[0], edges[-1]
-    length = last - first
-    ratio = (1e-3) ** (1 / (ROWS - 2))
-    return [first, *(float(f"{first + length * ratio**k:.3g}") for k in range(ROWS - 2, 0, -1)), last]
+    first, last = float(result.grid.edges[0]), float(result.grid.edges[-1])
+    inner = np.geomspace(1e-3, 1, ROWS - 1)[:-1]
+    return [first, *(float(f"{first + (last - first) * share:.3g}") for share in inner), last]
 
 
 def tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str]:
@@ -192,18 +186,10 @@ def tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str
         errors = made["errors"].get(name, [math.nan] * len(values))
         columns.append((name, [number_with_error(v, e) for v, e in zip(values, errors, strict=True)]))
     room = max(shutil.get_terminal_size().columns, 60)
-    tables, current = [], list(first)
+    tables = [list(first)]
     for column in columns:
-        width = sum(2 + max(map(len, [name, *cells])) for name, cells in [*current, column])
-        if width > room and len(current) > len(first):
-            tables.append(current)
-            current = list(first)
-        current.append(column)
-    tables.append(current)
+        width = sum(2 + max(map(len, [name, *cells])) for name, cells in [*tables[-1], column])
+        if width > room and len(tables[-1]) > len(first):
+            tables.append(list(first))
+        tables[-1].append(column)
     return [lay_out(zip(*([name, *cells] for name, cells in table), strict=True), right=True) for table in tables]
-
-
-_OPTIONS = dict.fromkeys((
-    "t_max", "at", "at2", "rtol", "atol", "seed", "step", "order", "start", "region", "threads", "solver", "observables",
-    "device", "derivatives", "budget", "scheduler",
-), "")  # fmt: skip

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import __version__
-from eqsolve.cli import options as shared
-from eqsolve.cli.options import add_several, add_shared, command, read_options, read_settings
+from eqsolve.cli.options import SWEEP_DRAWING, by_name, command, read_shared, several, switch, value
 from eqsolve.cli.output import deliver, exit_code, lay_out, number_with_error, say, say_wrote, write
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
@@ -44,27 +43,45 @@ def _told(options: Namespace) -> int | None:
     return exit_code(record["status"], record["message"])
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    _add_grid(parser, _OPTIONS, "draw lines or a map")
-    shared.add_sweep_drawing(parser)
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")
+_GRID: dict[str, Any] = {
+    "settings": "values that are the same everywhere", "out": "write the result, and go on after a crash",
+    "own": {"--grid": several("NAME=VALUES", (
+        "the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log"
+    ))},
+}  # fmt: skip
+_WORKERS = "processes on this machine; 1 by default"
 
 
 @command(
-    _arguments,
     "solve a model on a grid of parameters",
     "sweep {model} --grid {parameter}=0.1:10:20:log --out sweep.nc --workers 2",
     "sweep {model} --grid {parameter}=0.1,0.3,1 --at 1,5 --out sweep.nc --plot sweep.png",
     "plot sweep.nc --logy  # draws it again",
-    known=_told,
-)
+    known=_told, plot="draw lines or a map",
+    options={
+        "at": "times to report; 25 up to --t-max by default",
+        "t_max": "last time; 10 by default",
+        "rtol": "relative tolerance at every point; 1e-3 by default",
+        "atol": "absolute tolerance at every point",
+        "seed": "", "device": "", "region": "", "solver": "", "observables": "",
+        "derivatives": "solve for the derivatives along these axes too, to interpolate between the points",
+        "step": "solve in discrete time with this step",
+        "budget": "CPU time of each point, such as 30s or 5min; then its best so far is given",
+        "workers": _WORKERS,
+    },
+    **_GRID | {"own": _GRID["own"] | SWEEP_DRAWING | {
+        "--scheduler": value("ADDRESS", "a dask scheduler, such as tcp://host:8786"),
+    }},
+)  # fmt: skip
 def run_sweep(options: Namespace) -> int:
     """Solve a model at every point of a grid. Points that fail are recorded and do not stop the others.
     A sweep that was interrupted or killed goes on when the same command is given again. Exit code 0: all
     points are solved; 1: some were not solved as asked, the file tells which and why; 2: bad input.
     """
-    axes, asked, settings = read_grid(options.grid), _read(options), read_settings(options.settings)
-    data, picture = shared.destinations(options)
+    axes = read_grid(options.grid)
+    if options.workers is not None and options.scheduler is not None:
+        raise UsageError("--workers starts processes here, --scheduler uses those of a cluster; give one of them")
+    data, picture, settings, asked = read_shared(options)
     from eqsolve.language.loading import load
     from eqsolve.solvers.cluster import connect
     from eqsolve.sweeping.run import check_settings, read_axes, sweep
@@ -101,8 +118,7 @@ def _kept(data: Path | None) -> Iterator[None]:
 
 
 def _asked(options: Namespace) -> dict[str, Any]:
-    """Return the words of a command that decide what it computes."""
-    names = [name for name in ("model", "grid", "settings", *_OPTIONS) if name != "workers"]
+    names = [name for name in ("model", "grid", "settings", *options.table) if name != "workers"]
     return {"version": __version__, **{name: getattr(options, name) for name in names}}
 
 
@@ -126,20 +142,13 @@ def _digest(path: str) -> str:
 
 def read_grid(words: Iterable[str]) -> dict[str, str]:
     """Return the text of every axis by its name."""
-    axes = shared.by_name(words, "--grid", "NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2")
+    axes = by_name(words, "--grid", "NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2")
     if not axes:
         raise UsageError("--grid names at least one axis, such as alpha=0.01:10:40:log")
     return axes
 
 
-def _read(options: Namespace) -> dict[str, Any]:
-    if options.workers is not None and options.scheduler is not None:
-        raise UsageError("--workers starts processes here, --scheduler uses those of a cluster; give one of them")
-    return read_options(options, _OPTIONS)
-
-
 def _text(result: Result, took: str) -> str:
-    """Return a head line, with how long it took, and the first few points, at the last time."""
     from eqsolve.numerics.grids import ROWS
 
     stats, dims = result.stats, result.dataset["status"].dims
@@ -160,62 +169,40 @@ def _text(result: Result, took: str) -> str:
     return f"{head}\n\nvalues{when}\n{lay_out(rows, right=True)}{more}"
 
 
-_OPTIONS = {
-    "at": "times to report; 25 up to --t-max by default",
-    "t_max": "last time; 10 by default",
-    "rtol": "relative tolerance at every point; 1e-3 by default",
-    "atol": "absolute tolerance at every point",
-    "seed": "",
-    "device": "",
-    "region": "",
-    "solver": "",
-    "observables": "",
-    "derivatives": "solve for the derivatives along these axes too, to interpolate between the points",
-    "step": "solve in discrete time with this step",
-    "budget": "CPU time of each point, such as 30s or 5min; then its best so far is given",
-    "workers": "processes on this machine; 1 by default",
-}
-
-
-def _add_grid(parser: ArgumentParser, options: dict[str, str], plot: str) -> None:
-    kept = "write the result, and go on after a crash"
-    add_shared(parser, options, settings="values that are the same everywhere", out=kept, plot=plot)
-    about = "the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log"
-    add_several(parser, "--grid", "NAME=VALUES", about)
-
-
-def _diagram_arguments(parser: ArgumentParser) -> None:
-    _add_grid(parser, _DIAGRAM, "draw the boundaries over a quantity in colours")
-    chaos = "find a stationary state and its Lyapunov exponent at each point, to tell chaos"
-    parser.add_argument("--lyapunov", action="store_true", help=chaos)
-    parser.add_argument("--x", metavar="NAME", help="of the picture: the axis that runs across")
-
-
 @command(
-    _diagram_arguments,
     "say what the long run is over two parameters, with its boundaries",
     "diagram path/to/my_model.py --grid gain=0.5:3:40 D=0:1:30 --plot phases.png",
     "diagram path/to/my_model.py --grid gain=0.5:3:40 --lyapunov --json",
-)
+    plot="draw the boundaries over a quantity in colours",
+    options={
+        "observable": "shown in colours: stability, lyapunov, or another number of the long run",
+        "tolerance": "of boundaries, relative to the distance of neighbours; 1e-6 by default",
+        "rtol": "relative tolerance of stationary states; 1e-6 by default, 0.03 of samples",
+        "budget": "CPU time of each stationary state, such as 30s or 5min",
+        "workers": _WORKERS,
+    },
+    **_GRID | {"own": _GRID["own"] | {
+        "--lyapunov": switch("find a stationary state and its Lyapunov exponent at each point, to tell chaos"),
+        "--x": value("NAME", "of the picture: the axis that runs across"),
+    }},
+)  # fmt: skip
 def run_diagram(options: Namespace) -> int:
     """Classify the long run over a grid: still, not at rest, fluctuating, chaotic,
     aging, unbounded, or not decided, with the reason. Boundaries are roots of the stability or of
     the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed.
     """
-    axes, settings = read_grid(options.grid), read_settings(options.settings)
-    asked = read_options(options, _DIAGRAM) | {"lyapunov": options.lyapunov}
-    data, picture = shared.destinations(options)
+    axes = read_grid(options.grid)
+    data, picture, settings, asked = read_shared(options)
     from eqsolve.sweeping.diagram import phase_diagram
 
     with _kept(data), Bar(options.quiet, count="point") as bar:
-        found = phase_diagram(options.model, axes, params=settings, out=data, progress=bar, **asked)
+        found = phase_diagram(options.model, axes, params=settings, out=data, progress=bar, lyapunov=options.lyapunov, **asked)
     deliver(options, found, lambda: "" if options.quiet else _phases(found), None, picture)
     say_wrote(options, data)
     return exit_code(found.status, found.message)
 
 
 def _phases(found: PhaseDiagram) -> str:
-    """Return the classes with their points and reasons, and the boundaries."""
     told = list(zip(found.classes.values.ravel(), found["message"].values.ravel(), strict=True))
     rows, lines = [], []
     for name, count in Counter(name for name, _ in told).most_common():
@@ -231,12 +218,3 @@ def _phases(found: PhaseDiagram) -> str:
     head = f"{found.model}: {found.stats['points']} points in {clock(found.stats['seconds'])}"
     boundaries = f"boundaries\n{lay_out(lines)}" if lines else "no boundary was found"
     return f"{head}\n\n{lay_out(rows)}\n\n{boundaries}"
-
-
-_DIAGRAM = {
-    "observable": "shown in colours: stability, lyapunov, or another number of the long run",
-    "tolerance": "of boundaries, relative to the distance of neighbours; 1e-6 by default",
-    "rtol": "relative tolerance of stationary states; 1e-6 by default, 0.03 of samples",
-    "budget": "CPU time of each stationary state, such as 30s or 5min",
-    "workers": _OPTIONS["workers"],
-}

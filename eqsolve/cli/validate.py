@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from eqsolve.cli.options import add_shared, command, destinations, read_options, read_settings
+from eqsolve.cli.options import command, read_shared
 from eqsolve.cli.output import deliver, lay_out, number_with_error
 from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar
@@ -15,44 +14,39 @@ if TYPE_CHECKING:
     from eqsolve.validation.validate import Comparison, Validation
 
 
-_OPTIONS = {
-    "d": "number of coordinates; 2000 by default, 400 for a rate",
-    "seeds": "number of independent draws; 8 by default",
-    "seed": "seed of everything random; 0 by default",
-    "at": "times to compare at, such as 0.3,1,3,10",
-    "t_max": "last time; for a fixed point, the length of the runs",
-    "data": 'features: gaussian, binary, student_t, a law such as "StudentT(5)", or a file',
-    "constants": "random constants: balanced (default), exact (their law to the letter) or sampled",
-    "step": "gradient descent with this step on both sides",
-    "rtol": "relative tolerance of the theory; 1e-3 by default",
-    "observables": "compare these only",
-    "flow": "the microscopic model, instead of the one the model names",
-    "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
-    "device": "run the finite sizes on the cpu (default), the gpu, or auto: the card where it is worth it",
-    "workers": "draws run at once; one per core by default",
-}
-
 _BOTH = "theory and finite sizes"
-
-_arguments = functools.partial(
-    add_shared, options=_OPTIONS, settings="values of parameters", out=f"write {_BOTH}", plot=f"draw {_BOTH}"
-)
 
 
 @command(
-    _arguments,
     "hold a model's solution against finite-size runs",
     "validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
     "validate {model} --data binary --d 500 --plot validation.png",
     "validate {model} --set {parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
+    settings="values of parameters",
+    out=f"write {_BOTH}",
+    plot=f"draw {_BOTH}",
+    options={
+        "d": "number of coordinates; 2000 by default, 400 for a rate",
+        "seeds": "number of independent draws; 8 by default",
+        "seed": "seed of everything random; 0 by default",
+        "at": "times to compare at, such as 0.3,1,3,10",
+        "t_max": "last time; for a fixed point, the length of the runs",
+        "data": 'features: gaussian, binary, student_t, a law such as "StudentT(5)", or a file',
+        "constants": "random constants: balanced (default), exact (their law to the letter) or sampled",
+        "step": "gradient descent with this step on both sides",
+        "rtol": "relative tolerance of the theory; 1e-3 by default",
+        "observables": "compare these only",
+        "flow": "the microscopic model, instead of the one the model names",
+        "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
+        "device": "run the finite sizes on the cpu (default), the gpu, or auto: the card where it is worth it",
+        "workers": "draws run at once; one per core by default",
+    },
 )
 def run_validate(options: Namespace) -> int:
     """Solve a model, run the microscopic model it describes at finite size, and compare, with the errors
     of both sides. Exit code 0: they agree; 1: they disagree, or there is not enough data; 2: bad input.
     """
-    data, picture = destinations(options)
-    settings = read_settings(options.settings)
-    asked = read_options(options, _OPTIONS)
+    data, picture, settings, asked = read_shared(options)
     from eqsolve.language.loading import load
     from eqsolve.validation.validate import validate
 
@@ -66,7 +60,6 @@ def run_validate(options: Namespace) -> int:
 
 
 def _text(found: Validation) -> str:
-    """Return the comparison as tables, one per observable, and the verdict."""
     size = f"n = {found.n}, d = {found.d}, {found.seeds} draws, {found.data}"
     lines = [f"{found.model}: {found.verdict}; {size}", ""]
     for name, item in found.observables.items():

@@ -510,7 +510,7 @@ class _Known:
         from eqsolve.passes.flow.dmft import without_jumps
 
         flow: Any = self._with_laws(laws)
-        return self._once(("mean field", key), lambda: later("dmft")(without_jumps(flow), None))
+        return self._once(("mean field", key), lambda: later("derive_dmft")(without_jumps(flow), None))
 
     def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""

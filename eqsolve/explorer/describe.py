@@ -1,8 +1,9 @@
 """What the page shows of a model before anything is solved: what can be set, and its neighbours."""
 
+import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,16 +26,12 @@ from eqsolve.passes.rewrite.indices import family_axes
 
 # --- What can be set on the page: a slider or box for every parameter, a law for what is random.
 EXAMPLES = {  # what a law's name puts into its box, to be changed there
-    "Point": "Point(1)",
-    "Bernoulli": "Bernoulli(0.1)",
-    "Rademacher": "Rademacher(0.1)",
-    "Discrete": "Discrete([-1, 1], [0.5, 0.5])",
-    "Normal": "Normal(0, 1)",
-    "Uniform": "Uniform(-1, 1)",
-    "Laplace": "Laplace(1)",
-    "StudentT": "StudentT(5)",
-    "GaussBernoulli": "GaussBernoulli(0.1, 1)",
-}
+    text.partition("(")[0]: text
+    for text in (
+        "Point(1)", "Bernoulli(0.1)", "Rademacher(0.1)", "Discrete([-1, 1], [0.5, 0.5])", "Normal(0, 1)", "Uniform(-1, 1)",
+        "Laplace(1)", "StudentT(5)", "GaussBernoulli(0.1, 1)",
+    )
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -147,22 +144,16 @@ def find_related(model: Model) -> list[Model]:
     flows = flow_names(model)
     if not flows or isinstance(model, Singularity):
         return []
-    timeless = [other for other in _loaded() if other.name != model.name and flow_names(other) & flows]
-    points = [other for other in timeless if isinstance(other, FixedPoint | Cases)]
-    choices = [other for other in points if isinstance(other, Cases)]
-    rates = [other for other in timeless if isinstance(other, Singularity)]
-    if isinstance(model, FixedPoint | Cases):
-        return [*rates]
-    return [*(choices or points), *rates]
-
-
-def _loaded() -> Iterator[Model]:
+    timeless: list[Model] = []
     for file in list_models():
         if file.kind in KINDS:
-            try:
-                yield load(str(file.path))
-            except EqsolveError:
-                continue
+            with contextlib.suppress(EqsolveError):
+                other = load(str(file.path))
+                timeless += [other] if other.name != model.name and flow_names(other) & flows else []
+    choices, points, rates = (
+        list[Model](it for it in timeless if isinstance(it, kind)) for kind in (Cases, FixedPoint, Singularity)
+    )
+    return rates if isinstance(model, FixedPoint | Cases) else [*(choices or points), *rates]
 
 
 def unknown_settings(other: Model, settings: Mapping[str, Any]) -> list[str]:
@@ -189,22 +180,15 @@ def describe(model: Model) -> dict[str, Any]:
     """Return a model in plain texts and numbers: its equations, what can be set."""
     title, _, rest = (model.doc or "").strip().partition("\n")
     return {
-        "stamp": stamp(model),
-        "version": __version__,
-        "name": model.name,
-        "spoken": spoken_name(model),
-        "kind": model.kind,
-        "title": title,
-        "doc": rest.strip(),
-        "timed": model.kind in TIMED,
-        "equations": equations(model),
+        "stamp": stamp(model), "version": __version__, "name": model.name, "spoken": spoken_name(model), "kind": model.kind,
+        "title": title, "doc": rest.strip(), "timed": model.kind in TIMED, "equations": equations(model),
         "labels": labels(model),
         "controls": [asdict(control) for control in list_controls(model)],
         "laws": law_examples(),
         "observables": observable_names(model),
         "indices": sorted({str(axis) for axes in family_axes(model).values() for axis in axes}),
         "finite": bool(flow_names(model)) or getattr(model, "minimises", None) is not None,
-    }
+    }  # fmt: skip
 
 
 def observable_names(model: Model) -> list[str]:
@@ -215,7 +199,6 @@ def observable_names(model: Model) -> list[str]:
 
 def stamp(model: Model) -> str:
     """Return what changes when the model's file is written anew."""
-    try:
+    with contextlib.suppress(OSError):
         return "" if model.file is None else str(os.stat(model.file).st_mtime_ns)
-    except OSError:
-        return "gone"
+    return "gone"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import krogh_interpolate
 from scipy.ndimage import maximum_filter1d
 
 from eqsolve.errors import UsageError
@@ -74,14 +75,13 @@ def export_page(
     advice = advise(data)
     if advice:
         logging.getLogger("eqsolve").warning("%s", advice)
+    with tempfile.TemporaryDirectory(prefix="eqsolve-export-") as folder:
+        result.save(file := Path(folder, "sweep.nc"))
+        netcdf = base64.b64encode(file.read_bytes()).decode()
     config = {
-        "mode": "export",
-        "model": about,
-        "data": data,
-        "advice": advice,
+        "mode": "export", "model": about, "data": data, "advice": advice, "netcdf": netcdf,
         "begin": {"settings": {name: str(value) for name, value in fixed.items()}, "t_max": t_max or 10.0, "rtol": rtol},
-        "netcdf": _netcdf(result),
-    }
+    }  # fmt: skip
     with atomic_path(path) as temporary:
         Path(temporary).write_text(render(config, title=f"{model.name} · eqsolve", connect=False), encoding="utf-8")
     return result
@@ -126,13 +126,10 @@ def advise(data: Mapping[str, Any]) -> str:
     def widest(finer: float) -> float:
         found = 0.0
         for item in data["quantities"].values():
-            values, between = (np.array(item[key], dtype=float) for key in ("values", "between"))
-            between = between / finer**4
+            values, between = (np.array(item[key], dtype=float).reshape(-1, count) for key in ("values", "between"))
+            errors = between / finer**4
             if item["log"]:  # a value between the points is hardly larger than all that are there
-                tops = np.nanmax(values.reshape(-1, count), axis=0)
-                errors = np.minimum(values * np.expm1(between), np.tile(tops, len(values) // count))
-            else:
-                errors = between
+                errors = np.minimum(values * np.expm1(errors), np.nanmax(values, axis=0))
             height = np.nanmax(values) - min(np.nanmin(values), 0.0)
             found = max(found, float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
         return found
@@ -152,11 +149,10 @@ def advise(data: Mapping[str, Any]) -> str:
 def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:
     """Return an axis: numbers to interpolate between, in the slider's coordinate, or words to choose among."""
     numeric = labels.dtype.kind in "fiu" and not (control is not None and control.whole)
-    if not numeric:
-        return {"name": name, "kind": "choice", "labels": [str(label) for label in labels.tolist()], "nodes": []}
+    if not numeric or len(labels) == 1:
+        words = [f"{label:.12g}" if numeric else str(label) for label in labels.tolist()]
+        return {"name": name, "kind": "choice", "labels": words, "nodes": []}
     values = np.asarray(labels, dtype=float)
-    if len(values) == 1:
-        return {"name": name, "kind": "choice", "labels": [f"{values[0]:.12g}"], "nodes": []}
     if len(values) == 2 or np.any(np.diff(values) <= 0):
         raise UsageError(
             f"--grid {name}: a slider interpolates between at least 3 values in increasing order, got "
@@ -180,7 +176,11 @@ def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Arra
     for axis, places in enumerate(nodes):
         if places is not None:
             along = np.moveaxis(values, axis, 0)
-            cubic, linear = (_largest_near(_missed(along, places, count)) for count in (max(2, min(4, len(places) - 2)), 2))
+            counts = max(2, min(4, len(places) - 2)), 2
+            padded = (
+                np.pad(_missed(along, places, count), [(1, 1), *[(0, 0)] * (values.ndim - 1)], "edge") for count in counts
+            )
+            cubic, linear = (np.maximum(np.maximum(item[:-2], item[2:]), item[1:-1]) for item in padded)
             total += np.moveaxis(np.where(SMOOTH * cubic <= linear, 0.5 * cubic, 1.5 * cubic), 0, axis)
     return total
 
@@ -191,25 +191,10 @@ def _missed(values: Array, places: list[float], count: int) -> Array:
     for j in range(1, last):
         first = min(max(j - count // 2, 0), max(last - count, 0))
         others = [k for k in range(first, min(first + count, last) + 1) if k != j]
-        weights = [np.prod([(places[j] - places[m]) / (places[k] - places[m]) for m in others if m != k]) for k in others]
-        found[j] = np.abs(values[j] - sum(w * values[k] for w, k in zip(weights, others, strict=True)))
+        found[j] = np.abs(values[j] - krogh_interpolate(np.array(places)[others], values[others], places[j]))
     found[0], found[-1] = found[1], found[-2]
     return found
 
 
-def _largest_near(values: Array) -> Array:
-    """Return the largest of each value and its two neighbours along the first axis."""
-    padded = np.concatenate([values[:1], values, values[-1:]])
-    return np.maximum(np.maximum(padded[:-2], padded[2:]), values)
-
-
 def _short(values: Array, digits: int) -> list[float | None]:
-    """Return numbers with so many digits, None for what is not finite."""
     return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values.ravel().tolist()]
-
-
-def _netcdf(result: Result) -> str:
-    with tempfile.TemporaryDirectory(prefix="eqsolve-export-") as folder:
-        path = Path(folder, "sweep.nc")
-        result.save(path)
-        return base64.b64encode(path.read_bytes()).decode()

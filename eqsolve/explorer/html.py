@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import Any
 
 PARTS = Path(__file__).resolve().parent / "page"
-SCRIPTS = (
-    "words.js",
-    "chart.js",
-    "interpolate.js",
-    "controls.js",
-    "files.js",
-    "phases.js",
-    "explorer.js",
-)  # in this order, in one scope
+SCRIPTS = ("words", "chart", "interpolate", "controls", "files", "phases", "explorer")
 
 
 def render(config: dict[str, Any], *, title: str, connect: bool) -> str:
@@ -24,12 +16,12 @@ def render(config: dict[str, Any], *, title: str, connect: bool) -> str:
 
     The page's own rules (Content-Security-Policy) let exactly this script run, and nothing be loaded from anywhere.
     """
-    script = "\n".join((PARTS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script = "\n".join((PARTS / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     script = f"(() => {{\n'use strict';\n{script}}})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = (
         "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; "
-        f"connect-src {chr(39) + 'self' + chr(39) if connect else chr(39) + 'none' + chr(39)}; script-src 'sha256-{digest}'"
+        f"connect-src '{'self' if connect else 'none'}'; script-src 'sha256-{digest}'"
     )
     data = json.dumps(config, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     parts = {

@@ -20,7 +20,7 @@ from eqsolve.explorer.mathml import equations, labels
 from eqsolve.language.binding import read_value
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
-from eqsolve.numerics.arrays import Array, member_names
+from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.grids import ROWS, sample_times
 from eqsolve.passes.forms.structure import bind_routed, settable
 from eqsolve.plotting.curves import time_axis
@@ -50,15 +50,13 @@ class Desk:
 
 
 def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return what the page shows of the model."""
     return describe(desk.load())
 
 
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and rates that belong to the model, and whether it has phases."""
     related = find_related(desk.load())
-    told = [(other.name, other.kind, equations(other), labels(other)) for other in related]
-    about = [dict(zip(("name", "kind", "equations", "labels"), item, strict=True)) for item in told]
+    about = [{"name": it.name, "kind": it.kind, "equations": equations(it), "labels": labels(it)} for it in related]
     return {"related": about, "phases": has_phases(desk.load())}
 
 
@@ -72,26 +70,36 @@ def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Ans
         "solver": result.stats.get("solver"), "seconds": result.stats.get("seconds"),
     }  # fmt: skip
     if result.kind == "sweep":
-        return made | _swept(result, model) | {"point": _point(model, request)}
+        try:  # the numbers at the settings themselves, or why there are none
+            here = solve(model, params=_settings(request), rtol=_rtol(request))
+            made["point"] = {"status": here.status, "message": here.message, **_numbers(here, model)}
+        except EqsolveError as error:
+            made["point"] = {"error": str(error)}
+        [axis] = result.dataset["status"].dims
+        data, names = result.dataset, _drawn(result, model)
+        return {
+            **made, "x": str(axis), "t": data[axis].values.tolist(), **_families(result), **values_and_errors(data, names),
+            "points": [str(text) for text in data["message"].values.tolist()], "failed": int(result.stats["failed"]),
+        }  # fmt: skip
     return made | _curves(result, model)
 
 
 def _solve(desk: Desk, model: Model, request: Mapping[str, Any], progress: Progress) -> Result:
-    settings, rtol = _settings(request), _rtol(request)
-    asked: dict[str, Any]
-    if model.kind in TIMED:
-        asked = {"t_max": _number(request.get("t_max"), "t_max"), "rtol": rtol}
-        result = solve(model, params=settings, progress=progress, **asked)
+    settings, asked = _settings(request), _asked(model, request)
+    if axis := asked.get("over"):
+        fixed = {name: value for name, value in settings.items() if name not in axis}
+        result = sweep(model, axis, params=fixed, rtol=asked["rtol"], progress=progress)
     else:
-        axis = {str(name): str(text) for name, text in _table(request, "over").items()}
-        asked = {"over": axis, "rtol": rtol}
-        if axis:
-            fixed = {name: value for name, value in settings.items() if name not in axis}
-            result = sweep(model, axis, params=fixed, rtol=rtol, progress=progress)
-        else:
-            result = solve(model, params=settings, rtol=rtol, progress=progress)
+        result = solve(model, params=settings, progress=progress, **{key: asked[key] for key in asked if key != "over"})
     desk.result, desk.asked = result, {"settings": settings, **asked}
     return result
+
+
+def _asked(model: Model, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides a solve beside the settings: the tolerance, the last time or an axis."""
+    if model.kind in TIMED:
+        return {"t_max": _number(request.get("t_max"), "t_max"), "rtol": _rtol(request)}
+    return {"over": _texts(request, "over"), "rtol": _rtol(request)}
 
 
 def _curves(result: Result, model: Model) -> Answer:
@@ -115,43 +123,19 @@ def _drawn(result: Result, model: Model) -> list[str]:
 
 
 def _families(result: Result) -> Answer:
-    """Return the sizes of the indices of families, and the names that are shown by themselves."""
     return {"families": result.families, "shown": list(result.shown)} if result.families else {}
 
 
 def _ordered(names: Iterable[str], model: Model) -> list[str]:
-    """Return names with the observables first, as they were declared."""
     known = observable_names(model)
     return sorted(names, key=lambda name: known.index(name) if name in known else len(known))
 
 
 def _numbers(result: Result, model: Model) -> Answer:
     names = _ordered((name for name in result.names if not result.dataset[name].dims), model)
-    values = {name: _plain(result.dataset[name].values) for name in names}
-    errors = {name: _plain(result.error[name].values) if name in result.error else None for name in names}
-    return {"x": None, **_families(result), "values": values, "errors": errors}
-
-
-def _swept(result: Result, model: Model) -> Answer:
-    [axis] = result.dataset["status"].dims
-    data, names = result.dataset, _drawn(result, model)
-    return {
-        "x": str(axis),
-        "t": data[axis].values.tolist(),
-        **_families(result),
-        **values_and_errors(data, names),
-        "points": [str(text) for text in data["message"].values.tolist()],
-        "failed": int(result.stats["failed"]),
-    }
-
-
-def _point(model: Model, request: Mapping[str, Any]) -> Answer:
-    """Return the numbers at the settings themselves, or why there are none."""
-    try:
-        result = solve(model, params=_settings(request), rtol=_rtol(request))
-    except EqsolveError as error:
-        return {"error": str(error)}
-    return {"status": result.status, "message": result.message, **_numbers(result, model)}
+    made = values_and_errors(result.dataset, names)
+    made["errors"] = dict.fromkeys(names) | made["errors"]
+    return {"x": None, **_families(result), **made}
 
 
 def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
@@ -200,26 +184,18 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
         asked["at"] = [float(f"{last * share:.3g}") for share in np.logspace(-2, 0, ROWS)]
     progress(0.0, 1.0, "theory")
     found = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
+    parts = {"values": "simulation", "errors": "standard_error", "z": "z"}
+    sides = {key: {name: getattr(it, part) for name, it in found.observables.items()} for key, part in parts.items()}
     return {
-        "stamp": stamp(model),
-        "verdict": found.verdict,
-        "notes": [*found.notes, *found.warnings],
-        "d": found.d,
-        "n": found.n,
-        "seeds": found.seeds,
-        "t": None if found.t is None else _plain(found.t),
-        **{
-            key: {name: _plain(getattr(item, part)) for name, item in found.observables.items()}
-            for key, part in (("values", "simulation"), ("errors", "standard_error"), ("z", "z"))
-        },
-    }
+        "stamp": stamp(model), "verdict": found.verdict, "notes": [*found.notes, *found.warnings], "d": found.d, "n": found.n,
+        "seeds": found.seeds, "t": found.t, **sides,
+    }  # fmt: skip
 
 
 def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return what the long run is over the parameters asked for, and its boundaries."""
     model = desk.load()
-    axes = {str(name): str(text) for name, text in _table(request, "over").items()}
-    made = phase_diagram(model, axes, params=_settings(request), progress=progress).json_object()
+    made = phase_diagram(model, _texts(request, "over"), params=_settings(request), progress=progress).json_object()
     classes, messages = made["points"]["class"], made["points"]["message"]
     return {
         "stamp": stamp(model), "axes": made["axes"], "classes": classes, "messages": messages,
@@ -230,34 +206,27 @@ def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
 def run_save(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Write the result of these settings as netCDF to the path that the server chose."""
     model = desk.load()
-    wanted = {key: value for key, value in desk.asked.items() if key != "settings"}
-    given = {key: _number(request.get(key), key) if key == "t_max" else request.get(key) for key in wanted if key != "rtol"}
-    same = desk.asked.get("settings") == _settings(request) and {**given, "rtol": _rtol(request)} == wanted
+    same = desk.asked == {"settings": _settings(request), **_asked(model, request)}
     result = desk.result if same and desk.result is not None else _solve(desk, model, request, progress)
     result.save(request["path"])
     return {"kind": result.kind}
 
 
 VERBS: dict[str, Callable[[Desk, Mapping[str, Any], Progress], Answer]] = {
-    "describe": run_describe,
-    "neighbours": run_neighbours,
-    "solve": run_solve,
-    "related": run_related,
-    "finite": run_finite,
-    "phases": run_phases,
-    "save": run_save,
+    run.__name__.removeprefix("run_"): run
+    for run in (run_describe, run_neighbours, run_solve, run_related, run_finite, run_phases, run_save)
 }
 
 
-def _table(request: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _texts(request: Mapping[str, Any], key: str) -> dict[str, str]:
     value = request.get(key) or {}
     if not isinstance(value, dict):
         raise UsageError(f"{key} takes texts by name, got {value!r}")
-    return value
+    return {str(name): str(text).strip() for name, text in value.items()}
 
 
 def _settings(request: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(text).strip() for name, text in _table(request, "settings").items()}
+    return _texts(request, "settings")
 
 
 def _rtol(request: Mapping[str, Any]) -> float:
@@ -265,7 +234,6 @@ def _rtol(request: Mapping[str, Any]) -> float:
 
 
 def _number(text: Any, what: str) -> float:
-    """Return a finite number from text such as ``1/3``."""
     try:
         number = float(read_value(str(text), what=what))
     except TypeError:  # a law
@@ -273,11 +241,6 @@ def _number(text: Any, what: str) -> float:
     if not math.isfinite(number):
         raise UsageError(f"{what} takes a finite number, got {text!r}")
     return number
-
-
-def _plain(values: Array) -> Any:
-    """Return numbers that JSON can hold: None stands for what is not finite."""
-    return jsonable(np.asarray(values, dtype=float).tolist())
 
 
 # --- The process that solves for one page.

@@ -35,12 +35,10 @@ def labels(model: Model) -> dict[str, str]:
 def equations(model: Model) -> list[dict[str, str]]:
     """Return the lines of a model as it is shown in LaTeX, and its observables: the two sides of each, and its source."""
     body = Shown(model).latex().removeprefix("\\begin{align}\n").removesuffix("\n\\end{align}")
-    rows = []
     names = latex_names((model,))
     observables = [f"{names[name]} &= {expression_latex(value)}" for name, value in model.observables.items()]
-    for row in (*body.split(" \\\\\n"), *observables):
-        left, _, right = row.strip().partition("&")
-        rows.append(
-            {"left": to_mathml(left, "block"), "right": to_mathml(right, "block"), "latex": f"{left.strip()} {right.strip()}"}
-        )
-    return rows
+    rows = (row.strip().partition("&") for row in (*body.split(" \\\\\n"), *observables))
+    return [
+        {"left": to_mathml(left, "block"), "right": to_mathml(right, "block"), "latex": f"{left.strip()} {right.strip()}"}
+        for left, _, right in rows
+    ]

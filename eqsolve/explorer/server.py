@@ -75,9 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.FORBIDDEN, "this server answers to its own address only")
         if self.path.split("?")[0] != "/":
             return self._refuse(HTTPStatus.NOT_FOUND, "there is one page here: /")
-        body = self.server.page().encode()
-        self._head(HTTPStatus.OK, "text/html; charset=utf-8", len(body))
-        self.wfile.write(body)
+        self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page().encode())
 
     def do_POST(self) -> None:
         request = self._request()
@@ -100,7 +98,6 @@ class _Handler(BaseHTTPRequestHandler):
             pass  # the page is gone; its job was cancelled on the way here
 
     def _stream(self, job: dict[str, Any], name: str) -> None:
-        """Send what a job reports, a line of JSON each."""
         self._head(HTTPStatus.OK, "application/x-ndjson; charset=utf-8")
         messages = self.server.sessions.get(name).run(job)
         try:
@@ -111,15 +108,12 @@ class _Handler(BaseHTTPRequestHandler):
             messages.close()  # type: ignore[attr-defined]  # so that the job ends with its page
 
     def _save(self, kept: dict[str, Any], name: str) -> None:
-        """Send a netCDF file."""
         with tempfile.TemporaryDirectory(prefix="eqsolve-explore-") as folder:
             path = Path(folder, "result.nc")
             *_, last = self.server.sessions.get(name).run({"verb": "save", **kept, "path": str(path)})
             if not path.is_file():
                 return self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, json.dumps(last))
-            body = path.read_bytes()
-        self._head(HTTPStatus.OK, "application/x-netcdf", len(body))
-        self.wfile.write(body)
+            self._send(HTTPStatus.OK, "application/x-netcdf", path.read_bytes())
 
     def _request(self) -> dict[str, Any] | None:
         """Return what was asked; None if it was refused."""
@@ -150,17 +144,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         if length is not None:
             self.send_header("Content-Length", str(length))
-        for name, value in (
-            ("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("X-Frame-Options", "DENY"),
-            ("Cross-Origin-Resource-Policy", "same-origin"), ("Referrer-Policy", "no-referrer"),
+        for line in (
+            "Cache-Control: no-store", "X-Content-Type-Options: nosniff", "X-Frame-Options: DENY",
+            "Cross-Origin-Resource-Policy: same-origin", "Referrer-Policy: no-referrer",
         ):  # fmt: skip
-            self.send_header(name, value)
+            self.send_header(*line.split(": "))
         self.end_headers()
 
-    def _refuse(self, status: HTTPStatus, why: str) -> None:
-        body = why.encode()
-        self._head(status, "text/plain; charset=utf-8", len(body))
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self._head(status, kind, len(body))
         self.wfile.write(body)
+
+    def _refuse(self, status: HTTPStatus, why: str) -> None:
+        self._send(status, "text/plain; charset=utf-8", why.encode())
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: the terminal is for messages to the user."""

@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from eqsolve.progress import PAUSE
 from eqsolve.sweeping.workers import Child
 
 GRACE = 2.0  # seconds that a cancelled job has to end by itself, before its process is ended
-POLL = 0.05  # seconds after which a waiting job looks whether it is still wanted
-BEAT = 0.5  # seconds after which a waiting page hears that its job is still under way
 
 
 class Session:
@@ -34,12 +33,16 @@ class Session:
         """Yield what a job reports, its answer last. The next job cancels it, and so does closing the generator."""
         with self._write:
             number = self._newest = next(self._numbers)
+            self._lines.put({})
         self.used = time.monotonic()
         with self._turn:
             if number != self._newest:
                 yield {"cancelled": True}
                 return
-            lines = self._begin({**request, "id": number})
+            with self._write:
+                self._ensure()
+                lines = self._lines
+            self._tell({**request, "id": number})
             ended = False
             try:
                 for message in self._messages(number, lines):
@@ -56,6 +59,7 @@ class Session:
         """Leave the job under way."""
         with self._write:
             self._newest = next(self._numbers)
+            self._lines.put({})  # wakes who waits
 
     def close(self) -> None:
         """End the worker, in mid-work if need be."""
@@ -70,23 +74,20 @@ class Session:
     def _messages(self, number: int, lines: queue.Queue[dict[str, Any] | None]) -> Iterator[dict[str, Any]]:
         deadline: float | None = None
         report: dict[str, Any] = {"done": 0.0, "total": 1.0, "text": ""}
-        heard = time.monotonic()
         while True:
             if deadline is None and number != self._newest:
                 deadline = time.monotonic() + GRACE
                 self._tell({"cancel": number})
             try:
-                line = lines.get(timeout=POLL)
-            except queue.Empty:
-                if deadline is not None and time.monotonic() > deadline:
+                line = lines.get(timeout=PAUSE)
+            except queue.Empty:  # a waiting page hears that its job is still under way
+                if deadline is None:
+                    yield {"progress": report}
+                elif time.monotonic() > deadline:
                     self._kill()
                     yield {"cancelled": True}
                     return
-                if deadline is None and time.monotonic() - heard > BEAT:
-                    heard = time.monotonic()
-                    yield {"progress": report}
                 continue
-            heard = time.monotonic()
             if line is None:  # the process has ended
                 self._kill()
                 why = "the process that solved it died; was there enough memory?"
@@ -100,13 +101,6 @@ class Session:
             report = line["progress"]
             if deadline is None:
                 yield {"progress": report}
-
-    def _begin(self, job: dict[str, Any]) -> queue.Queue[dict[str, Any] | None]:
-        with self._write:
-            child = self._ensure()
-            with contextlib.suppress(OSError, ValueError):
-                child.send(job)
-            return self._lines
 
     def _tell(self, message: dict[str, Any]) -> None:
         with self._write, contextlib.suppress(OSError, ValueError):

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import time
 import traceback
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -99,9 +100,8 @@ class Run:
         errors = np.broadcast_to(np.asarray(error, dtype=float), values.shape)
         draws = np.asarray(runs, dtype=float).reshape(-1, values.size)
         small = None if half is None else np.asarray(half, dtype=float).reshape(-1, values.size)
-        plain = compare(values, errors, draws, None, count=values.size)
-        whole = plain if small is None else compare(values, errors, draws, small, count=values.size)
-        largest, bare = (float(np.abs(item.z).max()) for item in (whole, plain))
+        both = (compare(values, errors, draws, part, count=values.size) for part in (small, None))
+        largest, bare = (float(np.abs(item.z).max()) for item in both)
         self.agreements.append(Agreement(what, values.size, largest, bare, note if largest > _LIMIT else ""))
 
     def note(self, text: str) -> None:
@@ -215,9 +215,7 @@ def content_key(analysis: Analysis, quick: bool, data: str | None) -> str:
     return digest.hexdigest()
 
 
-def make(
-    analysis: Analysis, out: Path, *, quick: bool = False, data: str | None = None, fresh: bool = False
-) -> Made:  # fmt: skip
+def make(analysis: Analysis, out: Path, *, quick: bool = False, data: str | None = None, fresh: bool = False) -> Made:
     """Compute (or take from the cache) and draw one figure; failures are told in the result."""
     started, status = time.perf_counter(), "failed"
     try:
@@ -247,13 +245,9 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
         run = Run(quick, data=data)
         table = module.compute(run)
         about = {
-            "key": key,
-            "commit": commit(analysis.path.parent),
-            "quick": quick,
-            "notes": run.notes,
-            "seconds": round(time.perf_counter() - started, 1),
-            "agreements": [vars(item) for item in run.agreements],
-        }
+            "key": key, "commit": commit(analysis.path.parent), "quick": quick, "notes": run.notes,
+            "seconds": round(time.perf_counter() - started, 1), "agreements": [vars(item) for item in run.agreements],
+        }  # fmt: skip
         plain = {k: v if isinstance(v, str | int | float) else json.dumps(v) for k, v in table.attrs.items()}
         table.attrs = {**plain, "figure": json.dumps(about)}
         with atomic_path(out / f"{analysis.name}.nc") as temporary:
@@ -286,7 +280,6 @@ def made_before(out: Path) -> list[Made]:
 
 
 def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
-    """Return the dataset of an earlier run; with a key, if that is its own."""
     import xarray as xr
 
     try:
@@ -298,7 +291,6 @@ def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
 
 
 def _caption(analysis: Analysis, about: dict[str, Any], agreements: tuple[Agreement, ...]) -> str:
-    """Return title, text, notes, agreement, commit and time in one paragraph."""
     parts = [f"{analysis.title}.", f"({analysis.origin}.)" * bool(analysis.paper), analysis.caption, *about["notes"]]
     for item in agreements:
         bare = f" ({item.plain:.1f} before the measured bias of finite size)" if item.plain > item.z + 0.05 else ""
@@ -320,20 +312,15 @@ def commit(folder: Path) -> str:
 
 # --- Captions as LaTeX: names and symbols as mathematics, everything else as text.
 
-_GREEK = {
-    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "η": "eta", "θ": "theta", "κ": "kappa",
-    "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "χ": "chi",
-    "ψ": "psi", "ω": "omega", "Δ": "Delta", "Σ": "Sigma", "∞": "infty",
-    "≤": "le", "≥": "ge", "≈": "approx", "×": "times", "·": "cdot",
-    "±": "pm", "∫": "int", "→": "to", "√": "surd", "∂": "partial", "ℓ": "ell", "∼": "sim", "′": "prime",
+_WORDS = {
+    "ε": "varepsilon", "∞": "infty", "≤": "le", "≥": "ge", "≈": "approx", "×": "times", "·": "cdot", "±": "pm", "∫": "int",
+    "→": "to", "√": "surd", "∂": "partial", "ℓ": "ell", "∼": "sim", "′": "prime",
 }  # fmt: skip
-_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀ", [*"0123456789-", r"\top"], strict=True))
-_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉ₖ", [*"0123456789", "k"], strict=True))
-_FORMULA = (
-    {letter: rf"\{word} " for letter, word in _GREEK.items()}
-    | {letter: f"^{{{above}}}" for letter, above in _RAISED.items()}
-    | {letter: f"_{{{below}}}" for letter, below in _LOWERED.items()}
-)
+_GREEK = {it: unicodedata.name(it).rpartition(" ")[2].lower().replace("lamda", "lambda") for it in "αβγδζηθκλμνξπρστφχψω"}
+_GREEK |= {"Δ": "Delta", "Σ": "Sigma"}
+_SMALL = {it: unicodedata.normalize("NFKC", it).replace("−", "-") for it in "⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈₉ₖ"} | {"ᵀ": r"\top"}
+_FORMULA = {letter: rf"\{word} " for letter, word in (_GREEK | _WORDS).items()}
+_FORMULA |= {it: f"{'_' if '<sub>' in unicodedata.decomposition(it) else '^'}{{{said}}}" for it, said in _SMALL.items()}
 _ESCAPED = {letter: rf"\{letter}" for letter in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 _NAME = re.compile(r"(?<![A-Za-z_])([A-Za-z]|[α-ω])_([A-Za-z0-9]+|\*)(?![A-Za-z0-9_])")
 _POWER = re.compile(r"\^\(([^()]*)\)|\^(-?[A-Za-z0-9]+)")
@@ -385,10 +372,9 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 
 def write_page(made: Sequence[Made], out: Path) -> Path:
     """Write ``index.html``, pictures inside: what was made, and every other figure of the folder."""
-    now = {item.name: item for item in made}
-    before = [item for item in made_before(out) if item.name not in now]
+    every = {item.name: item for item in (*made_before(out), *made)}
     order = {item.name: place for place, item in enumerate(list_analyses())}
-    made = sorted([*made, *before], key=lambda item: order.get(item.name, len(order)))
+    made = sorted(every.values(), key=lambda item: order.get(item.name, len(order)))
     figures = "\n".join(_figure(item, out) for item in made)
     contents = "".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in made)
     quick = [item.quick for item in made if item.status == "made"]
@@ -424,7 +410,6 @@ def _figure(item: Made, out: Path) -> str:
 
 
 def _origin(item: Made) -> str:
-    """Return which paper this is from, in small letters."""
     return f' <small class="from">{escape(item.paper)}</small>' if item.paper else ""
 
 
@@ -432,8 +417,8 @@ def _table(made: Sequence[Made]) -> str:
     rows = []
     for item in made:
         for found in item.agreements:
-            verdict = "agrees" if found.ok else ("explained" if found.explained else "MISS")
-            kind = {"agrees": "", "explained": ' class="why"', "MISS": ' class="miss"'}[verdict]
+            verdict, kind = ("explained", ' class="why"') if found.explained else ("MISS", ' class="miss"')
+            verdict, kind = ("agrees", "") if found.ok else (verdict, kind)
             rows.append(
                 f'<tr><td><a href="#{item.name}">{item.name}</a></td><td>{escape(found.what)}</td>'
                 f'<td class="n">{found.points}</td><td class="n">{found.z:.2f}</td><td class="n">{found.plain:.2f}</td>'

@@ -41,22 +41,17 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
     os.close(handle)
     try:
         yield temporary
-        _settle(temporary, target)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        with open(temporary, "rb+") as stream:
+            os.fsync(stream.fileno())  # onto the disk, before it takes its place
+        os.replace(temporary, target)
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # there is none after success
-
-
-def _settle(temporary: str, target: Path) -> None:
-    """Bring a finished file onto the disk and into its place."""
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(temporary, 0o666 & ~mask)
-    with open(temporary, "rb+") as stream:
-        os.fsync(stream.fileno())
-    os.replace(temporary, target)
 
 
 def lock(stream: IO[bytes], path: Path) -> None:
@@ -101,11 +96,8 @@ def read_record(path: Path) -> dict[str, Any]:
     """Return the record of a sound file of ours; nothing of any other."""
     import h5py
 
-    try:
-        if is_damaged(path):
-            return {}
-        with h5py.File(path) as file:
-            record = json.loads(file.attrs["eqsolve"])
-    except (OSError, KeyError, TypeError, ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
+    with contextlib.suppress(OSError, KeyError, TypeError, ValueError, RecursionError):
+        if not is_damaged(path):
+            with h5py.File(path) as file:
+                return dict(json.loads(file.attrs["eqsolve"]))
+    return {}

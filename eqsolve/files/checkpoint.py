@@ -57,9 +57,7 @@ class Codec:
         self.classes = {item.__name__: item for item in classes}
         self.words = list(words)
         self.without = frozenset(without)
-        self._places: dict[Any, int] = {}
-        for place, word in enumerate(self.words):
-            self._places.setdefault(_key(word), place)
+        self._places = {_key(word): place for place, word in reversed([*enumerate(self.words)])}
 
     def pack(self, value: Any, limit: float = math.inf) -> list[Buffer]:
         """Return a value as pieces of bytes, most of them views of arrays; more than ``limit`` are refused."""
@@ -95,8 +93,6 @@ def _key(value: Any) -> Any:
 
 
 class _Packer(pickle.Pickler):
-    """Writes plain values, arrays, words and objects of known classes."""
-
     def __init__(self, codec: Codec, stream: io.BytesIO, arrays: list[Buffer], limit: float) -> None:
         super().__init__(stream, protocol=5)
         self.codec, self.arrays, self.left = codec, arrays, limit
@@ -130,8 +126,6 @@ class _Packer(pickle.Pickler):
 
 
 class _Unpacker(pickle.Unpickler):
-    """Makes what ``_Packer`` writes, and nothing else."""
-
     def __init__(self, codec: Codec, stream: io.BytesIO, arrays: list[memoryview]) -> None:
         super().__init__(stream)
         self.codec, self.arrays = codec, arrays
@@ -206,15 +200,13 @@ class Checkpoint:
             self._stream = open(self.path, "a+b", buffering=0)  # noqa: SIM115  (closed in close)
         except OSError as error:
             raise cannot_write(self.path, error) from None
-        described = json.loads(json.dumps(identity, default=str))
         try:
             lock(self._stream, self.path)
-            self._read(described)
-        except OSError as error:
+            self._read(json.loads(json.dumps(identity, default=str)))
+        except BaseException as error:
             self.close()
-            raise cannot_write(self.path, error) from None
-        except BaseException:
-            self.close()
+            if isinstance(error, OSError):
+                raise cannot_write(self.path, error) from None
             raise
         if self.there:
             logger.info("%s holds %d finished steps", self.path, len(self.there))
@@ -226,7 +218,7 @@ class Checkpoint:
         start = stream.read(len(_MAGIC))
         if size and not _MAGIC.startswith(start[: len(_MAGIC)]):
             raise UsageError(f"{str(self.path)!r} is not a checkpoint of eqsolve; choose another file")
-        first, end = self._record(size) if start == _MAGIC else (None, 0)
+        first = self._record(size) if start == _MAGIC else None
         if first is None:  # killed before anything was written
             stream.truncate(0)
             self._end = 0
@@ -234,33 +226,22 @@ class Checkpoint:
             self._write(json.dumps(identity).encode())
             return
         self._compare(json.loads(first), identity)
-        self._end = end
-        while True:
-            body, end = self._record(size)
-            if body is None:
-                break
-            (index,) = struct.unpack_from("<Q", body)
-            self.there[index] = (end - len(body), len(body))
-            self._end = end
+        self._end = stream.tell()
+        while body := self._record(size):
+            self._end = stream.tell()
+            self.there[_SIZES.unpack_from(body)[0]] = (self._end - len(body), len(body))
         stream.truncate(self._end)
         stream.seek(0, os.SEEK_END)
 
-    def _record(self, size: int) -> tuple[bytes | None, int]:
-        """Return the record at the current place and where it ends; None if it is not whole."""
+    def _record(self, size: int) -> bytes | None:
+        """Return the record at the current place; None if it is not whole."""
         head = self._stream.read(_HEAD.size)
-        if len(head) < _HEAD.size:
-            return None, 0
-        length, checksum = _HEAD.unpack(head)
-        if length > size:
-            return None, 0
-        body = self._stream.read(length)
-        good = len(body) == length > 0 and zlib.crc32(body) == checksum  # a crash may leave zeros
-        return (body if good else None), self._stream.tell()
+        length, checksum = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
+        body: bytes = self._stream.read(length) if length <= size else b""
+        return body if len(body) == length > 0 and zlib.crc32(body) == checksum else None  # a crash may leave zeros
 
     def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
-        other = [key for key in (*identity, *found) if found.get(key) != identity.get(key)]
-        if other:
-            key = other[0]
+        if key := next((key for key in (*identity, *found) if found.get(key) != identity.get(key)), None):
             are, that = ("are", "those") if key.split()[0].endswith("s") else ("is", "that")
             raise UsageError(
                 f"{str(self.path)!r} is the checkpoint of another run: its {key} {are} {found.get(key)!r}, {that} of this "

@@ -18,7 +18,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,6 @@ class Question:
     times: Array | None
     settings: Mapping[str, Any]
     rtol: float
-    seed: int = 0
     budget: float | None = None  # CPU seconds: half of them are more than one solve should take
     solves: int = 0
     last: Result | None = None
@@ -84,14 +83,11 @@ class Question:
         """Solve at a point of the parameters."""
         settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
         declared = getattr(self.model, "observables", {})
+        wanted = self.observables if all(name in declared for name in self.observables) else None
         options = Options.make(
-            rtol=rtol or self.rtol,
-            seed=self.seed,
-            budget=self.budget,
-            derivatives=self.names if slopes else (),
+            rtol=rtol or self.rtol, budget=self.budget, derivatives=self.names if slopes else (), observables=wanted or None,
             at=None if self.times is None else tuple(self.times),
-            observables=self.observables if self.observables and all(name in declared for name in self.observables) else None,
-        )
+        )  # fmt: skip
         begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
         self.solves += 1
         self.last = solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
@@ -103,25 +99,23 @@ class Question:
         data = result.at(self.times) if self.times is not None else result.dataset
         demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
         keys = derivative_keys(result.dataset)
-        values, errors = ([np.atleast_1d(data[name + end].values) for name in self.observables] for end in ("", "_error"))
-        moved, unsure = [], []
-        for parameter in self.names if slopes else ():
-            columns = [keys[name, parameter] for name in self.observables]
-            moved.append([np.atleast_1d(data[key].values) for key in columns])
-            unsure.append([np.atleast_1d(data[f"{key}_error"].values) for key in columns])
-        return Evaluation(result, *(np.array(item, dtype=float) for item in (values, errors, moved, unsure)))
+        columns = [self.observables, *([keys[name, it] for name in self.observables] for it in self.names if slopes)]
+        values, errors = (
+            np.array([[np.atleast_1d(data[key + end].values) for key in row] for row in columns], dtype=float)
+            for end in ("", "_error")
+        )
+        return Evaluation(result, values[0], errors[0], values[1:], errors[1:])
 
 
 class SpentError(Exception):
     """The CPU time of a search is over."""
 
 
-@dataclass(eq=False)
 class Search:
-    """Tells of the solves of a search, and ends it when the CPU time is ``until``."""
+    """Tells of the solves of a search, and ends it when so many CPU seconds are over, from now."""
 
-    report: Report | None
-    until: float
+    def __init__(self, report: Report | None, budget: float | None) -> None:
+        self.report, self.until = report, time.process_time() + (math.inf if budget is None else budget)
 
     def tell(self, solves: int, point: Iterable[tuple[str, float]], text: str, result: Result) -> None:
         """Say where the last solve was, and what was found there."""
@@ -133,13 +127,6 @@ class Search:
     def demand(self, solves: int) -> None:
         if time.process_time() > self.until:
             raise SpentError(f"the budget was spent after {solves} solves; the best so far is given")
-
-
-@contextlib.contextmanager
-def searching(progress: Any, budget: float | None) -> Iterator[Search]:
-    """Yield what watches a search, its time running."""
-    with watching(progress, count="solve") as report:
-        yield Search(report, time.process_time() + (math.inf if budget is None else budget))
 
 
 def through(function: Callable[[Result], Any], result: Result, names: Sequence[str]) -> tuple[float, float, Array, Array]:
@@ -159,15 +146,12 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
             raise UsageError(f"the function of the result is to give one number, got {type(value).__name__}") from None
 
     def slope(shifts: Mapping[str, Any]) -> float:
-        sizes = [
-            float(np.abs(data[name].values).max(initial=0.0)) / largest
-            for name, shift in shifts.items()
-            if (largest := float(np.abs(shift).max(initial=0.0)))
-        ]
+        moved = {name: float(np.abs(shift).max(initial=0.0)) for name, shift in shifts.items()}
+        sizes = [float(np.abs(data[name].values).max(initial=0.0)) / largest for name, largest in moved.items() if largest]
+        if not sizes:
+            return 0.0
         step = EPSILON ** (1 / 3) * min((size for size in sizes if size), default=1.0)
-        ends = (
-            [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)] if sizes else [0, 0]
-        )
+        ends = [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)]
         return (ends[0] - ends[1]) / (2 * step)
 
     keys = derivative_keys(data)
@@ -192,10 +176,7 @@ def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
     return {name: every[name] for name in names}
 
 
-_ROUNDS = 50
-_ENOUGH = (
-    1e-3  # of the variance of a datum: a step that takes less off χ² moves a parameter by 1/30 of its error, and is not taken
-)
+_ENOUGH = 1e-3  # of a datum's variance: a step that takes less off χ², 1/30 of an error, is not taken
 _INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 
@@ -410,8 +391,7 @@ def fit(
             if name not in wanted:
                 raise UsageError(f"{what}: `{name}` is not free{did_you_mean(name, wanted)}; free are: {', '.join(wanted)}")
     common = {**(params or {}), **parameters}
-    keys: list[str] = []
-    begin: list[float] = []
+    begin: dict[str, float] = {}
     sets = []
     for number_of, (source, alone) in enumerate(zip(sources, settings, strict=True), 1):
         known, places = {**common, **alone}, []
@@ -420,30 +400,30 @@ def fit(
             if name in alone and name not in own:
                 raise UsageError(f"`{name}` is free and the same for all data: set {number_of} cannot have a value of its own")
             key = f"{name}[{number_of}]" if name in own and len(sources) > 1 else name
-            if key not in keys:
+            if key not in begin:
                 if value is None:
                     raise UsageError(f"say where `{name}` begins: the model has no value of its own for it")
                 if isinstance(value, str):  # as --set of the command line gives it
                     with contextlib.suppress(ValueError):
                         value = float(value)
-                keys.append(key)
-                begin.append(number(value, f"the start of `{name}`"))
-            places.append(keys.index(key))
+                begin[key] = number(value, f"the start of `{name}`")
+            places.append(list(begin).index(key))
         chosen = source.cut(at, _shared(model, source) if observables is None else observables)
         shown = {name: value for name, value in alone.items() if name not in wanted}
         if chosen.times is None and model.kind in ("System", "Flow"):
             raise UsageError(f"data: there is no column of times; a {model.kind} needs one, named `t`")
         question = Question(model, wanted, chosen.names, chosen.times, known, rtol, budget=budget)
         sets.append(_Set.of(question, chosen, shown, places))
-    named = [key.partition("[")[0] for key in keys]
+    named = [key.partition("[")[0] for key in begin]
     ranges = np.array([_range(name, found[name], (bounds or {}).get(name)) for name in named])
     known_before = np.array([_prior(name, (priors or {}).get(name)) for name in named])
-    with searching(progress, budget) as search:
-        return _Problem(sets, tuple(keys), (ranges[:, 0], ranges[:, 1]), known_before, rtol, search).solve(np.array(begin))
+    with watching(progress, count="solve") as report:
+        search = Search(report, budget)
+        problem = _Problem(sets, tuple(begin), (ranges[:, 0], ranges[:, 1]), known_before, rtol, search)
+        return problem.solve(np.array(list(begin.values())))
 
 
 def _shared(model: Model, source: Data) -> list[str]:
-    """Return the observables of a model that the data have."""
     families = [rf"{base}(_\d+){{{len(axes)}}}" for base, axes in family_axes(model).items()]
     known = {*model.names, *model.observables}
     own = [name for name in source.names if name in known or any(re.fullmatch(it, name) for it in families)]
@@ -458,13 +438,9 @@ def _shared(model: Model, source: Data) -> list[str]:
 
 
 def _range(name: str, item: Any, asked: Any) -> tuple[float, float]:
-    """Return the range of a parameter: what the model declares, and inside it what is asked for."""
     low = -math.inf if item.bounds[0] is None else float(item.bounds[0])
-    if item.is_positive:
-        low = max(low, 10 * ROUNDING)
-    elif item.is_nonnegative:
-        low = max(low, 0.0)
     high = math.inf if item.bounds[1] is None else float(item.bounds[1])
+    low = max(low, 10 * ROUNDING if item.is_positive else 0.0 if item.is_nonnegative else -math.inf)
     if asked is None:
         return low, high
     try:
@@ -508,18 +484,16 @@ class _Set:
 
     @classmethod
     def of(cls, question: Question, data: Data, settings: dict[str, Any], places: list[int]) -> _Set:
-        means = np.concatenate([data.values[name].mean(axis=0) for name in data.names])
-        scaled = False
+        every = np.hstack([data.values[name] for name in data.names])
+        means, scaled = every.mean(axis=0), False
         if data.draws > 1:
-            sigmas = np.concatenate([data.values[name].std(axis=0, ddof=1) for name in data.names]) / math.sqrt(data.draws)
+            sigmas = every.std(axis=0, ddof=1) / math.sqrt(data.draws)
             assumes = f"errors from the covariance over {data.draws} draws; finite-size bias is not in them"
         elif all(name in data.errors for name in data.names):
             sigmas = np.concatenate([data.errors[name] for name in data.names])
             assumes = "error bars are taken as given, and as those of independent errors at every time"
         else:
-            sigmas = np.concatenate(
-                [np.full(data.values[n].shape[1], np.abs(data.values[n]).max() or 1.0) for n in data.names]
-            )
+            sigmas = np.concatenate([np.full(it.shape[1], np.abs(it).max() or 1.0) for it in data.values.values()])
             scaled = True
             assumes = "no error bars: errors are taken as independent and of equal size, that of the residuals"
         floor = 1e-9 * np.abs(means).max() + 1e-300  # what all draws share exactly, the start, says nothing
@@ -544,22 +518,17 @@ class _Set:
         return off.T @ off / (len(off) - 1) / len(off)
 
     def told(self, point: Array, scale: float) -> FitSet:
-        found = self.at(point)
-        names, count = self.data.names, len(self.data.names)
-        return FitSet(
-            self.data, {name: str(value) for name, value in self.settings.items()},
-            dict(zip(names, found.values.reshape(count, -1), strict=True)),
-            dict(zip(names, scale * self.sigmas.reshape(count, -1), strict=True)), self._drawn(found.result),
-        )  # fmt: skip
-
-    def _drawn(self, result: Result) -> dict[str, Array]:
-        """Return the model between the data's times, for either scale of time."""
-        times = self.data.times
-        if times is None or not float(np.min(times)) < float(np.max(times)):
-            return {}
-        moments = np.union1d(times, sample_times(float(np.min(times)), float(np.max(times))))
-        found = result.at(moments)
-        return {"t": moments, **{name: np.asarray(found[name].values) for name in self.data.names}}
+        found, names, times = self.at(point), self.data.names, self.data.times
+        settings = {name: str(value) for name, value in self.settings.items()}
+        curves, sigmas = (
+            dict(zip(names, values.reshape(len(names), -1), strict=True)) for values in (found.values, scale * self.sigmas)
+        )
+        lines: dict[str, Array] = {}  # between the data's times, for either scale of time
+        if times is not None and float(np.min(times)) < float(np.max(times)):
+            moments = np.union1d(times, sample_times(float(np.min(times)), float(np.max(times))))
+            drawn = found.result.at(moments)
+            lines = {"t": moments, **{name: np.asarray(drawn[name].values) for name in names}}
+        return FitSet(self.data, settings, curves, sigmas, lines)
 
 
 @dataclass(eq=False)
@@ -618,16 +587,16 @@ class _Problem:
         moves = np.arange(len(begin)) != (-1 if held is None else held)
         if not moves.any():
             return begin, np.zeros(len(begin), dtype=bool)
-        logs = (low >= 10 * ROUNDING) & (begin > 0)  # positive ones move by factors
+        logs = (low >= 10 * ROUNDING) & (begin > 0) & moves  # positive ones move by factors
         floor = self.rtol if self.scaled else 1.0  # a residual that stays, so that the end is told by an absolute change
 
         def back(u: Array) -> Array:
             whole = begin.copy()
             whole[moves] = u
-            return np.where(logs & moves, np.exp(np.where(logs & moves, whole, 0.0)), whole)
+            return np.exp(whole, out=whole, where=logs)
 
         def there(x: Array) -> Array:
-            return np.where(logs, np.log(np.where(logs, np.maximum(x, 1e-300), 1.0)), x)[moves]
+            return np.log(np.maximum(x, 1e-300), out=x.copy(), where=logs)[moves]
 
         def slopes(u: Array) -> Array:
             point = back(u)
@@ -640,7 +609,7 @@ class _Problem:
 
         found = least_squares(
             lambda u: np.append(self.at(back(u))[0], floor), there(begin), jac=slopes, bounds=(there(low), there(high)),
-            x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE))[moves], max_nfev=_ROUNDS,
+            x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE))[moves],
             xtol=min(1e-4, 0.1 * self.rtol), ftol=1e-5, gtol=1e-10,
         )  # fmt: skip
         edges = np.zeros(len(begin), dtype=bool)
@@ -670,11 +639,8 @@ class _Problem:
         freedom = usable - len(self.keys)
         chi2 = float(residuals @ residuals)
         meat = np.diag(np.where(self.prior, self.priors[:, 1], np.inf) ** -2.0)
-        first = 0
-        for item in self.sets:
-            meat = meat + item.meat(jacobian[first : first + len(item.target)])
-            first += len(item.target)
-        covariance = inverse @ meat @ inverse
+        rows = np.split(jacobian, np.cumsum([len(item.target) for item in self.sets]))  # the last ones are the priors'
+        covariance = inverse @ (meat + sum(item.meat(own) for item, own in zip(self.sets, rows, strict=False))) @ inverse
         quantile = 1.96
         if self.scaled:
             self.scale = math.sqrt(chi2 / max(freedom, 1))
@@ -683,23 +649,24 @@ class _Problem:
             quantile = float(special.stdtrit(min(draws) - 1, 0.975))
         errors = np.sqrt(np.diagonal(covariance))
         unit = covariance / np.maximum(np.multiply.outer(errors, errors), 1e-300)
-        keys, width = self.keys, quantile * errors
+        width = quantile * errors
+
+        def named(values: Iterable[Any]) -> dict[str, Any]:
+            return dict(zip(self.keys, values, strict=True))
+
         return Fit(
-            self.sets[0].question.model.name, dict(zip(keys, best.tolist(), strict=True)),
-            dict(zip(keys, errors.tolist(), strict=True)),
-            dict(zip(keys, map(tuple, np.clip([best - width, best + width], low, high).T.tolist()), strict=True)),
-            {name: dict(zip(keys, row.tolist(), strict=True)) for name, row in zip(keys, unit, strict=True)},
-            None if self.scaled else chi2, freedom, [key for key, edge in zip(keys, edges, strict=True) if edge],
+            self.sets[0].question.model.name, named(best.tolist()), named(errors.tolist()),
+            named(map(tuple, np.clip([best - width, best + width], low, high).T.tolist())),
+            named(named(row.tolist()) for row in unit), None if self.scaled else chi2, freedom,
+            [key for key, edge in named(edges).items() if edge],
             "; ".join(dict.fromkeys(item.assumes for item in self.sets)), self.solves,
-            tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best).result.latex, status,
-            self,
+            tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best).result.latex, status, self,
         )  # fmt: skip
 
     def held(self, place: int, value: float, begin: Array) -> float:
         """Return χ² with one parameter held and the others fitted."""
-        point = begin.copy()
-        point[place] = value
-        residuals, _ = self.at(self.descend(point, place)[0])
+        begin = np.where(np.arange(len(begin)) == place, value, begin)
+        residuals, _ = self.at(self.descend(begin, place)[0])
         return float(residuals @ residuals) / (self.scale**2 or 1.0)
 
     def _demand_identifiable(self, point: Array, *, last: bool) -> None:
@@ -821,44 +788,47 @@ def read_data(data: Any) -> Data:
     return _from_columns(columns, lines)
 
 
+def _is_number(value: Any) -> bool:
+    with contextlib.suppress(TypeError, ValueError):
+        float(value)
+        return True
+    return False
+
+
 def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
     draw = next((name for name in _DRAWS if name in columns), None)
     numbers = {}
     for name, entry in columns.items():
-        texts = name != draw and np.asarray(entry).dtype.kind not in "biuf"
-        for row, value in enumerate(entry if texts else ()):
-            try:
-                float(value)
-            except (TypeError, ValueError):
-                where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
-                hint = "; values are separated by commas, not `;`" if ";" in name else ""
-                raise UsageError(f"data: {str(value)!r} in column `{name}`, {where}, is not a number{hint}") from None
-        if name != draw:
+        if name == draw:
+            continue
+        try:
             numbers[name] = np.asarray(entry, float)
+        except (TypeError, ValueError):
+            row = next(row for row, value in enumerate(entry) if not _is_number(value))
+            where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
+            hint = "; values are separated by commas, not `;`" if ";" in name else ""
+            raise UsageError(f"data: {str(entry[row])!r} in column `{name}`, {where}, is not a number{hint}") from None
     names = [name for name in numbers if name != "t" and not name.endswith(_ERROR)]
     if not names or not len(numbers[names[0]]):
         raise UsageError(f"data: there is no column to fit; expected t and observables, got {', '.join(columns) or 'nothing'}")
     for name in names:
         if not np.isfinite(numbers[name]).all():
             raise UsageError(f"data: the column `{name}` has entries that are not finite numbers; leave those rows out")
-    if "t" not in numbers:
-        values = {name: numbers[name].reshape(-1, 1) for name in names}
-        errors = {name: numbers[name + _ERROR][:1] for name in names if name + _ERROR in numbers}
-        return Data(None, values, errors)
-    labels = np.zeros(len(numbers["t"])) if draw is None else np.asarray(columns[draw])
-    runs = [numbers["t"][labels == label] for label in np.unique(labels)]
-    times = np.sort(runs[0])
-    if len(np.unique(times)) != len(times) or any(
-        len(run) != len(times) or not np.allclose(np.sort(run), times) for run in runs
-    ):
+    moments = numbers.get("t", np.zeros(len(numbers[names[0]])))
+    labels = np.zeros(len(moments)) if draw is None else np.asarray(columns[draw])
+    labels = labels if "t" in numbers else np.arange(len(moments))  # every row is a draw
+    order = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    order = [rows[np.argsort(moments[rows])] for rows in order]
+    runs = [moments[rows] for rows in order]
+    times = runs[0]
+    if len(np.unique(times)) != len(times) or any(len(run) != len(times) or not np.allclose(run, times) for run in runs):
         raise UsageError("data: every draw must have the same times, each once; name the draws in a column `seed`")
-    order = [np.flatnonzero(labels == label)[np.argsort(run)] for label, run in zip(np.unique(labels), runs, strict=True)]
     values = {name: np.stack([numbers[name][rows] for rows in order]) for name in names}
     errors = {name: numbers[name + _ERROR][order[0]] for name in names if name + _ERROR in numbers}
     for name, entry in errors.items():
         if not (entry > 0).all():
             raise UsageError(f"data: the error bars of `{name}` must be positive")
-    return Data(times, values, errors)
+    return Data(times if "t" in numbers else None, values, errors)
 
 
 # --- Fits in files: the data, the model at their times and between, and what was found.

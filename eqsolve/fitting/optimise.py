@@ -19,21 +19,19 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, got, list_of, number, numbers, table
 from eqsolve.errors import EqsolveError, SolverError, UsageError
-from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, searching, through
+from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, through
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.numerics.arrays import DIFFERENCE, Array
 from eqsolve.numerics.grids import DRAWN
+from eqsolve.progress import watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import read_seconds
 
 logger = logging.getLogger("eqsolve")
-_SCAN = {1: 11, 2: 6}  # points along each parameter; more parameters get _MANY points in all
-_MANY = 64
+_SCAN = {1: 11, 2: 6}  # points along a parameter; more than two parameters get 36 in all, or more
 _WIDE = 100.0  # ratio of the ends of a positive range from which on it is scanned in the logarithm
-_ROUGH = 1e-2  # tolerance of the scan
-_CLOSE = 1e-7  # of the range: how near an end counts as the end
 
 
 @dataclass(frozen=True)
@@ -186,8 +184,8 @@ def optimise(
     names = (observable,) if isinstance(observable, str) else ()
     question = Question(model, tuple(item.name for item in own), names if plain else (), times, settings, rtol, budget=budget)
     goal = None if plain else _read(observable, timeless) if isinstance(observable, str) else observable
-    with searching(progress, budget) as search:
-        sign, name = -1.0 if maximise else 1.0, _name(observable)
+    with watching(progress, count="solve") as report:
+        sign, name, search = -1.0 if maximise else 1.0, _name(observable), Search(report, budget)
         return _OptimumSearch(question, own, timed, sign, name, goal, limits, search).run(maximise)
 
 
@@ -197,7 +195,6 @@ def _name(goal: str | Function) -> str:
 
 
 def _read(name: str, timeless: bool) -> Function:
-    """Return the function of a result that reads an observable, at the last time."""
     return lambda res: res[name].item() if timeless else res[name].values[-1]
 
 
@@ -221,10 +218,8 @@ def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...
         except (TypeError, ValueError):
             raise UsageError(f"the range of `{name}` in the constraints is (LOWEST, HIGHEST), got {entry!r}") from None
         read = _read(str(name), timeless)
-        for sign, end in ((1.0, low), (-1.0, high)):
-            if end is not None:
-                text = f"{name} {'>=' if sign > 0 else '<='} {end:g}"
-                found.append((text, _limit(read, sign, end)))
+        found += [] if low is None else [(f"{name} >= {low:g}", _limit(read, 1.0, low))]
+        found += [] if high is None else [(f"{name} <= {high:g}", _limit(read, -1.0, high))]
     return tuple(found)
 
 
@@ -260,8 +255,6 @@ class _Seen:
 
 @dataclass(eq=False)
 class _OptimumSearch:
-    """One search: its question, its ranges, and what was solved so far."""
-
     question: Question
     ranges: tuple[Range, ...]
     timed: Range | None
@@ -284,7 +277,7 @@ class _OptimumSearch:
             status, known = str(reason), self._known.items()
             (*place, _), here = min(known, key=lambda item: (-np.minimum(item[1].limits, 0.0).sum(), item[1].value))
             best = np.array(place)
-        edges = [bool(place <= _CLOSE or place >= 1 - _CLOSE) for place in best]
+        edges = [bool(np.isclose([place, 1 - place], 0.0).any()) for place in best]
         allowed = np.maximum(here.limit_errors, 1e-6 * np.maximum(1.0, np.abs(here.limits)))
         if (here.limits < -allowed).any():
             missed, (worst, _) = min(zip(here.limits, self.limits, strict=True), key=lambda item: float(item[0]))
@@ -309,27 +302,25 @@ class _OptimumSearch:
             found["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (2 * DRAWN)
             if min(here.moment - self.timed.low, self.timed.high - here.moment) < 1e-9 * (self.timed.high - self.timed.low):
                 where.append(f"t = {here.moment:g}")
+        last, times = self.question.last, self.question.times
+        stay = dict(last.params) if last else {}
+        stay |= {"t": float(times[0])} if times is not None and len(times) == 1 else {}
         goal, name = "largest" if maximise else "smallest", self.name
         edge = f"`{name}` is {goal} at an end of the range, {', '.join(where)}: there is no optimum inside" if where else ""
         table = np.array([[item.value(place) for item, place in zip(self.ranges, point, strict=True)] for point in points])
         return Optimum(
             self.question.model.name, name, maximise, found, spread, self.sign * here.value, error, bool(where), edge,
             (table, self.sign * values), self.ranges, self.question.solves, latex_names((self.question.model,)),
-            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status, self._stay(found),
+            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status,
+            {key: value for key, value in stay.items() if key not in found},
         )  # fmt: skip
-
-    def _stay(self, found: Mapping[str, float]) -> dict[str, Any]:
-        """Return the settings that stay, and the time where there is one."""
-        last, times = self.question.last, self.question.times
-        moment = {"t": float(times[0])} if times is not None and len(times) == 1 else {}
-        return {name: value for name, value in {**(last.params if last else {}), **moment}.items() if name not in found}
 
     def at(self, place: Array, *, slopes: bool = True) -> _Seen:
         """Return what is seen at a point."""
         key = (*map(float, place), float(slopes))
         if key not in self._known:
             point = [item.value(min(max(float(x), 0.0), 1.0)) for item, x in zip(self.ranges, place, strict=True)]
-            rough = None if slopes else max(_ROUGH, self.question.rtol)
+            rough = None if slopes else self.question.rtol ** (2 / 3)  # a scan needs fewer digits
             along = self.question.names if slopes else ()
             scale = np.array([item.slope(float(x)) for item, x in zip(self.ranges, place, strict=True)][: len(along)])
             if self.goal is None:
@@ -337,14 +328,9 @@ class _OptimumSearch:
                 result, curve = found.result, self.sign * found.values[0]
                 index = int(np.argmin(curve))
                 moment = math.nan if self.question.times is None else float(self.question.times[index])
-                ends = (found.slopes[:, 0, index], found.slope_errors[:, 0, index]) if along else (np.empty(0), np.empty(0))
-                seen = (
-                    float(curve[index]),
-                    float(found.errors[0, index]),
-                    self.sign * ends[0] * scale,
-                    np.abs(ends[1] * scale),
-                )
-                self._known[key] = _Seen(*seen, moment)
+                value, error = curve[index], float(found.errors[0, index])
+                ends = (found.slopes[:, 0, index], found.slope_errors[:, 0, index]) if along else (scale, scale)
+                self._known[key] = _Seen(float(value), error, self.sign * ends[0] * scale, np.abs(ends[1] * scale), moment)
             else:
                 result = self.question.solve(point, slopes=bool(along), rtol=rough)
                 value, error, gradient, unsure = through(self.goal, result, along)
@@ -368,7 +354,7 @@ class _OptimumSearch:
         else:
             from scipy.stats import qmc
 
-            points = [*qmc.Sobol(count, seed=0).random(_MANY)]
+            points = [*qmc.Sobol(count, seed=0).random_base2(math.ceil(math.log2(_SCAN[2] ** 2)))]
         values, reasons, off = [], [], []
         for point in points:
             try:
@@ -378,9 +364,8 @@ class _OptimumSearch:
                 values.append(seen.value)
                 off.append(float(-np.minimum(seen.limits, 0.0).sum()))
             except SolverError as reason:
-                values.append(math.inf)
-                off.append(math.inf)
                 reasons.append(str(reason))
+                values, off = [*values, math.inf], [*off, math.inf]
             if time.process_time() > self.search.until:
                 points = points[: len(values)]
                 break
@@ -394,7 +379,6 @@ class _OptimumSearch:
         return points, np.where(np.array(off) <= least, values, math.inf) if self.limits else np.array(values)
 
     def _descend(self, points: list[Array], values: Array, start: Array) -> Array:
-        """Return the optimum near the best point of the scan."""
         from scipy.optimize import brentq, minimize
 
         bounds, closely = [(0.0, 1.0)] * len(self.ranges), {"maxiter": 40, "ftol": 1e-14, "gtol": 1e-10}
@@ -453,12 +437,8 @@ class _OptimumSearch:
         hessian = np.zeros((len(inside), len(inside)))
         for row, place in enumerate(inside):
             step = min(DIFFERENCE, best[place], 1 - best[place]) or DIFFERENCE
-            ends = []
-            for side in (-1.0, 1.0):
-                moved = best.copy()
-                moved[place] += side * step
-                ends.append(lagrangian(self.at(moved)))
-            hessian[row] = (ends[1] - ends[0]) / (2 * step)
+            moved = step * (np.arange(len(best)) == place)
+            hessian[row] = (lagrangian(self.at(best + moved)) - lagrangian(self.at(best - moved))) / (2 * step)
         hessian = (hessian + hessian.T) / 2
         try:
             if not len(held) and np.linalg.eigvalsh(hessian)[0] <= 0:

@@ -508,7 +508,7 @@ class Model(Mapping[str, Equation]):
     # --- display
     def show(self) -> Any:
         """Return the equations for display: LaTeX in a notebook, text at a prompt; in a script, ``print(model.show())``."""
-        return later("show")(self)
+        return later("Shown")(self)
 
     def _repr_latex_(self) -> str:
         return str(self.show()._repr_latex_())

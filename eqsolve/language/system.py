@@ -199,7 +199,7 @@ class System(Model):
         Of many such states, as without weight decay, ``integrated`` gives the one told by the
         integral θ of the force, declared by ``substitute={w: f(θ)}``.
         """
-        return later("long_time")(self, name, integrated)
+        return later("derive_long_time")(self, name, integrated)
 
 
 def _first_order(eqs: Any, init: Any, observables: Any) -> tuple[Any, Any, Any]:
@@ -452,23 +452,23 @@ class Flow(Model):
         """
         if not isinstance(eliminate, bool | None):
             raise UsageError(f"eliminate= takes True or False, got {eliminate!r}")
-        return self._derived("dmft", eliminate)
+        return self._derived("derive_dmft", eliminate)
 
     def infinite_data(self) -> System:
         """Return the limit δ → ∞ of the mean-field equations: differential equations without memory or noise."""
-        return self._derived("infinite_data")
+        return self._derived("derive_infinite_data")
 
     def long_time(self, name: str | None = None, *, integrated: bool = False) -> Any:
         """Return the `FixedPoint` that the mean-field equations tend to if they come to rest."""
-        return later("long_time")(self, name, integrated)
+        return later("derive_long_time")(self, name, integrated)
 
     def gradient_descent(self, eta: Any) -> System:
         """Return the mean-field equations of gradient descent with step ``eta``, exact at this step."""
-        return self._derived("gradient_descent", eta)
+        return self._derived("derive_descent", eta)
 
     def momentum(self, friction: Any) -> Flow:
         """Return the flow with inertia θ'' = −friction θ' + p(g, θ), as a flow of twice as many states."""
-        return self._derived("momentum", friction)
+        return self._derived("add_momentum", friction)
 
     def sgd(self, batch: Any) -> Flow:
         """Return stochastic gradient descent: at every step each sample is in the batch with probability ``batch``.
@@ -476,18 +476,18 @@ class Flow(Model):
         The loss gradient of a sample in the batch is divided by ``batch``, that of the others is zero. A number or a symbol;
         to be run, and solved, with ``step=``.
         """
-        return self._derived("sgd", batch)
+        return self._derived("add_batches", batch)
 
     def langevin(self, temperature: Any) -> Flow:
         """Return Langevin dynamics: white noise White(2 T) of its own is added to every drift that a gradient acts in."""
-        return self._derived("langevin", temperature)
+        return self._derived("add_temperature", temperature)
 
     def label_noise(self, variance: Any) -> Flow:
         """Return training with fresh label noise: at every step a normal of this variance is added to each teacher's field.
 
         The loss gradients see f* + ζ in place of f*, the observables do not; to be run, and solved, with ``step=``.
         """
-        return self._derived("label_noise", variance)
+        return self._derived("add_label_noise", variance)
 
     def simulate(
         self,

@@ -3,19 +3,20 @@
 import base64
 import html
 import io
+import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
-from matplotlib.animation import FuncAnimation
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.animation import FuncAnimation, PillowWriter
 
 from eqsolve.errors import UsageError, demand_known, did_you_mean
+from eqsolve.files.atomic import atomic_path
 from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.grids import DRAWN
 from eqsolve.plotting.curves import draw_line, is_process, plot_curves, plot_paths, set_scales, time_axis, weights_of
@@ -56,10 +57,10 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     dims = [str(dim) for dim in result.dataset[shown[0]].dims if dim != "t"]
     data = _moment(result, ways.at)
     long = [dim for dim in dims if data.sizes[dim] > 1] or dims[:1]
-    if ways.x is not None and ways.x not in long:
-        raise UsageError(f"x={ways.x!r}: expected an axis of the sweep: {', '.join(long)}")
     if ways.x is not None:
-        long = [ways.x, *(dim for dim in long if dim != ways.x)]
+        if ways.x not in long:
+            raise UsageError(f"x={ways.x!r}: expected an axis of the sweep: {', '.join(long)}")
+        long.sort(key=lambda dim: dim != ways.x)
     data = data.isel({dim: 0 for dim in dims if dim not in long})
     facets = [{}] if len(long) < 3 else [{long[2]: value} for value in data[long[2]].values]
     if len(long) > 3 or len(facets) * len(shown) > 24:  # panels of a picture
@@ -83,7 +84,7 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         _draw(result, data.sel(facet), long[:2], name, axes, ways, data[name].values if facet else None)
         axes.set_title("".join(_member(result, dim, value) for dim, value in facet.items()), fontsize=TITLE_SIZE)
     figure = panels[0].figure
-    figure.suptitle(title_of(result, 0.9 * figure.get_figwidth()), fontsize=TITLE_SIZE)
+    figure.suptitle(title_of(result, figure), fontsize=TITLE_SIZE)
     marked = [axes for axes in panels if axes.get_legend_handles_labels()[1] == [_MISSED]]
     for axes in marked:  # said once, below all
         axes.get_legend().remove()
@@ -93,7 +94,6 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
 
 
 def _moment(result: Result, at: float | None) -> xr.Dataset:
-    """Return a sweep at one of its times, the last by default."""
     if "t" not in result.dataset.dims:
         if at is not None:
             raise UsageError(f"at={at:g}: the sweep of `{result.model}` has no time")
@@ -105,10 +105,15 @@ def _moment(result: Result, at: float | None) -> xr.Dataset:
     return result.dataset.isel(t=place)
 
 
+def rows_and_columns(count: int) -> tuple[int, int]:
+    """Return how so many panels are laid out."""
+    columns = min(count, 3 if count != 4 else 2)
+    return -(-count // columns), columns
+
+
 def make_panels(count: int) -> Any:
     """Return axes for so many pictures, in rows."""
-    columns = min(count, 3 if count != 4 else 2)  # panels in a row
-    rows = -(-count // columns)
+    rows, columns = rows_and_columns(count)
     size = (0.75 * SIZE[0] * columns, 0.85 * SIZE[1] * rows)
     _, made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
     for spare in made.ravel()[count:]:
@@ -229,7 +234,7 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
             axes.plot(*_drawn(lines[kind], grids), label=word, **style)
     for kind, pieces in lines.items():  # what ends beside another line is drawn on to it, dotted
         others = [piece for other, found in lines.items() if other != kind for piece in found]
-        colour = COLOURS[1:6][list(_BOUNDARIES).index(kind)]
+        colour = COLOURS[1 + list(_BOUNDARIES).index(kind)]
         for piece in _gaps(pieces, others):
             axes.plot(*_drawn([piece], grids), color=colour, lw=LINE, ls=":")
     for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
@@ -345,19 +350,26 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     """Draw what was asked for, or what the result is about; return the axes."""
     ways = read_ways(**given)
     if len(names) == 1 and names[0] not in result.names and hasattr(result.source, "law"):
-        return _law(result, names[0], ways)
-    families = [name for name in names if name in result.families]
+        axes = result.law(names[0]).plot(names[0], ax=new_axes(ways.ax), label=ways.label, **ways.style)
+        set_scales(axes, log_x=ways.logx, log_y=ways.logy)
+        axes.set_xlabel(written(names[0], result.latex))
+        plain(axes, result)
+        return axes
+    sizes = {name: tuple(result.families[name].values()) for name in names if name in result.families}
+    families = {name: {*member_names(name, shape)} for name, shape in sizes.items()}
     if (families and result.kind == "fixed point") or {*names} & result.tables.keys():
         return plot_over_index(result, names, ways)
-    for name in families:
-        members = [item for item in result.shown if item in set(member_names(name, tuple(result.families[name].values())))]
-        names = tuple(item for other in names for item in (members if other == name else (other,)))
+    shown = [[it for it in result.shown if it in families[name]] if name in families else [name] for name in names]
+    names = tuple(itertools.chain(*shown))
     demand_known(names, result.names, "`{}` is not in the result", "to draw there are")
     if result.kind in ("sweep", "diagram"):
         return (plot_sweep if result.kind == "sweep" else plot_diagram)(result, names, ways)
     if idle := [word for word in ("kind", "at", "x") if getattr(ways, word) is not None]:
         raise UsageError(f"{idle[0]}= is for a sweep, and this is the result of a single solve")
-    return _plot(result, names or _default(result), ways)
+    for dims in (_CURVE, _KERNEL, _PATHS) if not names else ():
+        found = tuple(name for name in result.shown if result.dataset[name].dims == dims)
+        names = names or (found if dims == _CURVE else found[:1])
+    return _plot(result, names or tuple(name for name in result.names if not result.dataset[name].dims), ways)
 
 
 def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
@@ -397,39 +409,21 @@ def _over_one_axis(file: str, item: Any) -> dict[str, str]:
     return dict.fromkeys(item.shown, long[0]) if len(long) == 1 else {}
 
 
-def read_ways(
-    *, ax: Any = None, logx: bool | None = None, logy: bool | None = None, label: str | None = None,
-    kind: str | None = None, at: float | None = None, x: str | None = None, **style: Any,
-) -> Ways:  # fmt: skip
+def read_ways(**given: Any) -> Ways:
     """Read how a drawing is wanted; what is not ours is matplotlib's."""
-    if "axes" in style:
+    if "axes" in given:
         raise UsageError("the axes to draw on are given by ax=, as in matplotlib's neighbours")
-    if ax is not None and not hasattr(ax, "plot"):
+    if (ax := given.get("ax")) is not None and not hasattr(ax, "plot"):
         raise UsageError(f"ax= takes the axes of matplotlib, got {ax!r}")
-    for name, value in (("logx", logx), ("logy", logy)):
-        if not isinstance(value, bool | None):
-            raise UsageError(f"{name}= takes True or False, got {value!r}")
-    if not isinstance(label, str | None):
-        label = str(label)
-    if kind not in (None, "lines", "map"):
-        raise UsageError(f"kind= takes 'lines' or 'map', got {kind!r}")
-    return Ways(ax, logx, logy, label, kind, at, x, style)
-
-
-def _law(result: Result, name: str, ways: Ways) -> Any:
-    """Draw the law of a random variable of a fixed point: its density, its atoms as stems."""
-    axes = result.law(name).plot(name, ax=new_axes(ways.ax), label=ways.label, **ways.style)
-    set_scales(axes, log_x=ways.logx, log_y=ways.logy)
-    axes.set_xlabel(written(name, result.latex))
-    plain(axes, result)
-    return axes
-
-
-def _default(result: Result) -> tuple[str, ...]:
-    for dims in (_CURVE, _KERNEL, _PATHS):
-        if found := tuple(name for name in result.shown if result.dataset[name].dims == dims):
-            return found if dims == _CURVE else found[:1]
-    return tuple(name for name in result.names if not result.dataset[name].dims)
+    for name in ("logx", "logy"):
+        if not isinstance(given.get(name), bool | None):
+            raise UsageError(f"{name}= takes True or False, got {given[name]!r}")
+    if given.get("kind") not in (None, "lines", "map"):
+        raise UsageError(f"kind= takes 'lines' or 'map', got {given['kind']!r}")
+    if given.get("label") is not None:
+        given["label"] = str(given["label"])
+    own = {item.name: given.pop(item.name) for item in fields(Ways)[:-1] if item.name in given}
+    return Ways(**own, style=given)
 
 
 def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -440,10 +434,8 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     if others:
         told = ", ".join(f"`{name}` is {_WORDS.get(_dims(result, name), 'a table')}" for name in names)
         raise UsageError(f"one drawing shows one kind of thing: {told}")
-    if dims == _CURVE:
-        return plot_curves(result, names, ways)
-    if dims == ():
-        return plot_numbers(result, names, ways)
+    if dims in (_CURVE, ()):
+        return (plot_curves if dims else plot_numbers)(result, names, ways)
     if len(names) > 1:
         what = _WORDS.get(_dims(result, names[0]), "a table")
         raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
@@ -458,8 +450,7 @@ def _dims(result: Result, name: str) -> tuple[str, ...]:
     return tuple(str(dim) for dim in result.dataset[name].dims)
 
 
-# --- Drawings of laws: density or histogram, atoms as stems; the law of a random process as a film; a
-# sweep with a slider of time.
+# --- Drawings of laws; the law of a random process as a film; a sweep with a slider of time.
 def plot_law(
     law: Distribution, name: str | None, *, ax: Any, bins: Any, label: str | None, logy: bool = False, **style: Any
 ) -> Any:
@@ -524,7 +515,12 @@ def animate_law(
         return shape, mean, clock
 
     if path is not None:
-        _write(axes.figure, show, frames, path, seconds)
+        writer = PillowWriter(fps=min(50, frames / seconds))  # type: ignore[arg-type]
+        with atomic_path(path) as temporary, writer.saving(axes.figure, temporary, dpi=None):
+            for frame in range(frames):  # each drawn once, where FuncAnimation draws it three times
+                show(frame)
+                writer.grab_frame()
+        plt.close(axes.figure)
         return None
     return FuncAnimation(axes.figure, show, frames=frames, interval=1000 * seconds / frames, blit=False)
 
@@ -545,10 +541,8 @@ class Slider:
             for place, (time, picture) in enumerate(zip(self.times, self.pictures, strict=True))
         )
         choose = "this.parentNode.querySelectorAll('figure').forEach((each, place) => each.hidden = place != this.value)"
-        bar = (
-            f'<input type="range" min="0" max="{last}" value="{last}" aria-label="time" style="width:20em" oninput="{choose}">'
-        )
-        return f"<div>{bar}{shown}</div>"
+        how = f'min="0" max="{last}" value="{last}" aria-label="time" style="width:20em"'
+        return f'<div><input type="range" {how} oninput="{choose}">{shown}</div>'
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a page that holds everything in itself."""
@@ -574,26 +568,7 @@ def slide_sweep(result: Result, names: tuple[str, ...], **ways: Any) -> Slider:
             panel.set_ylim(*common)
     pictures = []
     for first, *_ in drawn:
-        buffer = io.BytesIO()
-        first.figure.savefig(buffer, format="png", dpi=90)
+        first.figure.savefig(buffer := io.BytesIO(), format="png", dpi=90)
         plt.close(first.figure)
         pictures.append(buffer.getvalue())
     return Slider(tuple(map(float, times)), tuple(pictures), f"{result.model}: {', '.join(names or result.shown)}")
-
-
-def _write(figure: Any, show: Callable[[int], Any], frames: int, path: str | os.PathLike[str], seconds: float) -> None:
-    """Write a GIF; every frame is drawn once, where matplotlib's own writer draws it three times."""
-    from PIL import Image
-
-    from eqsolve.files.atomic import atomic_path
-
-    canvas: Any = FigureCanvasAgg(figure)
-    pictures = []
-    for frame in range(frames):
-        show(frame)
-        canvas.draw()
-        pictures.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
-    plt.close(figure)
-    duration = max(20, round(1000 * seconds / frames))  # milliseconds
-    with atomic_path(path) as temporary:
-        pictures[0].save(temporary, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0)

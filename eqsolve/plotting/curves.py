@@ -10,11 +10,23 @@ import numpy as np
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import DRAWN, PanelGrid, sample_times
-from eqsolve.plotting.style import BAND, COLOURS, LINE, TITLE_SIZE, Ways, new_axes, plain, shared_title, tell_apart, written
+from eqsolve.plotting.style import (
+    BAND,
+    COLOURS,
+    LINE,
+    SIZE,
+    TITLE_SIZE,
+    Ways,
+    new_axes,
+    plain,
+    shared_title,
+    tell_apart,
+    written,
+)
 from eqsolve.results.result import Result
 
 # --- The axis of time: one rule for its scale, and times that look right on either scale.
-_SEEN = 0.003  # the share of all change at which a logarithmic axis begins: less than a line is wide
+_SEEN = LINE / (2 * 72 * SIZE[1])  # the share of all change where a logarithmic axis begins: half a line
 
 
 @dataclass(frozen=True)
@@ -31,11 +43,7 @@ class TimeAxis:
 
     def times(self, count: int) -> Array:
         """Return times spread evenly over the axis."""
-        if not self.log:
-            return np.linspace(self.first, self.last, count)
-        times = np.geomspace(self.first, self.last, count)
-        times[-1] = self.last
-        return times
+        return (np.geomspace if self.log else np.linspace)(self.first, self.last, count)
 
 
 def spread_times(grid: PanelGrid, count: int = 2 * DRAWN, until: float = np.inf) -> Array:
@@ -64,13 +72,10 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
         return TimeAxis(False, first, last)
     if not len(positive):
         raise UsageError(f"logx: time runs from {first:g} to {last:g}, which has no logarithm")
-    seen = float(positive[0])
-    if first <= 0:
-        seen = (
-            1e-3 * last if done is None else float(times[np.searchsorted(done, _SEEN, side="right").clip(1, len(times) - 1)])
-        )
-        seen = min(max(seen, float(positive[0])), 0.1 * last)
-    return TimeAxis(True, seen, last)
+    if first > 0:
+        return TimeAxis(True, float(positive[0]), last)
+    seen = 1e-3 * last if done is None else times[np.searchsorted(done, _SEEN, side="right").clip(1, len(times) - 1)]
+    return TimeAxis(True, float(np.clip(seen, positive[0], 0.1 * last)), last)
 
 
 def _turns(times: Array, values: Array) -> list[float]:
@@ -131,23 +136,31 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     used = before > 0 or axes.has_data()
     times = spread_times(result._grid(), until=getattr(result, "settled", np.inf))
     curves = result.at(times)
-    log, begin = ways.logx, None
+    log = ways.logx
     if log is None and (used or axes.get_xscale() != "linear"):
         log = axes.get_xscale() == "log"
     axis = time_axis(times, [curves[name].values for name in names], log)
-    if axis.log:
-        begin = min(axis.first, axes.get_xlim()[0]) if used and axes.get_xscale() == "log" else axis.first
+    begin = min(axis.first, axes.get_xlim()[0]) if used and axes.get_xscale() == "log" else axis.first
     set_scales(axes, log_x=axis.log, log_y=ways.logy)
     drawn = []
     for place, name in enumerate(names):
-        style = {"color": COLOURS[(before + place) % len(COLOURS)], "label": _label(result, name, names, ways), **ways.style}
+        label = (
+            ways.label
+            if len(names) == 1 and ways.label
+            else ", ".join(filter(None, (written(name, result.latex), ways.label)))
+        )
+        style = {"color": COLOURS[(before + place) % len(COLOURS)], "label": label, **ways.style}
         error = curves[f"{name}_error"].values if f"{name}_error" in curves else None
         drawn.append((draw_line(axes, times, curves[name].values, error, style), name))
-    if begin is not None:
+    if axis.log:
         axes.set_xlim(begin, max(axis.last, axes.get_xlim()[1]) if used else axis.last)
     if not axes.get_xlabel():
         axes.set_xlabel(written("t", result.latex))
-    _label_values(axes, result, names, before)
+    mine = written(names[0], result.latex) if len(names) == 1 else ""
+    if not before and not axes.get_ylabel():
+        axes.set_ylabel(mine)
+    elif axes.get_ylabel() != mine and axes.get_ylabel().startswith("$"):
+        axes.set_ylabel("")
     plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
     there = axes.__dict__.setdefault("_eqsolve_results", [])
     there.append(result)
@@ -172,21 +185,6 @@ def draw_line(axes: Any, x: Any, y: Any, error: Any, style: dict[str, Any]) -> A
         opacity = BAND * (line.get_alpha() or 1.0)
         axes.fill_between(x, low, y + error, color=line.get_color(), alpha=opacity, lw=0, zorder=line.get_zorder() - 0.1)
     return line
-
-
-def _label(result: Result, name: str, names: tuple[str, ...], ways: Ways) -> str:
-    if ways.label is None:
-        return written(name, result.latex)
-    return ways.label if len(names) == 1 else f"{written(name, result.latex)}, {ways.label}"
-
-
-def _label_values(axes: Any, result: Result, names: tuple[str, ...], before: int) -> None:
-    """Name the axis of the values as long as everything on it is the same quantity."""
-    mine = written(names[0], result.latex) if len(names) == 1 else ""
-    if not before and not axes.get_ylabel():
-        axes.set_ylabel(mine)
-    elif axes.get_ylabel() != mine and axes.get_ylabel().startswith("$"):
-        axes.set_ylabel("")
 
 
 # --- The law of a random process as it changes in time: mean and quantiles.
@@ -231,8 +229,4 @@ def plot_paths(result: Result, name: str, ways: Ways) -> Any:
 
 def quantiles(values: Array, weights: Array, levels: Array) -> Array:
     """Return weighted quantiles of paths (first axis) at every time, shape (levels, times)."""
-    order = np.argsort(values, axis=0)
-    sorted_values = np.take_along_axis(values, order, axis=0)
-    below = np.cumsum(weights[order], axis=0) / weights.sum()
-    places = [(below < level - 1e-12).sum(axis=0).clip(max=len(weights) - 1) for level in levels]
-    return np.stack([np.take_along_axis(sorted_values, place[None], axis=0)[0] for place in places])
+    return np.asarray(np.quantile(values, levels, axis=0, weights=weights, method="inverted_cdf"))

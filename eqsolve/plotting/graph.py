@@ -4,8 +4,6 @@ The unknowns stand in one row, in the order in which a slice computes them. What
 runs above the row, what comes from the past or enters a derivative below it: no arrow crosses a name.
 """
 
-from typing import Any
-
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -29,12 +27,11 @@ COLOURS = {
     "one-time function": "#F0E442",
 }
 STYLES = {
-    "slice": ("-", "read in the same time slice"),
-    "derivative": ((0, (5, 2.5)), "enters the derivative"),
-    "history": ((0, (1, 1.6)), "read through the past"),
+    "slice": ("-", "#222222", "read in the same time slice"),
+    "derivative": ((0, (5, 2.5)), "#666666", "enters the derivative"),
+    "history": ((0, (1, 1.6)), "#666666", "read through the past"),
 }
-_WIDTH, _HEIGHT, _SPACING = 1.0, 0.62, 1.75  # of a box, and from one to the next
-_INCHES = 0.62  # per unit of length in the picture
+_WIDTH, _HEIGHT, _SPACING = 0.62, 0.38, 1.08  # inches: of a box, and from one to the next
 
 
 def draw_dependencies(model: Model) -> Figure:
@@ -47,23 +44,26 @@ def draw_dependencies(model: Model) -> Figure:
     row = [heads[name] for name in causality.order]
     kinds = list(dict.fromkeys(_kind(model, head) for head in row))
     styles = [kind for kind in STYLES if any(name == kind for name, _ in arrows)]
-    left, right = -_WIDTH / 2 - 0.4, (len(row) - 1) * _SPACING + _WIDTH / 2 + 0.4
+    left, right = -_WIDTH / 2 - 0.25, (len(row) - 1) * _SPACING + _WIDTH / 2 + 0.25
     tops = [0.75 * points[1][1] for _, points in arrows]  # of a curve, not of its control points
-    low, high = min([-_HEIGHT / 2, *tops]) - 0.35, max([_HEIGHT / 2, *tops]) + 0.35
+    low, high = min([-_HEIGHT / 2, *tops]) - 0.22, max([_HEIGHT / 2, *tops]) + 0.22
     title = f"{model.name}: one time slice, computed from left to right"
-    width = max((right - left) * _INCHES, 2.2 * len(styles), 1.4 * len(kinds), 0.088 * len(title))
-    height = (high - low) * _INCHES + 1.2
+    width = max(right - left, 2.2 * len(styles), 1.4 * len(kinds), 0.088 * len(title))
+    height = high - low + 1.2
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0.76 / height, 1, 1 - 1.16 / height))
     axes.set_axis_off()
-    spare = (width / _INCHES - (right - left)) / 2
+    spare = (width - (right - left)) / 2
     axes.set_xlim(left - spare, right + spare)
     axes.set_ylim(low, high)
     _draw_blocks(axes, causality)
     for place, head in enumerate(row):
         _draw_node(axes, place * _SPACING, head, _kind(model, head))
     for kind, points in arrows:
-        _draw_arrow(axes, kind, points)
+        path = Path(points, [Path.MOVETO, *([Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3)])
+        line, colour, _ = STYLES[kind]
+        tip = "-|>,head_length=5,head_width=2.4"
+        axes.add_patch(FancyArrowPatch(path=path, arrowstyle=tip, color=colour, lw=1.25, ls=line, zorder=1))
     figure.suptitle(title, fontsize=11, y=1 - 0.16 / height)
     _draw_legend(figure, kinds, styles)
     return figure
@@ -98,12 +98,12 @@ def _course(source: int, reader: int, kind: str) -> list[tuple[float, float]]:
         return [(source * _SPACING + _WIDTH / 2, 0.0), (reader * _SPACING - _WIDTH / 2, 0.0)]
     edge = side * _HEIGHT / 2
     if reach == 0:
-        middle, top = source * _SPACING, edge + 0.85 * side
-        return [(middle - 0.13, edge), (middle - 0.41, top), (middle + 0.41, top), (middle + 0.13, edge)]
-    offset = (0.2 + 0.15 / abs(reach)) * (1 if reach > 0 else -1)
+        middle, top = source * _SPACING, edge + 0.53 * side
+        return [(middle - 0.08, edge), (middle - 0.25, top), (middle + 0.25, top), (middle + 0.08, edge)]
+    offset = (0.12 + 0.09 / abs(reach)) * (1 if reach > 0 else -1)
     # what leaves a box and what arrives at it are a little apart
     start, end = source * _SPACING + 1.2 * offset, reader * _SPACING - offset
-    top = edge + side * 0.45 * abs(end - start) ** 0.9
+    top = edge + side * 0.43 * abs(end - start) ** 0.9
     return [(start, edge), (start, top), (end, top), (end, edge)]
 
 
@@ -113,10 +113,10 @@ def _draw_node(axes: Axes, middle: float, head: Head, kind: str) -> None:
     axes.add_patch(
         FancyBboxPatch(
             (middle - _WIDTH / 2, -_HEIGHT / 2), _WIDTH, _HEIGHT,
-            boxstyle="round,pad=0,rounding_size=0.16", facecolor=pale, edgecolor=colour, lw=1.6, zorder=3,
+            boxstyle="round,pad=0,rounding_size=0.1", facecolor=pale, edgecolor=colour, lw=1.6, zorder=3,
         )
     )  # fmt: skip
-    axes.text(middle, -0.02, written(head.name, {head.name: head.latex_name}), ha="center", va="center", fontsize=13, zorder=4)
+    axes.text(middle, -0.01, written(head.name, {head.name: head.latex_name}), ha="center", va="center", fontsize=13, zorder=4)
 
 
 def _draw_blocks(axes: Axes, causality: Causality) -> None:
@@ -124,27 +124,16 @@ def _draw_blocks(axes: Axes, causality: Causality) -> None:
     first = 0
     for block in causality.blocks:
         if len(block) > 1:
-            corner = (first * _SPACING - _WIDTH / 2 - 0.16, -_HEIGHT / 2 - 0.16)
-            size = ((len(block) - 1) * _SPACING + _WIDTH + 0.32, _HEIGHT + 0.32)
-            style = "round,pad=0,rounding_size=0.2"
+            corner = (first * _SPACING - _WIDTH / 2 - 0.1, -_HEIGHT / 2 - 0.1)
+            size = ((len(block) - 1) * _SPACING + _WIDTH + 0.2, _HEIGHT + 0.2)
+            style = "round,pad=0,rounding_size=0.12"
             axes.add_patch(FancyBboxPatch(corner, *size, boxstyle=style, fc="#F2F2F2", ec="#BBBBBB", zorder=0))
         first += len(block)
 
 
-def _draw_arrow(axes: Axes, kind: str, points: list[tuple[float, float]]) -> None:
-    middle = [Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3
-    path = Path(points, [Path.MOVETO, *middle])
-    line, colour = STYLES[kind][0], "#222222" if kind == "slice" else "#666666"
-    head = "-|>,head_length=5,head_width=2.4"
-    axes.add_patch(FancyArrowPatch(path=path, arrowstyle=head, color=colour, lw=1.25, ls=line, zorder=1))
-
-
 def _draw_legend(figure: Figure, kinds: list[str], styles: list[str]) -> None:
     boxes = [Patch(facecolor=COLOURS.get(kind, "#BBBBBB"), label=kind) for kind in kinds]
-    lines: list[Any] = []
-    for kind in styles:
-        line, words = STYLES[kind]
-        lines.append(Line2D([], [], color="#222222" if kind == "slice" else "#666666", ls=line, label=words))
+    lines = [Line2D([], [], ls=line, color=colour, label=words) for line, colour, words in (STYLES[kind] for kind in styles)]
     size = figure.get_size_inches()[1]
     for handles, height, length in ((boxes, 0.42, 1.2), (lines, 0.1, 2.2)):
         figure.legend(

@@ -9,17 +9,18 @@ from matplotlib.figure import Figure
 from eqsolve.plotting.curves import draw_line
 from eqsolve.plotting.style import shades
 
-COLUMN = 3.4  # inches
 RC: dict[Any, Any] = {
     "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8.5, "legend.fontsize": 7, "xtick.labelsize": 7.5,
     "ytick.labelsize": 7.5, "axes.spines.top": False, "axes.spines.right": False, "lines.linewidth": 1.3,
     "legend.frameon": False, "legend.handlelength": 1.6, "legend.borderaxespad": 0.3, "pdf.fonttype": 42,
     "svg.fonttype": "none", "axes.linewidth": 0.7, "xtick.major.width": 0.7, "ytick.major.width": 0.7,
+    "figure.figsize": (3.4, 2.5),
 }  # fmt: skip
+COLUMN, _HEIGHT = RC["figure.figsize"]
 _BARS = {"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "capsize": 1.5, "zorder": 4}
 
 
-def panels(rows: int = 1, columns: int = 1, *, height: float = 2.5, width: float | None = None, **more: Any) -> Any:
+def panels(rows: int = 1, columns: int = 1, *, height: float = _HEIGHT, width: float | None = None, **more: Any) -> Any:
     """Return a figure, not shown anywhere, and its axes as a flat list."""
     across = width or (COLUMN if columns == 1 else 6.9)
     figure = Figure(figsize=(across, height * rows), layout="constrained")

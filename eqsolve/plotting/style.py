@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 
-# --- How names and settings are written in a drawing: as the model's LaTeX, where matplotlib can set
-# it.
+# --- How names and settings are written: as the model's LaTeX, where matplotlib can set it.
 
-TITLE_SIZE = 8
+TITLE_SIZE = "small"
 
 
 def written(name: str, latex: Mapping[str, str], times: str = "") -> str:
@@ -55,37 +54,27 @@ def setting(name: str, value: Any, latex: Mapping[str, str]) -> str:
 
 def differences(results: Sequence[Any]) -> list[str]:
     """Return of each result what it does not share with all others: its model, its settings; empty where they are alike."""
-    models = {result.model for result in results}
     names = dict.fromkeys(name for result in results for name in result.params)
-    if len(models) > 1:  # what only some of the models have does not compare
+    if several := len({result.model for result in results}) > 1:  # what only some of the models have does not compare
         names = {name: None for name in names if all(name in result.params for result in results)}
     differ = [name for name in names if len({str(result.params.get(name)) for result in results}) > 1]
-    return [
-        ", ".join(
-            [result.model] * (len(models) > 1)
-            + [setting(name, result.params[name], result.latex) for name in differ if name in result.params]
-        )
-        for result in results
-    ]
+    told = ([setting(name, it.params[name], it.latex) for name in differ if name in it.params] for it in results)
+    return [", ".join([result.model] * several + words) for result, words in zip(results, told, strict=True)]
 
 
-def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> bool:
-    """Remember the lines of a result, by the names of what they show; label those of several results by what differs.
-
-    Return whether that was needed.
-    """
+def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> None:
+    """Remember which lines show what of a result; label those of several results by what differs."""
     held = axes.__dict__.setdefault("_eqsolve_lines", [])
     held.append((result, lines))
     words = differences([item for item, _ in held])
     if not any(words):
-        return False
+        return
     shown = {name for _, those in held for _, name in those}
     for (item, those), text in zip(held, words, strict=True):
         for line, name in those:
             line.set_label(text if len(shown) == 1 else f"{written(name, item.latex)}, {text}")
     axes.set_title(shared_title(axes, [item for item, _ in held]), fontsize=TITLE_SIZE)
     add_legend(axes, beside=sum(len(those) for _, those in held) > 3)
-    return True
 
 
 def add_legend(axes: Any, *, beside: bool) -> None:
@@ -98,16 +87,16 @@ def shared_title(axes: Any, results: Sequence[Any]) -> str:
     first, *others = results
     if any(other.model != first.model for other in others):
         return ""
-    same = dict(first.params)
-    for other in others:
-        same = {key: value for key, value in same.items() if other.params.get(key) == value}
-    inches = axes.get_position().width * axes.figure.get_figwidth()
-    return settings_title(first.model, same if others else {}, first.latex, inches)
+    same = {key: it for key, it in first.params.items() if others and all(other.params.get(key) == it for other in others)}
+    return settings_title(first.model, same, first.latex, axes)
 
 
-def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], inches: float) -> str:
-    """Return the model's name and its settings, broken into lines of a given width."""
-    longest = max(24, int(inches * 72 / (0.55 * TITLE_SIZE)))  # a letter is about 0.55 of its size wide
+def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], where: Any) -> str:
+    """Return the model's name and its settings, in lines as wide as axes or a figure."""
+    from matplotlib.font_manager import FontProperties
+
+    points = where.bbox.width * 72 / where.figure.dpi * (0.9 if where is where.figure else 1.0)
+    longest = max(24, int(points / (0.55 * FontProperties(size=TITLE_SIZE).get_size_in_points())))
     lines, length = [model], longest
     for name, value in params.items():
         words = f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} ~ {value}"
@@ -182,14 +171,13 @@ def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
     if legend:
         add_legend(axes, beside=legend > 3)
     axes.spines[["top", "right"]].set_visible(False)
-    inches = axes.get_position().width * axes.figure.get_figwidth()
-    axes.set_title(title_of(result, inches), fontsize=TITLE_SIZE)
+    axes.set_title(title_of(result, axes), fontsize=TITLE_SIZE)
 
 
-def title_of(result: Result, inches: float) -> str:
+def title_of(result: Result, where: Any) -> str:
     """Return the settings of a result, and what was not solved as asked."""
     missed = "" if result.status == "ok" else f"\n({result.status})"
-    return settings_title(result.model, result.params, result.latex, inches) + missed
+    return settings_title(result.model, result.params, result.latex, where) + missed
 
 
 def shades(count: int, few: int = len(COLOURS)) -> list[Any]:
@@ -207,9 +195,6 @@ def shades(count: int, few: int = len(COLOURS)) -> list[Any]:
 def edges_between(values: Array, *, log: bool) -> Array:
     """Return the edges of cells around given centres."""
     centres = np.log(values) if log else values
-    if len(centres) == 1:
-        edges = centres[0] + np.array([-0.5, 0.5])
-    else:
-        middle = (centres[1:] + centres[:-1]) / 2
-        edges = np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
+    steps = np.diff(centres) if len(centres) > 1 else np.ones(1)
+    edges = np.concatenate([[centres[0] - steps[0] / 2], (centres[1:] + centres[:-1]) / 2, [centres[-1] + steps[-1] / 2]])
     return np.exp(edges) if log else edges

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from eqsolve.errors import UsageError, demand_known
-from eqsolve.plotting.choose import read_ways
+from eqsolve.plotting.choose import read_ways, rows_and_columns
 from eqsolve.plotting.curves import TimeAxis, draw_line, set_scales, spread_times, time_axis
 from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, TITLE_SIZE, Ways, add_legend, new_axes, settings_title, written
 from eqsolve.results.words import percent
@@ -55,9 +55,8 @@ def plot_simulation(found: Simulation, names: tuple[str, ...], **given: Any) -> 
         axes.set_xlabel(written("t", found.latex))
     if not used:
         axes.set_ylabel(written(shown[0], found.latex) if len(shown) == 1 else "")
-        inches = axes.get_position().width * axes.figure.get_figwidth()
         head = f"{found.model}: d = {found.d}, n = {found.n}, {found.seeds} draw{'s' if found.seeds > 1 else ''}"
-        axes.set_title(settings_title(head, found.params, found.latex, inches), fontsize=TITLE_SIZE)
+        axes.set_title(settings_title(head, found.params, found.latex, axes), fontsize=TITLE_SIZE)
     axes.spines[["top", "right"]].set_visible(False)
     add_legend(axes, beside=len(axes.get_legend_handles_labels()[1]) > 4)
     return axes
@@ -70,10 +69,15 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
     shown = list(names) or list(found.observables)
     axis = _time(found, shown, ways)
     if ways.ax is not None:
-        return _together(found, shown, axis, ways)
+        before, latex = len(ways.ax.lines), _latex(found)
+        for place, name in enumerate(shown):
+            _draw(ways.ax, found, name, COLOURS[(before + place) % len(COLOURS)], axis, ways, named=True)
+        ways.ax.set_ylabel(written(shown[0], latex) if len(shown) == 1 else "")
+        ways.ax.set_xlabel(written("t", latex) if found.t is not None else "")
+        ways.ax.legend(frameon=False)
+        return ways.ax
     panels = len(shown) + (found.law_picture is not None and not names)
-    columns = min(panels, 3 if panels != 4 else 2)
-    rows = -(-panels // columns)
+    rows, columns = rows_and_columns(panels)
     size, heights = (3.7 * columns, 3.7 * rows), [3.2, 1] * rows
     figure, axes = plt.subplots(2 * rows, columns, figsize=size, layout="constrained", squeeze=False, height_ratios=heights)
     for place in range(rows * columns):
@@ -81,15 +85,15 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
         if place < len(shown):
             _draw(above, found, shown[place], COLOURS[place % len(COLOURS)], axis, ways)
             _deviations(above, below, found, shown[place], axis)
-        elif place < panels:
+            continue
+        below.axis("off")
+        if place < panels:
             _draw_laws(above, below, found)
         else:
             above.axis("off")
-            below.axis("off")
     verdict = f"{found.verdict}{', low power' if found.low_power else ''}"
     head = f"{found.model}: {verdict} (d = {found.d}, {found.seeds} draws, {found.data})"
-    title = settings_title(head, found.params, _latex(found), 0.9 * figure.get_figwidth())
-    figure.suptitle(title, fontsize=TITLE_SIZE)
+    figure.suptitle(settings_title(head, found.params, _latex(found), figure), fontsize=TITLE_SIZE)
     return figure
 
 
@@ -109,17 +113,6 @@ def _time(found: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
         first = float(found.t[found.t > 0].min()) if (found.t > 0).any() else axis.first
         return TimeAxis(axis.log, min(axis.first, 0.7 * first) if axis.log else axis.first, last)
     return time_axis(found.t, [found.observables[name].theory for name in names], ways.logx)
-
-
-def _together(found: Validation, names: list[str], axis: TimeAxis | None, ways: Ways) -> Any:
-    """Draw several observables on the axes given."""
-    axes, before = ways.ax, len(ways.ax.lines)
-    for place, name in enumerate(names):
-        _draw(axes, found, name, COLOURS[(before + place) % len(COLOURS)], axis, ways, named=True)
-    axes.set_ylabel(written(names[0], _latex(found)) if len(names) == 1 else "")
-    axes.set_xlabel(written("t", _latex(found)) if found.t is not None else "")
-    axes.legend(frameon=False)
-    return axes
 
 
 def _draw(
@@ -178,7 +171,6 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
 
 
 def _draw_laws(axes: Any, below: Any, found: Validation) -> None:
-    """Draw the theory's density over the histogram of finite size, and the probabilities of atoms."""
     law = found.law_picture
     assert law is not None
     heights = np.asarray(law["heights"])
@@ -195,7 +187,6 @@ def _draw_laws(axes: Any, below: Any, found: Validation) -> None:
     distance = "" if found.wasserstein is None else f", $W_2$ = {found.wasserstein['values'][-1][0]:.2g}"
     axes.set_title(f"law of {variable}{distance}", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-    below.axis("off")
     below.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=7, loc="upper left")
 
 
@@ -239,9 +230,13 @@ def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | N
     for axes in (above, below):
         set_scales(axes, log_x=None if axis is None else axis.log, log_y=logy if axes is above else None)
         axes.spines[["top", "right"]].set_visible(False)
-    best = [f"{written(n, found.latex)} = {x:.4g} ± {found.errors[n]:.2g}" for n, x in found.parameters.items()]
-    above.set_title(f"{found.model}: {', '.join(best)}", fontsize=TITLE_SIZE)
+    above.set_title(f"{found.model}: {_best(found)}", fontsize=TITLE_SIZE)
     return np.array([above, below], dtype=object)
+
+
+def _best(found: Fit | Optimum) -> str:
+    shown = (f"{written(n, found.latex)} = {x:.4g} ± {found.errors[n]:.2g}" for n, x in found.parameters.items())
+    return ", ".join(shown)
 
 
 # --- The landscape of an observable over one or two parameters, with its optimum.
@@ -251,8 +246,7 @@ def plot_landscape(found: Optimum, axes: Any = None) -> Any:
     logs, label = [item.log for item in found.ranges], written(found.observable, found.latex)
     axes, (points, values) = new_axes(axes), found.scan
     where = [found.parameters[item.name] for item in found.ranges]
-    best = [f"{written(n, found.latex)} = {x:.4g} ± {found.errors[n]:.2g}" for n, x in found.parameters.items()]
-    told = f"{'largest' if found.maximise else 'smallest'} at {', '.join(best)}"
+    told = f"{'largest' if found.maximise else 'smallest'} at {_best(found)}"
     if len(names) == 2:
         shown = axes.tricontourf(_scaled(points[:, 0], logs[0]), _scaled(points[:, 1], logs[1]), values, 20, cmap=SEQUENTIAL)
         axes.figure.colorbar(shown, ax=axes, label=label)
@@ -273,8 +267,7 @@ def plot_landscape(found: Optimum, axes: Any = None) -> Any:
         axes.spines[["top", "right"]].set_visible(False)
     if names:
         axes.legend(frameon=len(names) == 2, fontsize=TITLE_SIZE)
-    inches = axes.get_position().width * axes.figure.get_figwidth()
-    axes.set_title(settings_title(found.model, found.settings, found.latex, inches), fontsize=TITLE_SIZE)
+    axes.set_title(settings_title(found.model, found.settings, found.latex, axes), fontsize=TITLE_SIZE)
     return axes
 
 

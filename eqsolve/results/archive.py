@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,10 +91,7 @@ def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
             return True
         frame = found.to_dataframe(**at)
         frame = frame if frame.index.names == [None] else frame.reset_index()
-        if suffix == ".csv":
-            frame.to_csv(temporary, index=False)
-        else:
-            frame.to_parquet(temporary, index=False)
+        (frame.to_csv if suffix == ".csv" else frame.to_parquet)(temporary, index=False)
     return True
 
 
@@ -122,16 +118,24 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
     'ridge'
     """
     dataset, record = _read(path)
-    _check_version(str(path), record)
+    about = record.get("provenance")
+    version = about.get("version") if isinstance(about, dict) else None
+    if record.get("format", 1) not in _FORMATS:
+        raise UsageError(
+            f"{str(path)!r} was written by eqsolve {version}, whose files this eqsolve {__version__} does not know; "
+            "install that version, or read the file with xarray"
+        )
+    if version != __version__:
+        logger.warning("%s was written by eqsolve %s, this is %s", path, version, __version__)
     try:
         if (kind := record["kind"]) in ("simulation", "fit"):
             if model is not None:
                 raise UsageError(f"{str(path)!r} holds a {kind}, not a result of a model; leave model= out")
-            return later(f"read {kind}")(dataset, record)
+            return later(f"read_{kind}")(dataset, record)
         if model is not None:
             _check_model(str(path), record, model)
         if "validation" in record:
-            return later("read validation")(dataset, record, read_result)
+            return later("read_validation")(dataset, record, read_result)
         return read_result(dataset, record)
     except (KeyError, TypeError, ValueError, IndexError, PackingError) as error:
         raise UsageError(f"{str(path)!r} is a damaged result file: {type(error).__name__} {error}") from None
@@ -155,7 +159,6 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
-    """Return the values and the record of a file."""
     import xarray as xr
 
     name = str(path)
@@ -167,49 +170,24 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
         raise UsageError(f"cannot read {name!r}: {error.strerror or error}") from None
     if damaged:
         raise UsageError(f"{name!r} is damaged and not a readable result file: its checksum does not agree")
-    problem = ""
-    with _silence():
-        try:
-            dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
-        except Exception as error:  # whatever the reading library makes of a damaged or foreign file
-            problem = str(error) or type(error).__name__
+    problem, hook = "", sys.unraisablehook
+    sys.unraisablehook = lambda _: None  # it would tell of half-opened files
+    try:
+        dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
+    except Exception as error:  # whatever the reading library makes of a damaged or foreign file
+        problem = str(error) or type(error).__name__
+    finally:
+        sys.unraisablehook = hook
     foreign = {".csv": "a table", ".json": "a table", ".parquet": "a table", ".py": "Python code"}.get(Path(path).suffix)
     if problem and foreign:
         raise UsageError(f"{name!r} is {foreign}, which is not read back; results are kept whole in files `.nc` (--out x.nc)")
-    if "signature not found" in problem:
-        problem = "it was not written by save() or --out"
     if problem:
-        raise UsageError(f"{name!r} is not a readable result file: {problem}")
-    try:
-        record = json.loads(dataset.attrs.pop("eqsolve"))
-    except (KeyError, TypeError, ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict):
-        raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve")
-    return dataset, record
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Keep the reading library from printing tracebacks about half-opened files that it throws away."""
-    before = sys.unraisablehook
-    sys.unraisablehook = lambda _: None
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
-
-
-def _check_version(name: str, record: dict[str, Any]) -> None:
-    provenance = record.get("provenance")
-    version = provenance.get("version") if isinstance(provenance, dict) else None
-    if record.get("format", 1) not in _FORMATS:
-        raise UsageError(
-            f"{name!r} was written by eqsolve {version}, whose files this eqsolve {__version__} does not know; "
-            "install that version, or read the file with xarray"
-        )
-    if version != __version__:
-        logger.warning("%s was written by eqsolve %s, this is %s", name, version, __version__)
+        said = "it was not written by save() or --out" if "signature not found" in problem else problem
+        raise UsageError(f"{name!r} is not a readable result file: {said}")
+    with contextlib.suppress(KeyError, TypeError, ValueError, RecursionError):
+        if isinstance(record := json.loads(dataset.attrs.pop("eqsolve")), dict):
+            return dataset, record
+    raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve")
 
 
 def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:

@@ -55,14 +55,17 @@ def refuse_kinks(switches: Result) -> None:
             )
 
 
+def _put(data: xr.Dataset, dims: Any, name: str, parameter: str, value: Any, error: Any) -> None:
+    key = f"{name}_d_{parameter}"
+    data[key], data[key + _ERROR] = (dims, value, {OF: name, ALONG: parameter}), (dims, error)
+
+
 def with_scalar_derivatives(result: Result, table: Mapping[str, Mapping[str, tuple[float, float]]]) -> Result:
     """Return a result of scalars with derivatives (value, error) by parameter and name."""
     data = result.dataset.copy(deep=False)
     for parameter, entries in table.items():
-        for name, (value, error) in entries.items():
-            key = f"{name}_d_{parameter}"
-            data[key] = ((), value, {OF: name, ALONG: parameter})
-            data[key + _ERROR] = ((), error)
+        for name, pair in entries.items():
+            _put(data, (), name, parameter, *pair)
     return replace(result, table=data)
 
 
@@ -82,8 +85,7 @@ def with_differences(result: Result, parameter: str, step: float, beside: Sequen
         made = (4 * narrow - wide) / 3
         errors = [table[name + _ERROR].values for table in tables]
         size = np.abs(made - narrow) + (4 * (errors[1] + errors[2]) / step + (errors[0] + errors[3]) / (2 * step)) / 3
-        key = f"{name}_d_{parameter}"
-        data[key], data[key + _ERROR] = (data[name].dims, made, {OF: name, ALONG: parameter}), (data[name].dims, size)
+        _put(data, data[name].dims, name, parameter, made, size)
     return replace(result, table=data)
 
 
@@ -137,9 +139,7 @@ def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray |
         demand_known([what], has, "the result has no derivative of `{}`", "it has those of")
     key = keys[what, parameter]
     values, errors = result.dataset[key], result.dataset.get(key + _ERROR)
-    made = values.rename(what)
-    if errors is not None:
-        made = made.assign_coords(error=(values.dims, errors.values))
+    made = values.rename(what) if errors is None else values.rename(what).assign_coords(error=(values.dims, errors.values))
     return made.rename(row="t", column="t'") if "row" in made.dims else made
 
 
@@ -179,8 +179,12 @@ def between(result: Result, asked: Mapping[str, Any]) -> xr.Dataset:
     demand_known([axis], axes, "the sweep has no axis `{}`")
     if not any(along == axis for _, along in derivative_keys(result.dataset)):
         raise UsageError(f"the sweep has no derivatives along `{axis}`: sweep with derivatives=[{axis!r}]")
-    nodes = np.asarray(result.dataset[axis].values, float)
-    x = _inside(np.atleast_1d(np.asarray(wanted, float)), nodes, axis)
+    nodes, x = (np.asarray(values, float) for values in (result.dataset[axis].values, np.atleast_1d(wanted)))
+    if len(nodes) < 3:
+        raise UsageError(f"between() needs three values of `{axis}` to tell its error, and the sweep has {len(nodes)}")
+    low, high = float(nodes.min()), float(nodes.max())
+    if len(bad := x[~((x >= low) & (x <= high))]):
+        raise UsageError(f"{axis} = {bad[0]:g} lies outside the sweep, which goes from {low:g} to {high:g}")
     made = interpolate(result.dataset, axis, x)
     return made.isel({axis: 0}) if np.ndim(wanted) == 0 else made
 
@@ -190,38 +194,23 @@ def interpolate(data: xr.Dataset, axis: str, x: Array) -> xr.Dataset:
     import xarray as xr
 
     nodes, made = np.asarray(data[axis].values, float), {}
-    log = is_geometric(np.sort(nodes))
+    order, log = np.argsort(nodes), is_geometric(np.sort(nodes))
+    at = nodes[order]
     for (name, along), key in derivative_keys(data).items():
         if along != axis:
             continue
         entry = data[name]
         place = entry.dims.index(axis)
-        tables = [np.moveaxis(data[item].values, place, 0) for item in (name, name + _ERROR, key, key + _ERROR)]
-        for item, table in zip((name, name + _ERROR), _along(x, nodes, tables, log=log), strict=True):
+        sorted_by_axis = [np.moveaxis(data[item].values, place, 0)[order] for item in (name, name + _ERROR, key, key + _ERROR)]
+        values, slopes = sorted_by_axis[:2], sorted_by_axis[2:]
+        if log:  # derivatives along the logarithm of the axis
+            slopes = [table * at.reshape(-1, *(1,) * (table.ndim - 1)) for table in slopes]
+        known = (values[0], values[1]), (slopes[0], slopes[1])
+        made_here = interpolate_with_slopes(np.log(x), np.log(at), *known) if log else interpolate_with_slopes(x, at, *known)
+        for item, table in zip((name, name + _ERROR), made_here, strict=True):
             made[item] = (entry.dims, np.moveaxis(table, 0, place))
     kept = {key: value for key, value in data.coords.items() if axis not in value.dims}
     return xr.Dataset(made, coords={**kept, axis: x})
-
-
-def _inside(x: Array, nodes: Array, axis: str) -> Array:
-    if len(nodes) < 3:
-        raise UsageError(f"between() needs three values of `{axis}` to tell its error, and the sweep has {len(nodes)}")
-    low, high = float(nodes.min()), float(nodes.max())
-    if not ((x >= low) & (x <= high)).all():
-        bad = x[~((x >= low) & (x <= high))][0]
-        raise UsageError(f"{axis} = {bad:g} lies outside the sweep, which goes from {low:g} to {high:g}")
-    return x
-
-
-def _along(x: Array, nodes: Array, tables: list[Array], *, log: bool) -> tuple[Array, Array]:
-    """Return values and errors at x, from nodes in any order, by their logarithm if ``log``."""
-    order = np.argsort(nodes)
-    y, y_error, s, s_error = (table[order] for table in tables)
-    at = nodes[order]
-    if log:
-        scale = at.reshape(-1, *(1,) * (y.ndim - 1))
-        x, at, s, s_error = np.log(x), np.log(at), s * scale, s_error * scale
-    return interpolate_with_slopes(x, at, (y, y_error), (s, s_error))
 
 
 def derivative_entries(records: list[dict[str, Any]], length: tuple[int, ...]) -> dict[str, tuple[Array, dict[str, str]]]:
@@ -235,8 +224,7 @@ def derivative_entries(records: list[dict[str, Any]], length: tuple[int, ...]) -
     return made
 
 
-# --- Interpolation between few nodes whose slopes are known too: cubic Hermite pieces, and what they
-# leave.
+# --- Interpolation between few nodes whose slopes are known too, by cubic Hermite pieces.
 #
 # On a piece of length h the error is f''''/24 (x − a)² (b − x)², at most f'''' h⁴/384 (de Boor, A
 # Practical Guide to Splines, 1978). f''''/24 is found where a node is left out: the piece over

@@ -22,20 +22,17 @@ _BAD = "#D55E00"
 
 def result_html(result: Result) -> str:
     """Return a short table, the labelled arrays folded below it."""
-    head = f"<b>{_text(result.model)}</b> ({_text(result.kind)})"
-    state = _text(result.status)
+    head, state = f"<b>{_text(result.model)}</b> ({_text(result.kind)})", _text(result.status)
     if result.status != "ok":
         state = f"<span style='color:{_BAD}'>{state}: {_text(result.message)}</span>"
     seconds = result.stats.get("seconds")
     took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""
-    rows = [
-        (
-            _named(name, result.latex),
-            _text(", ".join(f"{dim} ({size})" for dim, size in result[name].sizes.items()) or "one number"),
-            _range(result.dataset[name].values), _largest_error(result, name),
-        )
-        for name in result.names
-    ]  # fmt: skip
+    rows = []
+    for name in result.names:
+        over = ", ".join(f"{dim} ({size})" for dim, size in result[name].sizes.items()) or "one number"
+        errors = result.error[name].values if name in result.error else np.zeros(0)
+        largest = f"{np.nanmax(errors):.2g}" if np.isfinite(errors).any() else "unknown" if errors.size else ""
+        rows.append((_named(name, result.latex), _text(over), _range(result.dataset[name].values), largest))
     table = _table(("", "name", "over", "values", "largest error"), rows)
     inside = f"<details><summary>dataset</summary>{result.dataset._repr_html_()}</details>"
     settings = _settings(result.params, result.latex, result.provenance.get("meanings"))
@@ -93,22 +90,19 @@ def fit_html(found: Fit) -> str:
 
 def sections_html(head: str, sections: Iterable[tuple[str, Iterable[str]]]) -> str:
     """Return titled lists of lines, the first open, the others folded."""
-    parts = []
-    for place, (title, lines) in enumerate(sections):
-        body = html.escape("\n".join(lines))
-        parts.append(
-            f"<details{' open' if place == 0 or title == 'solver' else ''}><summary><b>{_text(title)}</b></summary>"
-            f"<pre style='margin:0.2em 0 0.6em 1em'>{body}</pre></details>"
-        )
+    parts = [
+        f"<details{' open' if place == 0 or title == 'solver' else ''}><summary><b>{_text(title)}</b></summary>"
+        f"<pre style='margin:0.2em 0 0.6em 1em'>{_text(chr(10).join(lines))}</pre></details>"
+        for place, (title, lines) in enumerate(sections)
+    ]
     return f"<div><b>{_text(head)}</b>{''.join(parts)}</div>"
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a table whose first two cells, a name as LaTeX and as code, are left-aligned."""
     top = "".join(f"<th>{head}</th>" for head in heads)
-    body = "".join(
-        "<tr>" + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows
-    )
+    cells = ("".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><tr>{top}</tr>{body}</table>"
 
 
@@ -119,7 +113,6 @@ def _named(name: str, latex: Mapping[str, str]) -> str:
 
 
 def _settings(params: Mapping[str, object], latex: Mapping[str, str], meanings: Mapping[str, str] | None = None) -> str:
-    """Return values of parameters, with what these mean."""
     made = []
     for name, value in params.items():
         relation = "=" if isinstance(value, int | float) else "∼"
@@ -136,13 +129,6 @@ def _range(values: Array) -> str:
         return f"{values.item():.6g}"
     with np.errstate(all="ignore"):
         return f"{np.nanmin(values):.4g} … {np.nanmax(values):.4g}"
-
-
-def _largest_error(result: Result, name: str) -> str:
-    if name not in result.error:
-        return ""
-    errors = result.error[name].values
-    return f"{np.nanmax(errors):.2g}" if np.isfinite(errors).any() else "unknown"
 
 
 def _text(text: str) -> str:

@@ -1,6 +1,8 @@
 """Where numbers come from: versions, the model's signature and text, seed, machine and time."""
 
+import contextlib
 import hashlib
+import importlib
 import os
 import platform
 from collections.abc import Iterable
@@ -18,28 +20,14 @@ from eqsolve.passes.forms.structure import sign
 
 def describe(model: Model, seed: int) -> dict[str, Any]:
     """Return what is needed to know, and to repeat, how a result came about."""
-    import numpy
-    import scipy
-    import sympy
-
     source = source_text(model)
     return {
-        "version": __version__,
-        "signature": sign(model),
-        "seed": seed,
-        "file": model.file,
-        "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
-        "source": source,
-        "meanings": meanings_of(model),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-        "sympy": sympy.__version__,
-        "machine": platform.machine(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-    }
+        "version": __version__, "signature": sign(model), "seed": seed, "file": model.file,
+        "source_sha256": hashlib.sha256(source.encode()).hexdigest(), "source": source, "meanings": meanings_of(model),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"), "python": platform.python_version(),
+        **{name: importlib.import_module(name).__version__ for name in ("numpy", "scipy", "sympy")},
+        "machine": platform.machine(), "platform": platform.platform(), "cpus": os.cpu_count(),
+    }  # fmt: skip
 
 
 def derived_names(model: Model, names: Iterable[str]) -> dict[str, list[str]]:
@@ -59,10 +47,8 @@ def meanings_of(model: Model) -> dict[str, str]:
 def source_text(model: Model) -> str:
     """Return the text of the model's file; of a model without one, its equations."""
     if model.file:
-        try:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
             return Path(model.file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            pass
     return _shown(model)
 
 

@@ -21,9 +21,9 @@ from eqsolve.errors import ParameterError, UsageError, demand_known, did_you_mea
 from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
-from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
+from eqsolve.language.symbols import Parameter, Process, Random, Time, Unknown, Value
 from eqsolve.numerics.arrays import Array, Lazy, member_names, special
-from eqsolve.numerics.grids import PanelGrid, lagrange_integrals, radau
+from eqsolve.numerics.grids import ROWS, PanelGrid, lagrange_integrals, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
@@ -35,20 +35,13 @@ if TYPE_CHECKING:
 else:
     xr = Lazy("xarray")
 
-# --- Evaluating an expression in a model's own symbols on a result, after the solve, with the error
-# it inherits.
+# --- Evaluating an expression in a model's own symbols, with the error that it inherits.
 _ON_GRIDS = ("sweep", "diagram")
-_SHOWN = 7  # members of a family that are printed and drawn by default: as many as there are colours
 BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
 
 
-@dataclass(frozen=True)
-class ObservedPart:
-    """The value of a part of the expression, and its error; both over the expression's times."""
-
-    value: Array
-    error: Array
+Part = tuple[Array, Array]  # value and error of a part of an expression, over the times of the whole
 
 
 def observe(result: Result, expr: Any) -> xr.DataArray:
@@ -76,7 +69,7 @@ def observe(result: Result, expr: Any) -> xr.DataArray:
     grid = result._grid() if moments else result.grid
     part = _Evaluation(result, grid, tuple(moments)).part(bound)
     shape = (grid.size,) * len(moments) if grid is not None else ()
-    value, error = (np.array(np.broadcast_to(entry, shape)) for entry in (part.value, part.error))
+    value, error = (np.array(np.broadcast_to(entry, shape)) for entry in part)
     dims = ("t", "t'")[: len(moments)]
     coordinates: dict[str, Any] = {} if grid is None else {dim: grid.nodes for dim in dims}
     return xr.DataArray(value, dims=dims, coords={**coordinates, "error": (dims, error)})
@@ -91,18 +84,17 @@ class _Evaluation:
     moments: tuple[Basic, ...]
 
     # --- combining
-    def part(self, expr: Expr) -> ObservedPart:
+    def part(self, expr: Expr) -> Part:
         """Evaluate an expression: its nodes first, then what is left, pointwise."""
         for node in expr.atoms(Resp, InverseValue, Derivative):
             raise UsageError(f"`{node}` cannot be evaluated afterwards; declare it in observables= and solve again")
         for item in expr.free_symbols - set(self.moments):
             if type(item) is Symbol:
                 raise UsageError(f"`{item}` is a plain sympy symbol that nothing defines; take it from model.symbols(...)")
-        nodes = outermost(expr, E, Int, Value, Unknown, Random, Time)
-        function = lower([expr], nodes)
-        return combine(lambda *values: function(*values)[0], [self.node(item) for item in nodes])
+        nodes, function = _lowered(expr)
+        return combine(function, [self.node(item) for item in nodes])
 
-    def node(self, item: Basic) -> ObservedPart:
+    def node(self, item: Basic) -> Part:
         match item:
             case E():
                 return self.mean(item)
@@ -113,7 +105,7 @@ class _Evaluation:
             case Unknown():
                 return self._named(item.name, ())
             case Time():
-                return ObservedPart(self.times(item), np.zeros(()))
+                return self.times(item), np.zeros(())
         raise UsageError(f"`{item}` is random: write its mean, E(...)")
 
     def times(self, moment: Basic) -> Array:
@@ -128,50 +120,47 @@ class _Evaluation:
         raise UsageError(f"a time in the expression must be a plain time or a number, got `{moment}`")
 
     # --- nodes
-    def value(self, item: Value) -> ObservedPart:
+    def value(self, item: Value) -> Part:
         head = item.head
         if isinstance(head, Process):
             raise UsageError(f"`{item}` is random: write its mean, E(...)")
         if head.arity == 1:
-            return self._one_time(head, self.times(item.moments[0]))
+            times, whole = self.times(item.moments[0]), self._named(head.name, ("t",))
+            if times.size > 1:
+                return _reshaped(whole, times.shape)
+            found = self.result.at(float(times))
+            return found[head.name].values[0], found[head.name + _ERROR].values[0]
         self._named(head.name, ("row", "column"))
         first, second = np.broadcast_arrays(*[self.times(moment) for moment in item.moments])
         pairs = np.stack([first.ravel(), second.ravel()], axis=1)
         self.result._inside(pairs.ravel())
-        value = self.result._two_time(head.name, pairs).reshape(first.shape)
-        return ObservedPart(value, self.result._two_time_error(head.name, pairs).reshape(first.shape))
+        part = self.result._two_time(head.name, pairs), self.result._two_time_error(head.name, pairs)
+        return _reshaped(part, first.shape)
 
-    def _one_time(self, head: Head, times: Array) -> ObservedPart:
-        whole = self._named(head.name, ("t",))
-        if times.size > 1:
-            return ObservedPart(whole.value.reshape(times.shape), whole.error.reshape(times.shape))
-        found = self.result.at(float(times))
-        return ObservedPart(found[head.name].values[0], found[head.name + _ERROR].values[0])
-
-    def _named(self, name: str, dims: tuple[str, ...]) -> ObservedPart:
+    def _named(self, name: str, dims: tuple[str, ...]) -> Part:
         data = self.result.dataset
         known = [item for item in self.result.names if data[item].dims == dims]
         demand_known([name], known, f"the result of `{self.result.model}` has no `{{}}`")
         error = data[name + _ERROR].values if name + _ERROR in data else np.full(data[name].shape, np.nan)
-        return ObservedPart(data[name].values, error)
+        return data[name].values, error
 
-    def integral(self, item: Int) -> ObservedPart:
+    def integral(self, item: Int) -> Part:
         """Integrate a function of one time from the start, by the panels' own rule."""
         grid = self.result._grid()
         begin = grid.edges[0]
         if float(self.times(item.low).min()) != begin or self.times(item.low).size > 1:
             raise UsageError(f"`{item}` cannot be evaluated afterwards: an integral from {begin:g} to a time can")
         inner = _Evaluation(self.result, grid, (item.variable,)).part(item.integrand)
-        values, errors = (np.broadcast_to(entry, grid.nodes.shape) for entry in (inner.value, inner.error))
+        values, errors = (np.broadcast_to(entry, grid.nodes.shape) for entry in inner)
         value, other = integrate(grid, values)
-        error = integrate(grid, errors)[0] + np.abs(value - other)
+        whole = value, integrate(grid, errors)[0] + np.abs(value - other)
         until = self.times(item.high)
         if until.size > 1:
-            return ObservedPart(value.reshape(until.shape), error.reshape(until.shape))
+            return _reshaped(whole, until.shape)
         moment = self.result._inside(until.reshape(1))
-        return ObservedPart(*(grid.interpolate(entry, moment)[0] for entry in (value, error)))
+        return grid.interpolate(whole[0], moment)[0], grid.interpolate(whole[1], moment)[0]
 
-    def mean(self, item: E) -> ObservedPart:
+    def mean(self, item: E) -> Part:
         """Average over the paths of the result, or over the law of random constants."""
         body = item.argument
         processes = [node for node in body.atoms(Value) if isinstance(node.head, Process)]
@@ -184,36 +173,34 @@ class _Evaluation:
                     f"the result of `{self.result.model}` keeps no paths of `{node.head.name}`; declare "
                     f"`{item}` in observables= and solve again"
                 )
-        nodes = outermost(body, E, Int, Value, Unknown, Random, Time)
-        function = lower([body], nodes)
+        nodes, function = _lowered(body)
         weights = data["weight"].values
         rows = self.grid.size if len(self.moments) == 2 and self.grid is not None else 1
         parts = [self._path_parts(node) for node in nodes]
-        value, error = [], []
+        made = []
         for row in range(rows):  # one row at a time, or paths × times × times would be held at once
-            chosen = [_row(part, row) if rows > 1 else part for part in parts]
-            inner = combine(lambda *values: function(*values)[0], chosen)
-            value.append(np.tensordot(weights, _over_paths(inner.value, weights), axes=1))
-            error.append(np.tensordot(weights, _over_paths(inner.error, weights), axes=1))
-        joined = ObservedPart(np.concatenate(value), np.concatenate(error)) if rows > 1 else ObservedPart(value[0], error[0])
-        return joined if self._laws_are_atoms() else ObservedPart(joined.value, np.full_like(joined.value, np.nan))
+            inner = combine(function, [(_row(value, row, rows), _row(error, row, rows)) for value, error in parts])
+            spread = (np.broadcast_to(entry, (len(weights), *entry.shape[1:])) for entry in inner)
+            made.append([np.tensordot(weights, entry, axes=1) for entry in spread])
+        value, error = map(np.concatenate, zip(*made, strict=True)) if rows > 1 else made[0]
+        return value, error if self._laws_are_atoms() else np.full_like(value, np.nan)
 
-    def _path_parts(self, node: Basic) -> ObservedPart:
+    def _path_parts(self, node: Basic) -> Part:
         data = self.result.dataset
         lift = (slice(None), *(None,) * len(self.moments))
         if isinstance(node, Random):
             if node.name not in data.coords:
                 raise UsageError(f"the paths of the result of `{self.result.model}` do not tell `{node.name}`")
-            return ObservedPart(data[node.name].values[lift], np.zeros(()))
+            return data[node.name].values[lift], np.zeros(())
         if isinstance(node, Value) and isinstance(node.head, Process):
             times, whole = self.times(node.moments[0]), self._named(node.head.name, ("path", "t"))
-            pair = whole.value, whole.error
             if times.size > 1:
-                return ObservedPart(*(entry.reshape(len(entry), *times.shape) for entry in pair))
+                return _reshaped(whole, (len(whole[0]), *times.shape))
             moment, grid = self.result._inside(times.reshape(1)), self.result._grid()
-            return ObservedPart(*(grid.interpolate(entry, moment)[:, 0][lift] for entry in pair))
-        inner = self.node(node)
-        return ObservedPart(*(np.asarray(entry)[None] for entry in (inner.value, inner.error)))
+            value, error = (grid.interpolate(entry, moment)[:, 0][lift] for entry in whole)
+            return value, error
+        value, error = self.node(node)
+        return np.asarray(value)[None], np.asarray(error)[None]
 
     def _laws_are_atoms(self) -> bool:
         try:
@@ -222,7 +209,7 @@ class _Evaluation:
             return False
         return not any(law.numeric().has_density for law in laws)
 
-    def _mean_of_constants(self, body: Expr) -> ObservedPart:
+    def _mean_of_constants(self, body: Expr) -> Part:
         if body.has(Value, Unknown, Time):
             raise UsageError(f"`E({body})` mixes times with constants; take what is not random out of it")
         laws: dict[Random, Law] = {}
@@ -231,24 +218,30 @@ class _Evaluation:
                 raise UsageError(f"the result of `{self.result.model}` does not tell the law of `{item.name}`")
             laws[item] = _law(self.result.params[item.name])
         fine, rough = (moment(body, laws, order) for order in (200, 100))
-        return ObservedPart(np.array(fine), np.array(abs(fine - rough) + 1e-15 * abs(fine)))
+        return np.array(fine), np.array(abs(fine - rough) + 1e-15 * abs(fine))
 
 
-def combine(function: Callable[..., Any], parts: list[ObservedPart]) -> ObservedPart:
+def _lowered(expr: Expr) -> tuple[list[Any], Callable[..., Any]]:
+    nodes = outermost(expr, E, Int, Value, Unknown, Random, Time)
+    function = lower([expr], nodes)
+    return nodes, lambda *values: function(*values)[0]
+
+
+def _reshaped(part: Part, shape: tuple[int, ...]) -> Part:
+    return part[0].reshape(shape), part[1].reshape(shape)
+
+
+def combine(function: Callable[..., Any], parts: list[Part]) -> Part:
     """Return a function of values, and how far it moves when each of them moves by its error."""
-    values = [part.value for part in parts]
+    values = [value for value, _ in parts]
     with np.errstate(all="ignore"):
         centre = np.asarray(function(*values), dtype=float)
-        error = np.zeros_like(centre)
-        for index, part in enumerate(parts):
-            if not np.any(part.error):  # (nan counts)
-                continue
-            moved = [
-                np.abs(function(*values[:index], values[index] + sign * part.error, *values[index + 1 :]) - centre)
-                for sign in (1, -1)
-            ]
-            error = error + np.maximum(*moved)
-    return ObservedPart(centre, error)
+        total = np.zeros_like(centre)
+        for index, (value, error) in enumerate(parts):
+            if np.any(error):  # (nan counts)
+                ends = (function(*values[:index], value + sign * error, *values[index + 1 :]) for sign in (1, -1))
+                total = total + np.maximum(*(np.abs(end - centre) for end in ends))
+    return centre, total
 
 
 def integrate(grid: PanelGrid, values: Array) -> tuple[Array, Array]:
@@ -270,18 +263,12 @@ def _law(text: Any) -> Law:
     return law
 
 
-def _row(part: ObservedPart, row: int) -> ObservedPart:
-    """Take one row of the first time; ``part`` has the paths, then the two times, as axes."""
-    cut = [entry[:, row : row + 1] if entry.ndim == 3 and entry.shape[1] > 1 else entry for entry in (part.value, part.error)]
-    return ObservedPart(*cut)
-
-
-def _over_paths(values: Array, weights: Array) -> Array:
-    return np.broadcast_to(values, (len(weights), *values.shape[1:])) if values.ndim else np.full(len(weights), values)
+def _row(values: Array, row: int, rows: int) -> Array:
+    """Take one row of the first time, if there are several; axes: paths, then both times."""
+    return values[:, row : row + 1] if rows > 1 and values.ndim == 3 and values.shape[1] > 1 else values
 
 
 # --- `Result`: labelled values with an error beside each, what was solved, how, and how well.
-_ROWS = "_rows_"
 
 
 class Errors(Mapping[str, "xr.DataArray"]):
@@ -378,8 +365,7 @@ class Result:
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
-        own = {key: it for key, it in self.variables.items() if not (key.endswith(_ERROR) or key.startswith(_ROWS))}
-        return tuple(key for key, entry in own.items() if ALONG not in entry.attrs)
+        return tuple(key for key, it in self.variables.items() if not key.endswith(_ERROR) and ALONG not in it.attrs)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -387,9 +373,8 @@ class Result:
         hidden = {*self.provenance.get("derived", ())}
         for name, axes in self.families.items():
             members = member_names(name, tuple(axes.values()))
-            hidden |= {*members} - {
-                members[k] for k in np.linspace(0, len(members) - 1, min(len(members), _SHOWN)).astype(int)
-            }
+            shown = np.linspace(0, len(members) - 1, min(len(members), ROWS - 1)).astype(int)  # (colours)
+            hidden |= {*members} - {members[k] for k in shown}
         return tuple(name for name in self.names if name not in hidden)
 
     def family(self, name: str) -> xr.DataArray:
@@ -442,23 +427,15 @@ class Result:
     @checked(name=text)
     def law(self, name: str, *moment: float) -> Distribution:
         """Return the law of a random variable, jointly with the random constants; of a process, at a time."""
-        if moment and name in self.dataset and self.dataset[name].dims[-1:] == ("t",) and self.dataset[name].ndim == 2:
-            return self._law_of_paths(name, *moment)
-        return self._asked("law")(name, *moment)
-
-    def _law_of_paths(self, name: str, moment: float) -> Distribution:
-        """Return the law of a process at a time, from its paths, jointly with the constants."""
-
-        path = self.dataset[name].dims[0]
-        values = [self._grid().interpolate(self.dataset[name].values, self._inside(np.array([float(moment)])))[:, 0]]
-        names, weights = [name], np.full(self.dataset.sizes[path], 1.0)
-        for key, coordinate in self.dataset.coords.items():
-            if coordinate.dims == (path,) and str(key).startswith("weight"):
-                weights = coordinate.values
-            elif coordinate.dims == (path,) and key != path:
-                names.append(str(key))
-                values.append(coordinate.values)
-        return Distribution(tuple(names), np.array(values), weights / weights.sum())
+        data = self.dataset
+        if not (moment and name in data and data[name].dims[-1:] == ("t",) and data[name].ndim == 2):
+            return self._asked("law")(name, *moment)
+        path = data[name].dims[0]
+        along = {str(key): it.values for key, it in data.coords.items() if it.dims == (path,) and key != path}
+        weights = [along.pop(key) for key in [*along] if key.startswith("weight")]
+        values = self._grid().interpolate(data[name].values, self._inside(np.array(moment, dtype=float)))[:, 0]
+        uniform = np.ones(data.sizes[path])
+        return Distribution((name, *along), np.array([values, *along.values()]), weights[-1] if weights else uniform)
 
     def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols over a fixed point's laws, and its error."""
@@ -474,12 +451,11 @@ class Result:
         """
         if axes := self.families.get(what):
             names = member_names(what, (*axes.values(),))
-            slopes = [self.derivative(name, parameter, **values) for name in names]
-            members = dict(zip(names, map(xr.DataArray, slopes), strict=True))
+            members = {name: xr.DataArray(self.derivative(name, parameter, **values)) for name in names}
             made = stack_family(members, what, axes)
             if "error" not in made.coords:
                 return made
-            errors = stack_family({name: members[name]["error"] for name in names}, what, axes)
+            errors = stack_family({name: item["error"] for name, item in members.items()}, what, axes)
             return made.drop_vars("error").assign_coords(error=(made.dims, errors.values))
         if self.grid is not None or self.source is None:
             found = read_derivative(self, what, parameter)
@@ -488,17 +464,16 @@ class Result:
         return float(self._asked("derivative")(what, parameter, **values))
 
     def _asked(self, question: str) -> Any:
-        answer = getattr(self.source, question, None)
-        if answer is None:
-            why = "it is a question to a fixed point or a rate"
-            if question == "derivative" and self.grid is not None:
-                why = "solve with derivatives=[...], naming the parameters"
-            elif self.source is None and self.grid is None:
-                why = "a result read from a file keeps numbers only; solve again, what has indices with precision=16"
-            elif question == "law" and self.grid is not None:
-                why = "name a random process and a time, such as law('w', 1.0)"
-            raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
-        return answer
+        if (answer := getattr(self.source, question, None)) is not None:
+            return answer
+        why = "it is a question to a fixed point or a rate"
+        if question == "derivative" and self.grid is not None:
+            why = "solve with derivatives=[...], naming the parameters"
+        elif self.source is None and self.grid is None:
+            why = "a result read from a file keeps numbers only; solve again, what has indices with precision=16"
+        elif question == "law" and self.grid is not None:
+            why = "name a random process and a time, such as law('w', 1.0)"
+        raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
 
     def between(self, **values: float | Iterable[float]) -> xr.Dataset:
         """Return a sweep's values, with errors, at other values of one axis, such as ``between(alpha=[0.2, 0.3])``.
@@ -522,7 +497,6 @@ class Result:
         return self._with_families(found)
 
     def _with_families(self, found: xr.Dataset) -> xr.Dataset:
-        """Return a dataset with families stacked beside their members."""
         for name, axes in self.families.items():
             for end in ("", _ERROR):
                 if all(item + end in found for item in member_names(name, tuple(axes.values()))):
@@ -553,11 +527,10 @@ class Result:
         """Return every function of two times at given pairs (t, t'), by the method's own interpolant."""
         points = np.asarray(list(pairs), dtype=float).reshape(-1, 2)
         self._inside(points.ravel())
-        data: dict[str, Any] = {}
-        for name in self._of_dims("row", "column"):
-            data[name] = ("pair", self._two_time(name, points))
-            if name + _ERROR in self.dataset:
-                data[name + _ERROR] = ("pair", self._two_time_error(name, points))
+        names = self._of_dims("row", "column")
+        data: dict[str, Any] = {name: ("pair", self._two_time(name, points)) for name in names}
+        known = [name for name in names if name + _ERROR in self.dataset]
+        data |= {name + _ERROR: ("pair", self._two_time_error(name, points)) for name in known}
         found = xr.Dataset(data, coords={"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])})
         return self._with_families(found)
 
@@ -606,12 +579,12 @@ class Result:
         if self.kind in _ON_GRIDS:
             made |= self._sweep_object()
         elif self.grid is not None:
-            inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
-            sampled = self._at(inside if inside is not None else self.grid.edges, ("t",))
+            last = self.grid.edges[-1] * (1 + 1e-12)
+            sampled = self._at(self.grid.edges if at is None else [t for t in at if t <= last], ("t",))
             made["t"] = sampled["t"].values.tolist()
             made |= values_and_errors(sampled, self._of_dims("t")) | self._derivative_object(sampled)
             if at2 is not None and self._of_dims("row", "column"):
-                pairs = [pair for pair in at2 if max(pair) <= self.grid.edges[-1] * (1 + 1e-12)]
+                pairs = [pair for pair in at2 if max(pair) <= last]
                 found = values_and_errors(self.at2(pairs), self._of_dims("row", "column"))
                 made["two_time"] = {"at": [list(pair) for pair in pairs], **found}
         else:
@@ -627,7 +600,6 @@ class Result:
         return made
 
     def _derivative_object(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the derivatives of the values of one time, or of scalars."""
         keys = derivative_keys(self.variables)
         shown = {pair: key for pair, key in keys.items() if self.variables[key].dims in ((), ("t",))}
         return derivative_table(data, shown) if shown else {}
@@ -660,15 +632,11 @@ class Result:
         """Return values and errors as a pandas table: over time, at given ones or the nodes; a sweep's axes; or one row."""
         import pandas as pd
 
-        if at is not None and self.grid is not None:
-            sampled = self.at(at)
-            return sampled[[key for key in sampled.data_vars if sampled[key].dims == ("t",)]].to_dataframe()
-        kept = [key for key in self.dataset.data_vars if not str(key).startswith(_ROWS)]
-        if self.kind in _ON_GRIDS:
-            return self.dataset[kept].to_dataframe()
-        if self.grid is not None:
-            return self.dataset[[key for key in kept if self.dataset[key].dims == ("t",)]].to_dataframe()
-        return pd.DataFrame([{str(key): self.dataset[key].item() for key in kept if not self.dataset[key].dims}])
+        data = self.dataset if at is None or self.grid is None else self.at(at)
+        if self.kind in _ON_GRIDS or self.grid is not None:
+            kept = [key for key, item in data.data_vars.items() if self.kind in _ON_GRIDS or item.dims == ("t",)]
+            return data[kept].to_dataframe()
+        return pd.DataFrame([{str(key): item.item() for key, item in data.data_vars.items() if not item.dims}])
 
     def plot(
         self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None,
@@ -813,15 +781,17 @@ def dynamics_result(
     """
     data: dict[str, LabelledArray] = {}
     coordinates = {"t": LabelledArray(("t",), grid.nodes)}
+
+    def put(dims: tuple[str, ...], name: str, values: Any, error: Any, **marks: Any) -> None:
+        data[name], data[name + _ERROR] = LabelledArray(dims, values, marks), LabelledArray(dims, error)
+
     for name, values in curves.items():
-        data[name] = LabelledArray(("t",), values)
-        data[name + "_error"] = LabelledArray(("t",), errors[name])
+        put(("t",), name, values, errors[name])
     if kernels:
         nodes, pair = grid.nodes if times is None else times, ("row", "column")
         coordinates |= {axis: LabelledArray((axis,), nodes) for axis in pair}
         for name, kernel in kernels.items():
-            data[name] = LabelledArray(pair, kernel.values, {"symmetric": int(kernel.symmetric)})
-            data[name + "_error"] = LabelledArray(pair, kernel.errors)
+            put(pair, name, kernel.values, kernel.errors, symmetric=int(kernel.symmetric))
     for place, item in enumerate(paths):
         suffix = "" if place == 0 else f"_{place + 1}"
         path = "path" + suffix
@@ -836,8 +806,7 @@ def dynamics_result(
     )  # fmt: skip
 
 
-# --- A stationary state: correlations and responses over the lag τ, numbers, spectra, the growth of
-# distances.
+# --- A stationary state: correlations and responses over the lag τ, numbers, spectra.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -911,11 +880,9 @@ class Stationary(Result):
         if lyapunov is not None:
             made["lyapunov"], made["lyapunov_error"] = lyapunov
         if "t" in made:
-            every = self.variables
-            single = {name: float(every[name].values) for name in self._of_dims()}
+            single = values_and_errors(self.variables, self._of_dims())
             made = {("tau" if key == "t" else key): value for key, value in made.items()}
-            made["numbers"] = single
-            made["number_errors"] = {name: float(every[f"{name}_error"].values) for name in single}
+            made |= {"numbers": single["values"], "number_errors": single["errors"]}
         return made
 
 
@@ -930,10 +897,9 @@ def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) ->
     inside = grid.interpolate(values, inner).reshape(grid.panels, -1)
     legendre = np.linalg.inv(np.polynomial.legendre.legvander(points, grid.order))
     coefficients = inside @ legendre.T  # of Legendre polynomials, by panel
-    degrees = np.arange(grid.order + 1)
     phase = np.multiply.outer(omega, middles)
     made = np.zeros(len(omega))
-    for degree in degrees:  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
+    for degree in range(grid.order + 1):  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
         bessel = 2 * special.spherical_jn(degree, np.multiply.outer(omega, halves)) * halves
         made += (bessel * np.cos(phase + degree * np.pi / 2)) @ coefficients[:, degree]
     return 2 * made
@@ -1025,7 +991,7 @@ class Distribution:
     def cdf(self, x: Any, name: str | None = None) -> Any:
         """Return the probability of values up to and including x."""
         points, mass = self._sorted(name)
-        total = np.concatenate([[0.0], np.cumsum(mass)])
+        total = np.append(0.0, np.cumsum(mass))
         return _shaped(total[np.searchsorted(points, np.atleast_1d(x), side="right")], x)
 
     def quantile(self, q: Any, name: str | None = None) -> Any:
@@ -1085,9 +1051,8 @@ class Distribution:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
             return []
-        if any(word.kind is word.VAR_POSITIONAL for word in parameters):
-            return []
-        return [word.name for word in parameters if word.default is word.empty]
+        several = any(word.kind is word.VAR_POSITIONAL for word in parameters)
+        return [] if several else [word.name for word in parameters if word.default is word.empty]
 
     def sample(self, n: int, seed: int = 0) -> Array:
         """Draw n points; one row per variable."""
@@ -1098,7 +1063,7 @@ class Distribution:
         """Return the Wasserstein distance to the law of one variable, or to a sample of it, from the quantile functions."""
         if not isinstance(other, Distribution):
             other = Distribution.of_sample((name or self.names[0],), other)
-        levels = (np.arange(nodes) + 0.5) / nodes
+        levels = midpoints(nodes)
         gap = np.abs(self.quantile(levels, name) - other.quantile(levels, name))
         return float(np.mean(gap**order) ** (1 / order))
 
@@ -1114,6 +1079,11 @@ class Distribution:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of ({', '.join(self.names)}): {self.weights.size} points>"
+
+
+def midpoints(count: int = 20_000) -> Array:
+    """Return levels of quantiles by which two laws are compared."""
+    return (np.arange(count) + 0.5) / count
 
 
 def probabilities(q: Any) -> Array:

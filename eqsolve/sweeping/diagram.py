@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,11 @@ from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.options import Options
 from eqsolve.solving import solve_as_asked
 from eqsolve.sweeping import run as grids
-from eqsolve.sweeping.run import Answer, GridRun, Journal, Record, SweepPoint, lay_out_points
+from eqsolve.sweeping.run import Answer, GridRun, Journal, Record, SweepPoint, lay_out_points, recorded
 
 Unknowns = dict[str, float]
 _LATE = 1e3  # the time up to which correlations are followed to see whether they age
+_BEGIN = {"status": "ok", "class": "not decided", "unknowns": {}}
 _SAME = 0.01  # of a correlation at equal times: what differs by less is the same
 
 
@@ -125,21 +126,6 @@ def has_phases(model: Model) -> bool:
     return False
 
 
-@contextlib.contextmanager
-def _recorded() -> Iterator[Record]:
-    """Give a record to work on; what goes wrong is its message."""
-    record: Record = {"status": "ok", "class": "not decided", "message": ""}
-    record |= {part: {} for part in ("unknowns", "values", "errors")}
-    began = time.perf_counter()
-    try:
-        yield record
-    except EqsolveError as error:
-        record["message"] = str(error)
-    except Exception as error:  # a defect at one point must not cost the others
-        record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
-    record["seconds"] = time.perf_counter() - began
-
-
 @dataclass(frozen=True)
 class LongRun:
     """How the long run is told at a point, and the place where it changes between two."""
@@ -203,7 +189,7 @@ class LongRun:
 
     def at_point(self, _: Model, settings: Record, options: Options, start: Any = None) -> Answer:
         """Return the class of a point."""
-        with _recorded() as record:
+        with recorded(**_BEGIN) as record:
             try:
                 if self.limit is not None:
                     self._rest(record, *self.fixed_point(settings, start))
@@ -288,7 +274,7 @@ class LongRun:
             return self.fixed_point({**settings, along: place}, start)[1]
 
         along, kind = edge
-        with _recorded() as record:
+        with recorded(**_BEGIN) as record:
             here = float(settings[along])
             width = self.tolerance * abs(other - here)
             if kind == "ends":
@@ -367,7 +353,6 @@ class _Diagram(GridRun):
 
 
 def _kind(one: Record, other: Record) -> str:
-    """Return what tells where the long run changes between two points, if it does."""
     signs: dict[str, bool] = {}
     for key in ("stability", "lyapunov"):
         product = one["values"].get(key, np.nan) * other["values"].get(key, np.nan)

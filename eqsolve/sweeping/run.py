@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,15 +38,14 @@ from eqsolve.results.archive import check_name
 from eqsolve.results.archive import open as open_result
 from eqsolve.results.derivatives import derivative_entries, derivative_keys, derivative_table
 from eqsolve.results.provenance import derived_names, describe
-from eqsolve.results.result import Result
+from eqsolve.results.result import Result, values_and_errors
 from eqsolve.solvers.contract import Wanted
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.registry import choose_solver
 from eqsolve.solving import solve_as_asked
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
-# --- The axes of a sweep: lists of numbers or laws, or ranges such as ``0.01:10:40:log``; read,
-# never evaluated.
+# --- The axes of a sweep: lists of numbers or laws, or ranges such as ``0.01:10:40:log``.
 
 _MOST_POINTS = 100_000
 _EXAMPLE = "values such as 0.3,0.5,2 or a range FIRST:LAST:COUNT, with :log for a logarithmic one"
@@ -75,40 +74,28 @@ def read_axes(model: Model, axes: Mapping[str, Any]) -> tuple[Axis, ...]:
     """Return the axes of a sweep of a model; values are checked against the parameter's domain."""
     if not axes:
         raise UsageError(f"a sweep needs at least one axis: {_EXAMPLE}")
-    given = {str(name): _read(str(name), values) for name, values in axes.items()}
-    if (points := math.prod(map(len, given.values()))) > _MOST_POINTS:
+    given = tuple(_axis(model, str(name), values) for name, values in axes.items())
+    if (points := math.prod(map(len, given))) > _MOST_POINTS:
         raise UsageError(f"the grid has {points} points, more than {_MOST_POINTS}")
-    return tuple(_axis(model, name, values) for name, values in given.items())
-
-
-def _read(name: str, values: Any) -> list[float | str]:
-    given = read_text(f"axis `{name}`", values) if isinstance(values, str) else _read_values(name, values)
-    if not given:
-        raise UsageError(f"axis `{name}` has no values; expected {_EXAMPLE}")
     return given
 
 
-def _axis(model: Model, name: str, given: list[float | str]) -> Axis:
-    labels: list[float | str] = []
-    for value in given:
-        read = read_value(value, what=f"axis `{name}`")
-        labels.append(str(value) if isinstance(read, Law) else float(read))
-    for value in given:
+def _axis(model: Model, name: str, values: Any) -> Axis:
+    what = f"axis `{name}`"
+    given = read_text(what, values) if isinstance(values, str) else list(values if is_axis(values) else [values])
+    if not given:
+        raise UsageError(f"{what} has no values; expected {_EXAMPLE}")
+    read = [read_value(value, what=what) for value in given]
+    labels: list[float | str] = [str(old if isinstance(old, str) else it) if isinstance(it, Law) else float(it)
+                                 for old, it in zip(given, read, strict=True)]  # fmt: skip
+    settings = [old if isinstance(old, str) else label for old, label in zip(given, labels, strict=True)]
+    for value in settings:
         check_routed(model, {name: value})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise UsageError(f"axis `{name}` has the value {quote(str(twice))} twice")
-    if len({type(label) for label in labels}) > 1:
-        labels = [str(label) for label in labels]
-    return Axis(name, tuple(given), tuple(labels))
-
-
-def _read_values(name: str, values: Any) -> list[float | str]:
-    made: list[float | str] = []
-    for entry in values if is_axis(values) else [values]:
-        read = entry if isinstance(entry, str) else read_value(entry, what=f"axis `{name}`")
-        made.append(str(read) if isinstance(read, str | Law) else float(read))
-    return made
+        raise UsageError(f"{what} has the value {quote(str(twice))} twice")
+    mixed = len({type(label) for label in labels}) > 1
+    return Axis(name, tuple(settings), tuple(map(str, labels) if mixed else labels))
 
 
 def read_text(what: str, text: str) -> list[float | str]:
@@ -127,26 +114,20 @@ def read_text(what: str, text: str) -> list[float | str]:
         raise UsageError(f"{what}: a range goes from a number to a number, got {quote(text)}") from None
     if not (math.isfinite(first) and math.isfinite(last)):
         raise UsageError(f"{what}: a range needs finite ends, got {quote(text)}")
-    return [float(value) for value in _range(what, text, first, last, parts[2:])]
-
-
-def _range(what: str, text: str, first: float, last: float, rest: list[str]) -> Any:
     try:
-        count = int(rest[0])
+        count = int(parts[2])
     except ValueError:
         count = 0
     if not 1 <= count <= _MOST_POINTS:
         raise UsageError(f"{what}: the COUNT in {quote(text)} must be a whole number from 1 to {_MOST_POINTS}")
-    scale = rest[1].strip() if len(rest) == 2 else "lin"
+    scale = parts[3].strip() if len(parts) == 4 else "lin"
     if scale not in ("log", "lin"):
         raise UsageError(f"{what}: a range ends in :log or :lin, got {quote(text)}")
     if count == 1 and first != last:
         raise UsageError(f"{what}: one value cannot reach from {first:g} to {last:g}; raise the COUNT")
-    if scale == "lin":
-        return np.linspace(first, last, count)
-    if first * last <= 0:
+    if scale == "log" and first * last <= 0:
         raise UsageError(f"{what}: a logarithmic range needs ends of one sign and not 0, got {quote(text)}")
-    return np.geomspace(first, last, count)
+    return [float(value) for value in (np.geomspace if scale == "log" else np.linspace)(first, last, count)]
 
 
 def _split(text: str, mark: str) -> list[str]:
@@ -162,8 +143,7 @@ def _split(text: str, mark: str) -> list[str]:
 
 def check_settings(model: Model, axes: tuple[Axis, ...], fixed: Mapping[str, Any]) -> None:
     """Check what is the same at all points."""
-    both = [axis.name for axis in axes if axis.name in fixed]
-    if both:
+    if both := [axis.name for axis in axes if axis.name in fixed]:
         raise UsageError(f"`{both[0]}` is both an axis and set to {fixed[both[0]]}; leave one of them out")
     check_routed(model, fixed)
 
@@ -195,13 +175,9 @@ def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[SweepPoint
     is one solution of several. In a "tree" the first of a row starts from the first of the row before, and every 16th from
     the 16th before it, so that only one point of all starts from nothing.
     """
-    names = [axis.name for axis in axes]
-    cells = itertools.product(*(axis.settings for axis in axes))
-    lengths = [len(axis) for axis in axes]
-    return [
-        SweepPoint(index, dict(zip(names, cell, strict=True)), _neighbour(index, lengths, chained))
-        for index, cell in enumerate(cells)
-    ]
+    names, lengths = [axis.name for axis in axes], [len(axis) for axis in axes]
+    cells = (dict(zip(names, cell, strict=True)) for cell in itertools.product(*(axis.settings for axis in axes)))
+    return [SweepPoint(index, cell, _neighbour(index, lengths, chained)) for index, cell in enumerate(cells)]
 
 
 def _neighbour(index: int, lengths: list[int], chained: str) -> int | None:
@@ -232,39 +208,44 @@ def chaining(model: Model, settings: Mapping[str, Any], options: Options) -> str
     return "tree" if choose_solver(task.plan, Wanted(discrete=discrete), options.solver).solver.starts(task.plan) else ""
 
 
+@contextlib.contextmanager
+def recorded(**begin: Any) -> Iterator[Record]:
+    """Give a record to work on; what goes wrong is its message."""
+    record: Record = {"message": "", "values": {}, "errors": {}, **begin}
+    began = time.perf_counter()
+    try:
+        yield record
+    except EqsolveError as error:
+        record["message"] = str(error)
+    except Exception as error:  # a defect at one point must not cost the others
+        record |= {"status": "failed", "message": f"unexpected {type(error).__name__}: {error}"}
+    record["seconds"] = time.perf_counter() - began
+
+
 def solve_point(model: Model, settings: Mapping[str, Any], options: Options, start: Any = None) -> tuple[Record, Any]:
     """Solve one point, and return it with what a neighbour may start from; a failure is a record too, with its reason.
 
     ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
     """
-    began = time.perf_counter()
-    values: dict[str, Any] = {}
-    errors: dict[str, Any] = {}
-    slopes: dict[str, Any] = {}
-    handed = None
-    try:
-        by_name = isinstance(start, Mapping)
-        first, neighbour = (start, None) if by_name else (None, start)
+    handed, by_name = None, isinstance(start, Mapping)
+    first, neighbour = (start, None) if by_name else (None, start)
+    with recorded(status="failed") as record:
         try:
             result: Result | None = solve_as_asked(model, settings, options, start=first, neighbour=neighbour, paths=False)
             assert result is not None
-            status, message = result.status, result.message
-            if status == "interrupted":  # which ends the sweep; the point is solved when it goes on
+            if result.status == "interrupted":  # which ends the sweep; the point is solved when it goes on
                 raise KeyboardInterrupt
+            record |= {"status": result.status, "message": result.message}
             handed = result.source if model.kind != "FixedPoint" else None
         except EqsolveError as error:
-            result, status, message = getattr(error, "partial", None), "failed", str(error)
+            result, record["message"] = getattr(error, "partial", None), str(error)
         if result is not None:
-            values, errors = _numbers(result, options.at)
-            slopes = _slopes(result, options.at) if options.derivatives else {}
-    except Exception as error:  # a defect at one point must not cost the others
-        status, message = "failed", f"unexpected {type(error).__name__}: {error}"
-    seconds = time.perf_counter() - began
-    return {"status": status, "message": message, "seconds": seconds, "values": values, "errors": errors, **slopes}, handed
+            record["values"], record["errors"] = _numbers(result, options.at)
+            record |= _slopes(result, options.at) if options.derivatives else {}
+    return record, handed
 
 
 def _reached(result: Result, at: Any) -> tuple[Any, int]:
-    """Return a result at the times that were reached, and how many were not."""
     assert result.grid is not None
     times = np.asarray(at, dtype=float)
     inside = times <= result.grid.edges[-1] * (1 + 1e-12)
@@ -275,15 +256,11 @@ def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return values and errors by name: numbers, or lists over the times, nan where not reached."""
     data = result.dataset
     if result.grid is None:
-        names = [name for name in result.names if not data[name].dims]
-        values = {name: float(data[name]) for name in names}
-        return values, {name: float(data[name + "_error"]) for name in names if name + "_error" in data}
+        made = values_and_errors(data, [name for name in result.names if not data[name].dims])
+        return made["values"], made["errors"]
     sampled, missing = _reached(result, at)
-    names = [name for name in result.names if data[name].dims == ("t",)]
-    curves, errors = (
-        {name: [*sampled[name + end].values.tolist(), *[math.nan] * missing] for name in names if name + end in sampled}
-        for end in ("", "_error")
-    )
+    made = values_and_errors(sampled, [name for name in result.names if data[name].dims == ("t",)])
+    curves, errors = ({name: [*row, *[math.nan] * missing] for name, row in part.items()} for part in made.values())
     return curves, errors
 
 
@@ -301,8 +278,6 @@ def _slopes(result: Result, at: Any) -> dict[str, Any]:
 logger = logging.getLogger("eqsolve")
 
 Answer = tuple[Record, Any]
-_TRIES = 2  # of a point whose worker dies
-_IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 
 
 @documented
@@ -363,12 +338,17 @@ def sweep(
     if region is not None and not any(isinstance(item, Singularity) for item in (model, *models_behind(model))):
         refuse_idle(model.name, model.kind, ["region"])
     times, last = _times(model, t_max, at) if model.kind in ("System", "Flow") else (None, None)
+    axes_by_name = {axis.name: axis for axis in grid}
+    demand_known(derivatives or (), axes_by_name, "derivatives: `{}` is no axis of the sweep", "its axes")
+    for name in derivatives or ():
+        if not all(isinstance(value, int | float) for value in axes_by_name[name].labels):
+            raise UsageError(f"derivatives: the axis `{name}` holds laws, along which there is no derivative")
     if observables is not None and model.kind != "Cases":
         select_observables(model, list(observables))
     options = Options.make(
         t_max=last, at=times, rtol=rtol, atol=atol, order=order, step=step, seed=seed, solver=solver, region=region,
         device=device, budget=budget, observables=observables,
-        derivatives=None if derivatives is None else _axes_along(grid, derivatives),
+        derivatives=None if derivatives is None else [*dict.fromkeys(derivatives)],
     )  # fmt: skip
     run = GridRun(model, grid, fixed, options, progress, work=solve_point)
     identity = {} if out is None else identify(run)
@@ -406,16 +386,6 @@ def grid_of(
     return grid, fixed
 
 
-def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]:
-    """Return the axes along which to differentiate."""
-    axes = {axis.name: axis for axis in grid}
-    demand_known(derivatives, axes, "derivatives: `{}` is no axis of the sweep", "its axes")
-    for name in derivatives:
-        if not all(isinstance(value, int | float) for value in axes[name].labels):
-            raise UsageError(f"derivatives: the axis `{name}` holds laws, along which there is no derivative")
-    return list(dict.fromkeys(derivatives))
-
-
 def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], float]:
     start = float(getattr(model, "start", 0))
     if at is None:
@@ -437,11 +407,9 @@ def same_settings(
 
     Raise when a first few points show that none can be solved.
     """
-    problem = None
-    rows = range(0, len(points), len(axes[-1]))
-    for point in (points[place] for place in rows[:64]):
+    problem, names = None, {axis.name for axis in axes}
+    for point in points[:: len(axes[-1])][:64]:
         try:
-            names = {axis.name for axis in axes}
             settings = bind_routed(model, {**fixed, **point.settings}).settings()
             with contextlib.suppress(ParameterError):  # a law may follow what is swept
                 last = bind_routed(model, {**fixed, **points[-1].settings}).settings()
@@ -453,20 +421,19 @@ def same_settings(
     raise problem
 
 
+_WORDS = {"signature": "model, or a changed one", "version": "version of eqsolve"}
+
+
 def identify(run: GridRun, **more: Any) -> dict[str, Any]:
     """Return what decides the numbers on a grid, ``more`` among it, as it is read back."""
     known = describe(run.model, run.options.seed)
     described = {
-        "signature": known["signature"],
-        "version": known["version"],
+        **{key: known[key] for key in _WORDS},
         "options": run.options.identity | more,
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
     }
     return dict(json.loads(json.dumps(described, default=str)))
-
-
-_WORDS = {"signature": "model, or a changed one", "version": "version of eqsolve"}
 
 
 def _differences(there: Any, now: dict[str, Any]) -> str:
@@ -500,14 +467,11 @@ def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | 
         return None
     there = found.provenance["sweep"]
     if there != identity:
-        differ = _differences(there, identity)
-        logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, differ)
+        logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, _differences(there, identity))
         return None
-    if failed := _failed(found):
-        told = f"%s holds this %s, of which {failed} points failed: they are solved again"
-    else:
-        told = "%s holds this %s already, nothing is solved; remove it to solve again"
-    logger.log(NOTE, told, out, found.kind)
+    again = f", of which {_failed(found)} points failed: they are solved again"
+    told = again if _failed(found) else " already, nothing is solved; remove it to solve again"
+    logger.log(NOTE, "%s holds this %s%s", out, found.kind, told)
     return found
 
 
@@ -516,7 +480,6 @@ def _failed(found: Result) -> int:
 
 
 def _solved(found: Result) -> dict[int, Record]:
-    """Return the points of a sweep that did not fail."""
     dims = found.dataset["status"].dims
     flat = found.dataset.stack(_point=dims)
     names, keys = found.names, derivative_keys(found.dataset)
@@ -564,52 +527,55 @@ class GridRun:
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")
         if executor is not None:
-            self._spread(executor, getattr(executor, "_max_workers", None) or _IN_FLIGHT)
+            self._spread(executor)
         elif workers == 1:
             for point in points:
                 if point.index not in self.records:
                     self._finish(point, *self.work(*self.arguments(point)))
         else:
-            own = Workers(workers)
+            own, ended = Workers(workers), False
             try:
-                self._spread(own, workers)
-            except BaseException:
-                own.shutdown(cancel_futures=True)
-                raise
-            own.shutdown()
+                self._spread(own)
+                ended = True
+            finally:
+                own.shutdown(cancel_futures=not ended)
 
-    def _spread(self, executor: Executor, size: int) -> None:
+    def _spread(self, executor: Executor) -> None:
         """Keep an executor busy: points whose neighbour is solved, those first that most others wait for."""
-        waiting = self._descendants()
-        ready = [
-            (-waiting[point.index], point.index)
-            for point in self.points
-            if point.index not in self.records and (point.before is None or point.before in self.records)
-        ]
+        waiting = [0] * self.total  # how many points start, one from another, from each
+        for point in reversed(self.points):  # a point starts from an earlier one
+            if point.before is not None:
+                waiting[point.before] += 1 + waiting[point.index]
+        undone = [point for point in self.points if point.index not in self.records]
+        free = [point.index for point in undone if point.before is None or point.before in self.records]
+        ready = [(-waiting[index], index) for index in free]
         heapq.heapify(ready)
-        under_way: dict[Future[Answer], tuple[SweepPoint, int]] = {}
-        machines = _machines(executor, set())
+        under_way: dict[Future[Answer], SweepPoint] = {}
+        again: set[int] = set()  # points whose worker died; each is tried once more
+        machines = _machines(executor, {})
 
-        def submit(point: SweepPoint, tries: int) -> None:
-            under_way[executor.submit(self.work, *self.arguments(point))] = (point, tries)
+        def submit(point: SweepPoint) -> None:
+            under_way[executor.submit(self.work, *self.arguments(point))] = point
 
         try:
             while ready or under_way:
+                size = getattr(executor, "_max_workers", None) or sum(machines.values()) or os.cpu_count() or 1
                 while ready and len(under_way) < size + 2:
-                    submit(self.points[heapq.heappop(ready)[1]], 1)
+                    submit(self.points[heapq.heappop(ready)[1]])
                 done = wait(under_way, timeout=10, return_when=FIRST_COMPLETED).done
                 left = _machines(executor, machines)
-                for lost in machines - left:
-                    logger.warning("worker %s is gone, %d are left; others do its points", lost, len(left))
+                for gone in machines.keys() - left:
+                    logger.warning("worker %s is gone, %d are left; others do its points", gone, len(left))
                 machines = left
                 for future in done:
-                    point, tries = under_way.pop(future)
-                    answer = _answer(future, tries)
-                    if answer is None:
+                    point = under_way.pop(future)
+                    lost = not future.cancelled() and isinstance(future.exception(), WorkerLostError)
+                    if lost and point.index not in again:
                         logger.warning("%s: the process that solved it died; another one tries again", point.text)
-                        submit(point, tries + 1)
+                        again.add(point.index)
+                        submit(point)
                         continue
-                    self._finish(point, *answer)
+                    self._finish(point, *_answer(future))
                     for index in self.after.get(point.index, ()):
                         if index not in self.records:
                             heapq.heappush(ready, (-waiting[index], index))
@@ -619,14 +585,6 @@ class GridRun:
         finally:
             for future in under_way:
                 future.cancel()
-
-    def _descendants(self) -> list[int]:
-        """Return how many points start, one from another, from each."""
-        count = [0] * self.total
-        for point in reversed(self.points):  # a point starts from an earlier one
-            if point.before is not None:
-                count[point.before] += 1 + count[point.index]
-        return count
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         start = None if point.before is None else self.starts.get(point.before)
@@ -650,22 +608,19 @@ class GridRun:
             self.progress(len(self.records), self.total, f"{point.text}, {record['seconds']:.2g} s, {record['status']}")
 
 
-def _machines(executor: Any, before: set[str]) -> set[str]:
-    """Return the addresses of dask's workers, as before where nobody tells them."""
+def _machines(executor: Any, before: dict[str, int]) -> dict[str, int]:
+    """Return the threads of dask's workers by address, as before where nobody tells them."""
     with contextlib.suppress(Exception):  # no scheduler of dask's, or one that does not answer
-        return set(executor._client.nthreads())
+        return dict(executor._client.nthreads())
     return before
 
 
-def _answer(future: Future[Answer], tries: int) -> Answer | None:
-    """Return what came of a point; None asks to try it once more."""
+def _answer(future: Future[Answer]) -> Answer:
     try:
         return future.result()
     except BrokenExecutor:
         raise
     except (Exception, CancelledError) as error:  # whatever an executor does to a point
-        if isinstance(error, WorkerLostError) and tries < _TRIES:
-            return None
         reason = str(error) or type(error).__name__
         return {"status": "failed", "message": reason, "seconds": float("nan"), "values": {}, "errors": {}}, None
 
@@ -688,12 +643,15 @@ def package(
     data: dict[str, Any] = {}
     found = dict.fromkeys(name for record in records for name in record["values"])
     derived = derived_names(run.model, found)
+
+    def lay(key: str, rows: Any, *marks: dict[str, str]) -> None:
+        data[key] = ((*dims, *more), np.array(rows, dtype=float).reshape(*shape, *length), *marks)
+
     for name in sorted(found, key=lambda name: name in derived.get("derived", ())):  # what is declared first
         for key, part in ((name, "values"), (name + "_error", "errors")):
-            rows = [record[part].get(name, np.full(length, np.nan)) for record in records]
-            data[key] = ((*dims, *more), np.array(rows, dtype=float).reshape(*shape, *length))
+            lay(key, [record[part].get(name, np.full(length, np.nan)) for record in records])
     for key, (slopes, marks) in derivative_entries(records, length).items():
-        data[key] = ((*dims, *more), slopes.reshape(*shape, *length), marks)
+        lay(key, slopes, marks)
     coordinates |= {axis.name: list(axis.labels) for axis in run.axes}
     if times is not None:
         coordinates["t"] = times

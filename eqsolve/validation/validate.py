@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +26,14 @@ from eqsolve.microscopic.simulate import decay_rates, simulate
 from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.backend import read_device
 from eqsolve.numerics.constants import HOW
+from eqsolve.numerics.grids import DRAWN, ROWS
 from eqsolve.numerics.laws import STRATA
 from eqsolve.options import refuse_idle
 from eqsolve.passes.forms.structure import bind_routed, bind_singularity, check_routed, select_case, settable
 from eqsolve.passes.rewrite.indices import written_out
 from eqsolve.progress import part_of, watching
-from eqsolve.results.archive import save
-from eqsolve.results.result import Distribution, Result
+from eqsolve.results.archive import save, write_table
+from eqsolve.results.result import Distribution, Result, midpoints
 from eqsolve.results.words import jsonable, percent
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
@@ -177,38 +178,32 @@ class Validation:
 
     def json_object(self) -> dict[str, Any]:
         """Return everything as plain numbers and texts."""
-        made: dict[str, Any] = {"model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params}
-        made |= {"d": self.d, "n": self.n, "seeds": self.seeds, "data": self.data}
         every: Any = 0 if self.t is None else slice(None)
-        if self.t is not None:
-            made["t"] = self.t.tolist()
-        made["observables"] = {
+        observables = {
             key: {"verdict": item.verdict, **{name: jsonable(getattr(item, name)[every]) for name in _ARRAYS}}
             for key, item in self.observables.items()
         }
-        made["power"] = jsonable(self.power)
-        if self.wasserstein is not None:
-            made["wasserstein"] = self.wasserstein
-        made |= {"warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats}
-        if self.result is not None:
-            made["provenance"] = self.result.provenance
-        return made
+        about = None if self.result is None else self.result.provenance
+        known = {"t": None if self.t is None else self.t.tolist(), "wasserstein": self.wasserstein, "provenance": about}
+        return {
+            "model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params, "d": self.d, "n": self.n,
+            "seeds": self.seeds, "data": self.data, "observables": observables, "power": jsonable(self.power),
+            "warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats,
+            **{name: value for name, value in known.items() if value is not None},
+        }  # fmt: skip
 
     def to_dataframe(self) -> Any:
         """Return both sides as a pandas table, one row per observable and time."""
         import pandas as pd
 
-        rows = []
-        for name, item in self.observables.items():
-            for place in range(len(item.z)):
-                when = {} if self.t is None else {"t": float(self.t[place])}
-                rows.append({"observable": name, **when, **{part: float(getattr(item, part)[place]) for part in _ARRAYS}})
-        return pd.DataFrame(rows).set_index(["observable"] if self.t is None else ["observable", "t"])
+        columns = [(name, {part: getattr(it, part) for part in _ARRAYS}) for name, it in self.observables.items()]
+        made = pd.concat({name: pd.DataFrame(it, self.t) for name, it in columns}, names=["observable", "t"])
+        return made if self.t is not None else made.droplevel("t")
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, theory and finite sizes, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.json``."""
-        if not later("write_table")(self, path):
+        if not write_table(self, path):
             save_validation(self, path)
 
     def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
@@ -239,21 +234,22 @@ def compare(
     ``count`` is the number of comparisons of the validation, ``order`` the power of 1/d that a bias goes with, ``usual`` the
     relative bias of other observables.
     """
-    draws, freedom = len(runs), len(runs) - 1
-    mean, square = runs.mean(axis=0), runs.var(axis=0, ddof=1)
+    freedom, mean, square = len(runs) - 1, runs.mean(axis=0), runs.var(axis=0, ddof=1)
+    bias = noise = np.zeros_like(mean)
     if half is not None:
-        more = len(half) - 1
-        square = (freedom * square + more * half.var(axis=0, ddof=1) / 2) / (freedom + more)
+        more, at_half, scale = len(half) - 1, half.var(axis=0, ddof=1), 2.0**order - 1
+        square = (freedom * square + more * at_half / 2) / (freedom + more)
         freedom += more
-    spread = np.sqrt(square / draws)
-    if half is None:
-        bias = noise = np.zeros_like(mean)
-    else:
-        scale = 2.0**order - 1
         bias = (half.mean(axis=0) - mean) / scale
-        noise = np.hypot(spread, half.std(axis=0, ddof=1) / len(half) ** 0.5) / scale
+        noise = np.sqrt(square / len(runs) + at_half / len(half)) / scale
+    spread = np.sqrt(square / len(runs))
     sure = np.sqrt(np.maximum(bias**2 - noise**2, 0.0))
-    extra = np.hypot(bias, _NEXT * np.maximum(_usual(sure, np.abs(theory)), usual * np.abs(theory)))
+    # A bias is known to leading order, and the next one need not vanish with it: usual for a curve
+    # is the smaller of the largest one and the largest relative one.
+    height = np.abs(theory)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        common = np.fmin(sure.max(), np.nan_to_num(sure / height, nan=0.0, posinf=np.inf).max() * height)
+    extra = np.hypot(bias, _NEXT * np.maximum(common, usual * height))
     whole = np.sqrt(spread**2 + error**2 + extra**2)
     certain = np.sqrt(spread**2 + error**2 + sure**2)
     difference = mean - theory
@@ -262,8 +258,10 @@ def compare(
     z = -np.sign(difference) * special.ndtri(np.maximum(special.stdtr(freedom, -ratio), 1e-300))
     z = np.where(np.abs(difference) <= floor, 0.0, z)
     limit = max(_WITHIN, float(-special.ndtri(_ALARM / (2 * max(count, 1)))))
+    # in standard errors, what a two-sided Student test finds with probability 1 − _MISSED
+    seen = special.nctdtrinc(freedom, _MISSED, -special.stdtrit(freedom, special.ndtr(-limit)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        detectable = np.maximum(whole, floor) * _seen(freedom, float(special.ndtr(-limit))) / np.abs(theory)
+        detectable = np.maximum(whole, floor) * seen / np.abs(theory)
     size = float(np.abs(theory).max())
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:
@@ -273,21 +271,6 @@ def compare(
     else:
         verdict = UNDECIDED
     return Comparison(theory, error, mean, spread, bias, noise, z, detectable, verdict)
-
-
-def _usual(bias: Array, size: Array) -> Array:
-    """Return the bias that is usual for a curve: the smaller of the largest one and the largest relative one.
-
-    A bias is known to its leading order only, and nothing says that the next one passes through zero with it.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.nan_to_num(bias / size, nan=0.0, posinf=np.inf).max() * size
-    return np.asarray(np.fmin(bias.max(), relative))
-
-
-def _seen(freedom: int, tail: float) -> float:
-    """Return the deviation, in standard errors, that a two-sided test by Student's law finds with probability 1 − _MISSED."""
-    return float(special.nctdtrinc(freedom, _MISSED, -special.stdtrit(freedom, tail)))
 
 
 # --- Validations as files: the theory's result, and beside it what finite sizes gave.
@@ -338,7 +321,8 @@ def read_validation(
 
 # --- 2-Wasserstein distances between a theory's law of (w, constants) and that of finite-size runs, at times or at rest.
 
-_LEVELS = 4000  # quantiles by which two laws are compared
+Parts = list[tuple[Array, Array]]
+"""Values of the constants (none: the law of the variable alone), and its quantiles given these."""
 
 
 def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -349,34 +333,24 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
     """
     laws = [theory.law(names[0], float(moment)) for moment in large.t]
     given = np.array([laws[0][name] for name in names[1:]]).reshape(len(names) - 1, -1)
-    joint = (
-        len(given) > 0
-        and np.unique(given, axis=1).shape[1] <= STRATA
-        and all(
-            _few_values(row, large.coordinates(name, float(large.t[0]))) for name, row in zip(names[1:], given, strict=True)
-        )
-    )
-    constants = given if joint else given[:0]
+    few = len(given) > 0 and np.unique(given, axis=1).shape[1] <= STRATA
+    seen = [large.coordinates(name, float(large.t[0])) for name in names[1:] if few]
+    if not (few and all(map(_few_values, given, seen))):
+        names, given = names[:1], np.empty((0, len(laws[0].weights)))
     sizes = [run for run in (half, large) if run is not None]
-    table = []
-    for run in sizes:
-        row = []
-        for law, moment in zip(laws, run.t, strict=True):
-            samples = run.coordinates(names[0], float(moment))
-            labels = np.empty((0, run.seeds, 0))
-            if joint:
-                labels = np.array([run.coordinates(name, float(moment)) for name in names[1:]])
-            row.append(float(np.mean([
-                distance(law[names[0]], law.weights, constants, samples[draw], labels[:, draw])
-                for draw in range(run.seeds)
-            ])))  # fmt: skip
-        table.append(row)
-    return {
-        "variables": list(names) if joint else [names[0]],
-        "d": [run.d for run in sizes],
-        "values": table,
-        "falls_by": [float(a / b) if b > 0 else None for a, b in zip(table[0], table[-1], strict=True)],
-    }
+    table = [
+        [
+            _averaged(given_constants(law[names[0]], law.weights, given), [run.coordinates(name, float(t)) for name in names])
+            for law, t in zip(laws, run.t, strict=True)
+        ]
+        for run in sizes
+    ]
+    return _told(names, [run.d for run in sizes], table)
+
+
+def _told(names: tuple[str, ...], sizes: list[int], table: list[list[float]], **more: Any) -> dict[str, Any]:
+    falls = [float(a / b) if b > 0 else None for a, b in zip(table[0], table[-1], strict=True)]
+    return {"variables": list(names), "d": sizes, "values": table, "falls_by": falls, **more}
 
 
 def _few_values(known: Array, seen: Array) -> bool:
@@ -391,77 +365,48 @@ def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) 
     ``runs`` hold the variable and the constants of all draws of a size, one draw after the other. As for times, the joint
     law is compared where the constants have few values, else that of the variable alone.
     """
-    parts = law.given_constants(_LEVELS, STRATA)
-    table: list[list[float]] = []
-    random: list[list[float]] = []
+    names, parts = law.names, [(values, part) for values, _, part in law.given_constants(len(midpoints()), STRATA) or ()]
+    if not parts:
+        names, parts = law.names[:1], [(np.empty(0), law.quantile(midpoints()))]
     sizes = [run.weights.size // seeds for run in runs]
-    for run, d in zip(runs, sizes, strict=True):
-        independent = law.sample(run.weights.size, seed=d)
-        for values, row in ((run.values, table), (independent, random)):
-            draws = np.reshape(values, (len(values), seeds, d)).swapaxes(0, 1)
-            row.append([float(np.mean([_at_rest(law, parts, draw[0], draw[1:]) for draw in draws]))])
-    return {
-        "variables": list(law.names) if parts is not None else [law.names[0]],
-        "d": sizes,
-        "values": table,
-        "falls_by": [table[0][0] / table[-1][0] if table[-1][0] > 0 else None],
-        "independent_draws": random,
-    }
+    random = [law.sample(run.weights.size, seed=d) for run, d in zip(runs, sizes, strict=True)]
+    table, independent = (
+        [[_averaged(parts, np.reshape(it[: len(names)], (len(names), seeds, -1)))] for it in values]
+        for values in ([run.values for run in runs], random)
+    )
+    return _told(names, sizes, table, independent_draws=independent)
 
 
-def _at_rest(law: FixedPointLaw, parts: list[tuple[Array, float, Array]] | None, samples: Array, labels: Array) -> float:
-    if parts is None:
-        return float(np.sqrt(_gap(law.quantile(_levels()), samples)))
-    return _matched(((constants, quantiles) for constants, _, quantiles in parts), samples, labels, _gap)
+def _averaged(parts: Parts, seen: Any) -> float:
+    """Return the mean distance over draws; ``seen`` is (variable and constants, draw, coordinate)."""
+    return float(np.mean([distance(parts, draw[0], draw[1:]) for draw in np.swapaxes(seen, 0, 1)]))
 
 
-def _matched(
-    parts: Iterable[tuple[Array, Any]], samples: Array, labels: Array, square: Callable[[Any, Array], float]
-) -> float:
-    """Return W₂ of a law and a sample within each value of the constants; ``parts`` are (value, law)."""
+def distance(parts: Parts, samples: Array, labels: Array) -> float:
+    """Return W₂ of a law and a sample, matched within each value of its constants, ``labels``."""
     total, mass = 0.0, 0.0
-    for constants, part in parts:
-        there = np.isclose(labels, constants[:, None]).all(axis=0)
-        if there.any():
-            share = float(there.mean())
-            total += share * square(part, samples[there])
+    for constants, quantiles in parts:
+        there = np.sort(samples[np.isclose(labels, constants[:, None]).all(axis=0)])
+        if len(there):
+            share = len(there) / len(samples)
+            total += share * float(np.mean((quantiles - there[(midpoints() * len(there)).astype(int)]) ** 2))
             mass += share
     return float(np.sqrt(total / mass)) if mass else float("nan")
 
 
-def _levels() -> Array:
-    return (np.arange(_LEVELS) + 0.5) / _LEVELS
-
-
-def _gap(quantiles: Array, samples: Array) -> float:
-    """Return the mean square difference of quantiles at equally spaced levels."""
-    ordered = np.sort(samples)
-    return float(np.mean((quantiles - ordered[np.minimum((_levels() * len(ordered)).astype(int), len(ordered) - 1)]) ** 2))
-
-
-def distance(values: Array, weights: Array, constants: Array, samples: Array, labels: Array) -> float:
-    """Return W₂ between a weighted law and a sample, matched within each value of the constants."""
-    if not len(constants):
-        return float(np.sqrt(_square((values, weights), samples)))
-    keys = np.unique(constants, axis=1).T
-    here = [(constants == key[:, None]).all(axis=0) for key in keys]
-    parts = [(key, (values[mine], weights[mine])) for key, mine in zip(keys, here, strict=True)]
-    return _matched(parts, samples, labels, _square)
-
-
-def _square(law: tuple[Array, Array], samples: Array) -> float:
-    """Return W₂² of one variable; the theory's quantiles are drawn through its quadrature points, in normal scores."""
-    values, weights = law
-    order = np.argsort(values, kind="stable")
-    mass = weights[order] / weights.sum()
-    theory = np.interp(
-        special.ndtri(_levels()), special.ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16)), values[order]
-    )
-    return _gap(theory, samples)
+def given_constants(values: Array, weights: Array, constants: Array) -> Parts:
+    """Return the parts of a weighted law, its quantiles interpolated in normal scores."""
+    parts, scores = [], special.ndtri(midpoints())
+    for key in np.unique(constants, axis=1).T if len(constants) else np.empty((1, 0)):
+        mine = (constants == key[:, None]).all(axis=0)
+        order = np.argsort(values[mine], kind="stable")
+        mass = weights[mine][order] / weights[mine].sum()
+        places = special.ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16))
+        parts.append((key, np.interp(scores, places, values[mine][order])))
+    return parts
 
 
 # --- What a picture of two laws shows: the theory's density, a histogram, and the atoms.
-_BINS, _POINTS, _SHOWN = 60, 1201, 3  # of the histogram, of the density; atoms that are named
 
 
 def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
@@ -472,18 +417,15 @@ def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
     on_atom = np.isclose(values[:, None], [value for value, _ in atoms], rtol=0, atol=1e-12).any(axis=1)
     low, high = (float(law.quantile(level, variable)) for level in (1e-3, 1 - 1e-3))
     low, high = min(low, *np.quantile(values, [1e-3])), max(high, *np.quantile(values, [1 - 1e-3]))
-    edges = np.linspace(low, high, _BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
+    edges = np.histogram_bin_edges(values[~on_atom], "auto", (low, high))
     counts = np.histogram(values[~on_atom], bins=edges)[0]
-    where = np.linspace(low, high, _POINTS)
+    where = np.linspace(low, high, 6 * DRAWN + 1)
     return {
-        "variable": variable,
-        "edges": edges.tolist(),
-        "heights": (counts / (len(values) * np.diff(edges))).tolist(),
-        "least": 0.3 / (len(values) * float(np.diff(edges)[0])),
-        "where": where.tolist(),
+        "variable": variable, "edges": edges.tolist(), "heights": (counts / (len(values) * np.diff(edges))).tolist(),
+        "least": 0.3 / (len(values) * float(np.diff(edges)[0])), "where": where.tolist(),
         "density": np.asarray(law.density(where, variable), dtype=float).tolist(),
-        "atoms": [(at, mass, float(np.isclose(values, at, rtol=0, atol=1e-12).mean())) for at, mass in atoms[:_SHOWN]],
-    }
+        "atoms": [(at, mass, float(np.isclose(values, at, rtol=0, atol=1e-12).mean())) for at, mass in atoms[:ROWS]],
+    }  # fmt: skip
 
 
 logger = logging.getLogger("eqsolve")
@@ -548,11 +490,10 @@ def validate(
     if constants is None:
         constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
-    task = _Task(
-        model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted, region, device
-    )
     with watching(progress) as report:
-        task = replace(task, progress=report)
+        task = _Task(
+            model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, report, wanted, region, device
+        )
         if isinstance(model, System | Flow):
             made = task.dynamics(at, t_max)
         elif isinstance(model, FixedPoint):
@@ -612,21 +553,17 @@ class _Task:
             check_routed(self.model, {odd[0]: self.settings[odd[0]]})  # raises with the nearest name
         binding = bind_routed(self.model, self._own())
         known: dict[str, Any] = {}
-        for part in (getattr(binding, "law", None), binding):  # the model behind a rate, then the model itself
-            if part is not None:
-                known |= {item.name: value for item, value in part.values.items()}
-                known |= {item.name: law for item, law in part.laws.items()}
+        for part in filter(None, (getattr(binding, "law", None), binding)):  # the model behind a rate, then the model itself
+            known |= {item.name: value for item, value in (*part.values.items(), *part.laws.items())}
         named = {item.name for item in (*self.flow.randoms, *self.flow.parameters)}
         return {name: value for name, value in {**self.settings, **known}.items() if name in named}
 
     def _own(self) -> dict[str, Any]:
-        """Return the settings of the theory, those of the model its law comes from included."""
         takes = settable(self.model)
         return {key: value for key, value in self.settings.items() if key in takes}
 
-    def _names(self, theory: Iterable[str]) -> list[str]:
-        known = set(theory)
-        both = [name for name in self.flow.observables if name in known]
+    def _names(self, theory: Collection[Any]) -> list[str]:
+        both = [name for name in self.flow.observables if name in theory]
         if self.wanted is not None:
             demand_known(self.wanted, both, "`{}` is not an observable of both sides", "both have")
             return list(self.wanted)
@@ -651,14 +588,18 @@ class _Task:
         return large, half
 
     def dynamics(self, at: Any, t_max: float | None) -> Validation:
-        times = _times(at, t_max, self.step)
+        if (step := self.step) is not None and step <= 0:
+            raise UsageError(f"step= takes a positive number, got {step:g}")
+        last = 10.0 if t_max is None else float(t_max)
+        times = sorted(at) if at is not None else [0.03 * last, 0.1 * last, 0.3 * last, last]
+        times = times if step is None else sorted({round(item / step) * step for item in times})
         told = part_of(self.progress, 0.0, 0.2) or False
         theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own(), progress=told)
         keep = bool(_lawful(theory, self.flow))
         large, half = self._two_sizes(times, keep, more=2)
         sampled = theory.at(large.t)
         compared = {}
-        names = self._names(str(name) for name in sampled.data_vars)
+        names = self._names([*sampled.data_vars])
         notes = [*large.notes, *(() if theory.status == "ok" else (f"theory: {theory.message}",))]
         begin = _undefined_start(large, names, notes)
         for name in names:
@@ -759,17 +700,6 @@ def _undefined_start(runs: Any, names: Iterable[str], notes: list[str]) -> int:
             notes.append(f"t = 0 is left out: `{name}` has no value there in runs at finite size")
             return 1
     return 0
-
-
-def _times(at: Any, t_max: float | None, step: float | None) -> list[float]:
-    if step is not None and step <= 0:
-        raise UsageError(f"step= takes a positive number, got {step:g}")
-    if at is None:
-        last = 10.0 if t_max is None else float(t_max)
-        times = [0.03 * last, 0.1 * last, 0.3 * last, last]
-    else:
-        times = sorted(float(item) for item in (at if isinstance(at, Iterable) else [at]))
-    return times if step is None else sorted({round(item / step) * step for item in times})
 
 
 def _lawful(theory: Result, flow: Flow) -> tuple[str, ...]:

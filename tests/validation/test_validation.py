@@ -11,7 +11,7 @@ import eqsolve
 from eqsolve import Eq, Int, UsageError
 from eqsolve.results.result import Distribution
 from eqsolve.results.words import percent
-from eqsolve.validation.validate import compare, distance, distances_at_rest
+from eqsolve.validation.validate import compare, distance, distances_at_rest, given_constants
 
 ROOT = Path(__file__).resolve().parents[2]
 AT = [0.3, 1.0, 3.0]
@@ -260,14 +260,15 @@ def test_wasserstein_distance_of_known_laws() -> None:
     rng = np.random.default_rng(0)
     nodes, weights = np.polynomial.hermite_e.hermegauss(30)
     sample = 0.5 + 2 * rng.standard_normal(200_000)
-    none = np.empty((0, 0))
     # N(0, 1) against N(1/2, 4): W₂² = 1/4 + 1; interpolated quantiles of 30 nodes and 200000 draws: to 2%
-    assert distance(nodes, weights, none, sample, none) == pytest.approx(1.25**0.5, rel=0.02)
+    parts = given_constants(nodes, weights, np.empty((0, 30)))
+    assert distance(parts, sample, np.empty((0, 200_000))) == pytest.approx(1.25**0.5, rel=0.02)
     labels = rng.choice([0.0, 1.0], size=200_000)
     both = np.r_[nodes, nodes + 3]
     constants = np.r_[np.zeros(30), np.ones(30)][None]
     moved = rng.standard_normal(200_000) + 3 * labels + 0.3
-    assert distance(both, np.r_[weights, weights], constants, moved, labels[None]) == pytest.approx(0.3, rel=0.05)
+    parts = given_constants(both, np.r_[weights, weights], constants)
+    assert distance(parts, moved, labels[None]) == pytest.approx(0.3, rel=0.05)
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def derive_long_time(model: System | Flow, name: str | None, integrated: bool) -
     check(model)
     if model.is_indexed:
         model = later("written_out")(model, {})[0]
-    system = later("dmft")(model, None)._with(location=model.location) if isinstance(model, Flow) else model
+    system = later("derive_dmft")(model, None)._with(location=model.location) if isinstance(model, Flow) else model
     made = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
     return made._with(location=model.location)
 
