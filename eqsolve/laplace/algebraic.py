@@ -111,7 +111,7 @@ class Roots:
         found = np.linalg.eigvals(matrix)
         value, slope = _horner(a, found)
         step = value / np.where(slope == 0, np.inf, slope)
-        found = found - np.where(np.abs(step) < CONTROLS.near * np.abs(found), step, 0.0)
+        found = found - np.where(np.abs(step) < CONTROLS.rough * np.abs(found), step, 0.0)
         return found, -_horner(along, found)[0] / _horner(a, found)[1]
 
 
@@ -290,7 +290,7 @@ class Sheets:
             return None
         size = float(np.abs(values).max())
         angles = angle + 2 * np.pi * np.arange(len(values)) / CONTROLS.circle
-        for j in range(-CONTROLS.few * turns, 6 * turns):
+        for j in range(-CONTROLS.rounds * turns, 6 * turns):
             if j >= 0 and j % turns == 0:
                 continue
             share = complex(np.mean(values * np.exp(-1j * j * angles / turns)))

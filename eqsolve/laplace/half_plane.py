@@ -7,6 +7,7 @@ it vanishes: then R is analytic inside. In the other cells Newton's method looks
 and poles, or the mesh is refined there.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +109,7 @@ def survey(
         mesh = _follow(prepared, anchor, columns, rows)
         bad = _suspicious(mesh, real) & _open(mesh, found, margin)
         before = len(found)
-        for j, k in np.argwhere(bad)[: CONTROLS.batch]:  # from the right
+        for j, k in np.argwhere(bad)[: bad.sum() // 2 + 1]:  # from the right
             _examine(prepared, anchor, mesh, int(j), int(k), found, left)
         if len(found) > before:  # the search now ends at the rightmost of them
             best = max(item.p.real for item in found)
@@ -118,7 +119,7 @@ def survey(
             columns = np.concatenate([keep, [best + margin, left]])
             rows = _around(rows, [item.p.imag for item in found], margin)
             continue
-        if not bad.any() or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > CONTROLS.points:
+        if not bad.any() or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > CONTROLS.work / CONTROLS.rounds:
             break
         columns, rows = _refined(mesh, bad)
     best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)
@@ -168,7 +169,7 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
             share = 1 - parts[-1].bend * move / (2 * slope)
             far = np.abs(share)
             guess = current + move * slope / np.where((far > 0.2) & (far < 5), share, 1.0)
-        value, _, d = newton(prepared, guess, new_p, rounds=CONTROLS.few, enough=CONTROLS.near)
+        value, _, d = newton(prepared, guess, new_p, enough=CONTROLS.rough**2)
         if j:
             reach = _reach(parts[-1], d)
             steady[j] = (np.abs(value - guess) <= CONTROLS.length * reach) & np.isfinite(value)
@@ -201,7 +202,7 @@ def _suspicious(mesh: Mesh, real: float | None) -> Array:
         integrals.append(step * (r0 + r1) / 2 + step**2 * (s0 - s1) / 12)
         fast = np.minimum(v0, v1) * np.abs(step) > 2.0  # h_R may turn unseen between two points
         rough.append(
-            fast | (np.abs(turn) > CONTROLS.turn) | (miss > CONTROLS.length * np.minimum(a0, a1)) | ~np.isfinite(miss)
+            fast | (np.abs(turn) > math.pi / 4) | (miss > CONTROLS.length * np.minimum(a0, a1)) | ~np.isfinite(miss)
         )
     loop = turns[0][:, :-1] + turns[1][1:] - turns[0][:, 1:] - turns[1][:-1]
     around = integrals[0][:, :-1] + integrals[1][1:] - integrals[0][:, 1:] - integrals[1][:-1]

@@ -393,7 +393,7 @@ def pole_limit(prepared: Prepared, R: Any, p: Any, at: Any) -> tuple[Any, float]
     On the way p may turn back at a branch point, behind which the curve belongs to another sheet: None then.
     """
     S, values, guess = 1 / R, [], p
-    for _ in range(CONTROLS.few):
+    for _ in range(CONTROLS.rounds):
         S, before = S / 2, at + (guess - at) / 2
         guess, good, _ = newton(prepared, 1 / S, before, "p")
         if not good or abs(guess - before) > abs(p - at):
@@ -403,7 +403,7 @@ def pole_limit(prepared: Prepared, R: Any, p: Any, at: Any) -> tuple[Any, float]
     if not spread <= 1e-6 * abs(p - limit):
         return None
     try:
-        same = abs(track_to(prepared, (R, p), guess) * S - 1) <= CONTROLS.near
+        same = abs(track_to(prepared, (R, p), guess) * S - 1) <= CONTROLS.rough
     except SolverError:
         same = False
     return (limit, float(spread)) if same else None
@@ -418,7 +418,7 @@ def track_to(prepared: Prepared, start: tuple[Any, Any], end: Any) -> Any:
     for _ in range(CONTROLS.steps):
         move = whole * min(step, 1.0 - done)
         guess = R + d.slope * move
-        new, good, _ = newton(prepared, guess, p + move, rounds=CONTROLS.few)
+        new, good, _ = newton(prepared, guess, p + move)
         reach = abs(2 * d.h_R / d.h_RR) if d.h_RR != 0 else np.inf
         near = abs(new - guess) <= 0.5 * CONTROLS.length * reach
         if good and near and abs(new - R) <= 0.5 * reach + 0.1 * CONTROLS.enough * abs(R):

@@ -42,6 +42,7 @@ _MODES = np.exp(1j * np.arange(1, POINTS // 2)[:, None] * _ANGLES) / POINTS  # o
 _TURN = np.exp(1e-7j)
 _BACK = _TURN ** np.arange(1, POINTS // 2)
 _START = POINTS // 2  # the rightmost point
+_ASIDE = EPSILON**0.25  # of a pole, where its residue is read: there truncation, of third order, is like rounding
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Explicit:
         modes = values @ _MODES.T
         noise = np.abs(turned @ (_MODES * _BACK[:, None]).T - modes).max(axis=1)
         size = np.abs(values).max(axis=1)
-        small = 0.1 * CONTROLS.enough * size + CONTROLS.noise * noise + CONTROLS.close * np.abs(known).max(axis=1)
+        small = 0.1 * CONTROLS.enough * size + _START * noise + CONTROLS.close * np.abs(known).max(axis=1)
         clean = (np.abs(modes).max(axis=1) <= small) & np.isfinite(size)
         return values, modes, ~clean, noise / (size + TINY)
 
@@ -193,7 +194,7 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
                 break
         if halving >= 3 and noise > 1e-4:
             break
-        if sizes[order + 1 :].max() > 1e-6 * sizes.max() + CONTROLS.noise * noise * np.abs(values).max():
+        if sizes[order + 1 :].max() > 1e-6 * sizes.max() + _START * noise * np.abs(values).max():
             return None
         found.append((p, order, [complex(modes[k] * r ** (k + 1)) for k in range(order)]))
         if halving >= 3 and r <= 1e-5 * abs(p):
@@ -217,7 +218,7 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     The jump J behind a way around it has the size r^μ, and A = c/Γ(−μ) = −Γ(1 + μ) J/(2πi r^μ), for a logarithm (μ = 0) too.
     """
     best = None
-    for _ in range(CONTROLS.few):
+    for _ in range(CONTROLS.rounds):
         radii = radius * np.array([1.0, 0.5, 0.25])
         values = function.around(np.full(3, p), radii, known)[0]
         jumps = _at_end(values, slice(-6, None), np.pi) - _at_end(values, slice(6), -np.pi)
@@ -264,11 +265,11 @@ class PlaneSearch:
             cells = cells[~self._settled(cells)] if len(cells) else cells
             if not len(cells):
                 break
-            if looked > CONTROLS.squares / (1 + self.function.points / 10):
+            if looked > CONTROLS.work / (1 + self.function.points / 10):
                 clean = False
                 break
             order = np.argsort(-(cells[:, 0] + cells[:, 2]), kind="stable")
-            batch, cells = cells[order[: CONTROLS.batch]], cells[order[CONTROLS.batch :]]
+            batch, cells = np.split(cells[order], [len(cells) // 2 + 1])  # the right half of what is left
             looked += len(batch)
             cells = np.concatenate([cells, self._look(batch)])
         return Found(self._candidates(), clean, region, self.scale)
@@ -629,7 +630,7 @@ def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> 
 
 def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: float, words: str) -> Candidate:
     """Return a pole with its residue, or an infinite branch point R ~ c (p − p_c)^{−ν}, from a point (R, p) beside it."""
-    offset = CONTROLS.near * (near[1] - at)
+    offset = _ASIDE * (near[1] - at)
     values = []
     for share in (1.0, 0.5, 0.25):
         near = track_to(prepared, near, at + share * offset), at + share * offset
@@ -651,7 +652,7 @@ def complex_candidate(prepared: Prepared, anchor: tuple[float, float], item: Com
     words = "found in a cell around which dh/dR winds, and reached along the ray from the right"
     if item.kind == "branch point":
         return branch_candidate(prepared, item.R, item.p, 0.0, words)
-    corner, beside = complex(max(anchor[1], item.p.real), item.p.imag), item.p + CONTROLS.near * abs(item.p)
+    corner, beside = complex(max(anchor[1], item.p.real), item.p.imag), item.p + _ASIDE * abs(item.p)
     near = track_to(prepared, (track_to(prepared, anchor, corner), corner), beside)
     return _pole_candidate(prepared, (near, beside), item.p, CONTROLS.close * abs(item.p), words)
 
