@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import mpmath
@@ -117,16 +116,13 @@ class Explicit:
     def reach(self, far: float) -> float:
         """Return the point of the real axis from which on, to the right, R is a power of p; where it is lost in rounding, or
         underflows, nothing is said."""
-        p = far / 8.0 ** np.arange(40)
+        p = far / CONTROLS.stride ** np.arange(40)
         p = p[p > 1e-12]
         here, twice, shaken = (self(point[:, None])[:, 0] for point in (p, 2 * p, p * (1 + 4 * EPSILON)))
         power = (np.log(twice / here) / np.log(2)).real
-        known = np.isfinite(power) & (here != 0) & (np.abs(shaken - here) <= 1e-5 * np.abs(here))
-        places = np.flatnonzero(known)
-        for before, after in pairwise(places):
-            if abs(power[before] - power[after]) > 1e-2:
-                return float(p[before])
-        return float(p[places[-1]]) if len(places) else float(far)
+        places = np.flatnonzero(np.isfinite(power) & (here != 0) & (np.abs(shaken - here) <= 1e-5 * np.abs(here)))
+        changes = np.flatnonzero(np.abs(np.diff(power[places])) > CONTROLS.rough)
+        return float(p[places[changes[0] if len(changes) else -1]]) if len(places) else float(far)
 
     def _without(self, p: Array, poles: list[Pole]) -> tuple[Array, Array]:
         """Return R with some poles taken out, and what was taken."""
@@ -137,24 +133,16 @@ class Explicit:
 
     def zero_inside(self, index: int, p: complex, reach: float) -> complex | None:
         """Return where the expression under a root or logarithm vanishes or diverges, near a point."""
-        for sign in (1, -1):
-            before, here = p + 0.1 * reach, p
-            value = self._inside(index, before, sign)
-            for _ in range(60):
-                new = self._inside(index, here, sign)
-                step = new * (here - before) / (new - value) if new != value else 0.0
-                before, value, here = here, new, here - step
-                if not np.isfinite(here) or abs(here - p) > 4 * reach:
-                    break
-                if abs(step) <= 2 * EPSILON * abs(here) + 1e-18 * reach:
-                    if abs(new) <= 1e-6 * abs(self._inside(index, p + reach, sign)):
-                        return complex(here)
-                    break
-        return None
+        from scipy.optimize import newton
 
-    def _inside(self, index: int, p: complex, sign: int) -> complex:
-        value = complex(self(np.array([p]), insides=True)[index][0])
-        return value if sign > 0 else 1 / value if value != 0 else complex(np.inf)
+        def inside(p: complex) -> complex:
+            return complex(self(np.array([p]), insides=True)[index][0])
+
+        for function in (inside, lambda p: 1 / (inside(p) or TINY)):  # by the secant method
+            at, found = newton(function, p, x1=p + 0.1 * reach, tol=EPSILON * abs(p), full_output=True, disp=False)
+            if found.converged and abs(at - p) <= 4 * reach and abs(function(at)) <= 1e-6 * abs(function(p + reach)):
+                return complex(at)
+        return None
 
 
 def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]:
@@ -706,6 +694,8 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
         if made is None:
             raise SolverError(f"Newton's method did not reach {precision} digits at p = {complex(best.p):.6g}")
         return replace(best, R=+made[0], p=+made[1], error=float(abs(made[1])) * 10.0**-precision)
+
+
 
 
 def _precise_pole(function: Any, p: Any, precision: int) -> Any:
