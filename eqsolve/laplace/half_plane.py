@@ -119,7 +119,10 @@ def survey(
             columns = np.concatenate([keep, [best + margin, left]])
             rows = _around(rows, [item.p.imag for item in found], margin)
             continue
-        if not bad.any() or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > CONTROLS.work / CONTROLS.rounds:
+        if (
+            not bad.any()
+            or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > CONTROLS.work / CONTROLS.rounds
+        ):
             break
         columns, rows = _refined(mesh, bad)
     best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)
@@ -201,9 +204,7 @@ def _suspicious(mesh: Mesh, real: float | None) -> Array:
         turns.append(turn)
         integrals.append(step * (r0 + r1) / 2 + step**2 * (s0 - s1) / 12)
         fast = np.minimum(v0, v1) * np.abs(step) > 2.0  # h_R may turn unseen between two points
-        rough.append(
-            fast | (np.abs(turn) > math.pi / 4) | (miss > CONTROLS.length * np.minimum(a0, a1)) | ~np.isfinite(miss)
-        )
+        rough.append(fast | (np.abs(turn) > math.pi / 4) | (miss > CONTROLS.length * np.minimum(a0, a1)) | ~np.isfinite(miss))
     loop = turns[0][:, :-1] + turns[1][1:] - turns[0][:, 1:] - turns[1][:-1]
     around = integrals[0][:, :-1] + integrals[1][1:] - integrals[0][:, 1:] - integrals[1][:-1]
     size = np.abs(across[:, :-1]) * np.abs(R[:-1, :-1]) + np.abs(upward[:-1]) * np.abs(R[:-1, :-1])

@@ -696,8 +696,6 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
         return replace(best, R=+made[0], p=+made[1], error=float(abs(made[1])) * 10.0**-precision)
 
 
-
-
 def _precise_pole(function: Any, p: Any, precision: int) -> Any:
     for _ in range(100):
         try:  # Newton's method for 1/R = −h_R/h(0, p), which a numerator that vanishes too does not mislead

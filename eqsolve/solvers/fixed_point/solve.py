@@ -690,17 +690,50 @@ class FixedPointSolution:
 
     def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols and variables, and its error."""
-        return newton.expectation(self, expr, values)
+        problem, names = self.extended(expr, values), newton.names_of(self.problem)
+        mesh, lines = problem.adapted(self.point.values), problem.lines(self.point.values)
+        first, slopes, sizes = newton.gradients(lines, mesh, names)
+        second, _, _ = newton.gradients(lines, mesh.halved(), names)
+        noise = np.array([self.errors[name] for name in names])
+        error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + EPSILON * sizes[-1]
+        return float(second[-1]), float(error)
 
     def derivative(self, what: Any, parameter: str, **values: float) -> float:
         """Return the total derivative of an unknown, an observable or an expectation with respect to a parameter."""
-        return newton.derivative(self, what, parameter, values)
+        if isinstance(what, str):
+            found = newton.sensitivity(self.problem, self.point, parameter)
+            if what not in found:
+                has = f"(it has: {', '.join(found)})"
+                raise UsageError(f"the fixed point has no value `{what}`{did_you_mean(what, found)} {has}")
+            return found[what]
+        problem = self.extended(what, values)
+        name, point = newton.find_parameter(problem, parameter), replace(self.point, mesh=problem.adapted(self.point.values))
+        moved = newton.unknown_slopes(problem, point, name)
+        _, slopes, _ = newton.gradients(problem.lines(point.values), point.mesh, (*newton.names_of(problem), name))
+        return float(slopes[-1, :-1] @ moved + slopes[-1, -1])
 
     def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
-        """Return the total derivatives of all values with respect to a parameter, with their errors."""
-        values = newton.sensitivity(self, parameter)
-        errors = newton.sensitivity_errors(self, parameter, values)
-        return {name: (value, errors[name]) for name, value in values.items()}
+        """Return the total derivatives of all values with respect to a parameter, with their errors.
+
+        These are how they change with a finer mesh, and with each unknown by its own error.
+        """
+        values, others = (
+            newton.sensitivity(self.problem, self.point, parameter),
+            [replace(self.point, mesh=self.point.mesh.halved())],
+        )
+        for place, name in enumerate(newton.names_of(self.problem)):
+            unit = np.arange(len(self.point.values)) == place
+            others += [replace(self.point, values=self.point.values + side * self.errors[name] * unit) for side in (-1.0, 1.0)]
+        found = [newton.sensitivity(self.problem, other, parameter) for other in others]
+        return {name: (value, 10 * ROUNDING * abs(value) + sum(abs(item[name] - value) for item in found))
+                for name, value in values.items()}  # fmt: skip
+
+    def extended(self, what: Any, more: Mapping[str, Any]) -> Problem:
+        """Return the problem with one more expectation, in the model's own symbols and names that have numbers."""
+        problem, at = self.problem, self.at
+        held = tuple(name for name, _ in problem.held)
+        plan = self.program.with_mean(problem.plan, at, what, tuple(more), held, problem.dropped)
+        return newton.problem_at(plan, at, tuple(float(value) for value in more.values()), problem.held, problem.dropped)
 
 
 class FixedPointSolver(Solver):
