@@ -7,6 +7,8 @@ that move with the unknowns contribute their own terms.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,9 +23,10 @@ from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import RULE, LawBranch, Lines, PanelMesh, Rows, branches
 
-_FEW, ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
+_FEW = RULE // 4  # nodes across while a solution is looked for
+ROUGHLY = (1e-3, 1e-6, 1e-9)  # tolerances of its meshes
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
-_FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
+_FARTHEST = math.log(sys.float_info.max) / 2  # a search variable beyond this has run away: of a logarithm the square overflows
 
 
 class Sought:

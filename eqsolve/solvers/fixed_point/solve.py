@@ -27,7 +27,7 @@ from eqsolve.errors import ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import RULE, PanelMesh, branches, coarse_mesh, expectations, gradients, stacked
-from eqsolve.results.arrays import LabelledArray, LabelledArrays
+from eqsolve.results.arrays import LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
@@ -244,25 +244,24 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
         outputs = _flat(functions(problem.arguments(values)), shapes)
         change = problem.matrix(slopes, shapes, problem.arguments(values))
         moved = np.abs(change @ moving) @ errors + np.abs(change) @ inner + 4 * EPSILON * np.abs(outputs)
-    data: dict[str, LabelledArray] = {}
     names += [name for base, shape in program.observables for name in member_names(base, shape)]
-    for key, value, error in zip(names, [*values, *outputs], [*errors, *moved], strict=True):
-        data[key], data[f"{key}_error"] = LabelledArray((), value), LabelledArray((), error)
+    data = LabelledArrays.of_numbers(
+        *(dict(zip(names, [*one, *more], strict=True)) for one, more in ((values, outputs), (errors, moved)))
+    )
     stats: dict[str, Any] = {"residual": float(np.max(np.abs(right - left)))}
     if program.explicit is not None:
         stats["stability"] = problem.stability(values)
     if len(found) > 1:
         stats["other_solutions"] = [dict(zip(names, map(float, other), strict=False)) for other in found[1:]]
         logger.info("%s: there are further solutions (stats['other_solutions'] in Python)", name)
-    return Result(LabelledArrays(data), model=name, kind="fixed point", params=dict(settings), stats=stats)
+    return Result(data, model=name, kind="fixed point", params=dict(settings), stats=stats)
 
 
 # --- Find where the solutions of a reduced fixed point are: a scan over the unknowns' domains,
 # then a few Newton steps.
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
-_LEASH = 5.0  # a zero said to be in a cell of the scan is not this many longest steps away
-_AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
+_AROUND = 4.0  # how far from a start, in search variables and in longest steps of Newton's method, a solution is looked for
 _BESIDE = newton.ROUGHLY[0]  # solutions on rough meshes that are as near as this are the same
 _NEARLY = 0.05  # relative residuals that few nodes, or a point of a scan near a solution, may leave
 
@@ -314,7 +313,7 @@ def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
         if found:
             return [*found, *_near_ends(problem, level, found)]
         doubts = sorted([*doubts, *doubted])
-        while doubts and level and (doubts[0].far < 5 * _LEASH or _is_last(level)):
+        while doubts and level and (doubts[0].far < 5 * _AROUND or _is_last(level)):
             doubt = doubts.pop(0)
             start = np.array(doubt.start)
             point = newton.newton(problem, start, None, rounds=30, stop=1e-3, box=doubt.box)
@@ -384,15 +383,15 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
             continue  # a valley along which residuals are small and never vanish
         few = coarse_mesh(problem.lines(start), problem.rows(start, 24), 12) if count else None
         point = newton.newton(problem, start, few, rounds=1) if count else None
-        if point is None or point.first <= _LEASH:  # few nodes will do to see the others off
-            point = newton.newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
+        if point is None or point.first <= _AROUND:  # few nodes will do to see the others off
+            point = newton.newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_AROUND)
         if point.converged:
             tried += [here, _spread(problem, point.values)]
             if not any(same(problem, point.values, other, _BESIDE) for other, _ in found):
                 found.append((point.values, point.mesh))
         elif _nearly(problem, start, point):
             unconverged.append(point)
-        elif point.first > _LEASH:
+        elif point.first > _AROUND:
             lost += 1
             doubts.append(_Doubt(point.first, tuple(start.tolist()), box))
     if not found:  # few nodes do not converge though residuals are small
@@ -409,9 +408,12 @@ def _nearly(problem: Problem, start: Array, point: Iterate) -> bool:
 
 def _on_many_nodes(problem: Problem, point: Iterate) -> Near | None:
     """Return the solution near a point on as many nodes as it needs."""
-    around = [(x - _AROUND, x + _AROUND) for x in problem.points(list(point.values))]
-    finer = polish(problem, point.values, box=around)
+    finer = polish(problem, point.values, box=_box(problem, point.values))
     return (finer.values, finer.mesh) if finer.converged else None
+
+
+def _box(problem: Problem, values: Array) -> list[tuple[float, float]]:
+    return [(x - _AROUND, x + _AROUND) for x in problem.points(list(values))]
 
 
 def _spread(problem: Problem, values: Array) -> Array:
@@ -784,8 +786,7 @@ def solve_problem(
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
         points = edge_solutions(problem, make, start)
         here = np.array([start[item.name] for item in plan.unknowns], dtype=float)
-        box = [(x - 3, x + 3) for x in problem.points(list(here))] if scans == 0 else None
-        point = polish(problem, here, box=box)
+        point = polish(problem, here, box=_box(problem, here) if scans == 0 else None)
         points += [(problem, point)] if point.converged and not points else []
     if not points and scans != 0:
         if (count := len(plan.unknowns)) > 5:
@@ -945,10 +946,6 @@ def _last_residual(solution: FixedPointSolution) -> float:
 
 def to_result(solution: FixedPointSolution) -> Result:
     """Return a solution as a result with scalar values."""
-    data = {}
-    for name, value in solution.values.items():
-        data[name] = LabelledArray((), value)
-        data[f"{name}_error"] = LabelledArray((), solution.errors[name])
     stats: dict[str, Any] = {
         "residual": _last_residual(solution),
         "nodes": len(solution.point.mesh.row) * solution.point.mesh.order,
@@ -958,4 +955,5 @@ def to_result(solution: FixedPointSolution) -> Result:
         stats["other_solutions"] = [dict(other) for other in solution.others]
     plan = solution.problem.plan
     params = settings(solution.at, plan)
-    return Result(LabelledArrays(data), model=plan.name, kind="fixed point", params=params, stats=stats, source=solution)
+    data = LabelledArrays.of_numbers(solution.values, solution.errors)
+    return Result(data, model=plan.name, kind="fixed point", params=params, stats=stats, source=solution)
