@@ -354,18 +354,25 @@ def newton(
     return x, finite & (size <= 0.1 * CONTROLS.enough * abs(x)), d
 
 
-def fold_newton(
-    function: Any, R: Any, p: Any, tolerance: float = 1e-15, rounds: int = CONTROLS.rounds
-) -> tuple[Any, Any, Any] | None:
+def fold_newton(function: Any, R: Any, p: Any, tolerance: float = 1e-15) -> tuple[Any, Any, Any] | None:
     """Solve h = 0, h_R = 0; return the point and the size of the last step, or None."""
-    smallest = None
-    for _ in range(rounds):
+
+    def equations(R: Any, p: Any) -> tuple[Any, ...]:
         d = function(R, p)
-        det = d.h_R * d.h_Rp - d.h_p * d.h_RR
+        return d.h, d.h_R, d.h_p, d.h_R, d.h_RR, d.h_Rp
+
+    return newton_pair(equations, R, p, tolerance)
+
+
+def newton_pair(equations: Any, R: Any, p: Any, tolerance: float) -> tuple[Any, Any, Any] | None:
+    """Solve two equations, each given with its derivatives by R and p; return the point and the last step, or None."""
+    smallest = None
+    for _ in range(CONTROLS.rounds):
+        f, f_R, f_p, g, g_R, g_p = equations(R, p)
+        det = f_R * g_p - f_p * g_R
         if det == 0:
             return None
-        dR = (d.h * d.h_Rp - d.h_p * d.h_R) / det
-        dp = (d.h_R * d.h_R - d.h_RR * d.h) / det
+        dR, dp = (f * g_p - f_p * g) / det, (f_R * g - g_R * f) / det
         if not (abs(dR) < 1 / TINY and abs(dp) < 1 / TINY):
             return None
         R, p = R - dR, p - dp
