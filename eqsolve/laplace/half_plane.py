@@ -9,7 +9,7 @@ and poles, or the mesh is refined there.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,8 +68,7 @@ class Found:
     scale: float
 
 
-@dataclass(frozen=True)
-class Complex:
+class Complex(NamedTuple):
     """A singularity off the real axis, on the physical sheet, in the upper half plane."""
 
     kind: str
@@ -228,17 +227,18 @@ def _examine(
         R, p = complex(mesh.R[a, b]), complex(mesh.columns[a] + 1j * mesh.rows[b])
         answers, made, d = [], fold_newton(prepared, R, p), prepared(R, p)
         if made is not None and abs(made[0]) <= abs(R) / CONTROLS.enough:  # else towards a pole
-            answers.append(("branch point", complex(made[0]), complex(made[1])))
+            answers.append(Complex("branch point", complex(made[0]), complex(made[1])))
         limit = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None  # 1/R = 0
         if limit is not None and limit[1] <= CONTROLS.close * abs(limit[0]):
-            answers.append(("pole", complex(np.inf), complex(limit[0])))
-        for kind, value, at in answers:
+            answers.append(Complex("pole", complex(np.inf), complex(limit[0])))
+        for item in answers:
+            at = item.p
             near = abs(at.real - centre.real) <= 1.01 * width and abs(at.imag - centre.imag) <= 1.01 * height
             if not near or not 1e-9 * (abs(at) + height) < at.imag <= mesh.rows[-1] or at.real < left:
                 continue
-            known = any(abs(at - item.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for item in found)
-            if not known and _on_sheet(prepared, anchor, kind, value, at, width + height):
-                found.append(Complex(kind, value, at))
+            known = any(abs(at - other.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for other in found)
+            if not known and _on_sheet(prepared, anchor, *item, width + height):
+                found.append(item)
 
 
 def _on_sheet(prepared: Prepared, anchor: tuple[float, float], kind: str, R: complex, p: complex, size: float) -> bool:

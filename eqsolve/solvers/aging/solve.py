@@ -574,7 +574,6 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
 logger = logging.getLogger("eqsolve")
 
 _BEGINNING = 1e-3, 1e-8  # its resolution, in units of the tolerance, and at most
-_FIRST = 0.5  # error of the first resolution's interpolation, in units of the tolerance
 
 
 class AgingSolver(Solver):
@@ -629,7 +628,7 @@ def _solutions(
 ) -> Iterator[Compared]:
     """Solve at finer and finer resolutions, each solution compared with the one before; say why those that fail do."""
     age = (options.t_max - begun.history.row_edges[0]) / (begun.history.row_edges[-1] - begun.history.row_edges[-2])
-    rough = min(_FIRST * options.rtol, 1 / age)  # slow drifts are of order 1/t, forces of order 1
+    rough = min(options.rtol, 1 / age)  # slow drifts are of order 1/t, forces of order 1
     level = next((place for place, item in enumerate(LEVELS[:-2]) if item.error <= rough), len(LEVELS) - 2)
     before: Long | None = None
     for place in range(level, len(LEVELS)):

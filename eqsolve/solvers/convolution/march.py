@@ -431,13 +431,9 @@ class MemoryPanel:
                 if gone[columns[0]]:
                     self._through.append((place[members], place[columns], full))
                 else:
-                    _add_blocks(matrix, place[members], place[columns], full)
+                    np.add.at(matrix.transpose(0, 2, 1, 3), (place[members], place[columns]), full)
             for rows, columns, full in self._through:  # through the eliminated unknowns
-                made = np.einsum("fnm,fam->fnam", full, self._follow[columns])
-                if len(np.unique(rows)) == len(rows):
-                    matrix[rows] += made
-                else:
-                    np.add.at(matrix, rows, made)
+                np.add.at(matrix, rows, np.einsum("fnm,fam->fnam", full, self._follow[columns]))
             matrix = matrix.reshape(count * nodes, -1)
         kept = residual[self._kept]
         for rows, columns, full in getattr(self, "_through", ()):
@@ -466,17 +462,6 @@ _SMALL = 200  # unknowns on the nodes of a panel up to which one Jacobian holds 
 def _counting(values: Array, weights: Array) -> Array:
     """Return values of an integrand; those without weight, at which a kernel may be infinite, are zero."""
     return values if np.isfinite(values).all() else np.where(weights == 0.0, 0.0, values)
-
-
-def _add_blocks(matrix: Array, rows: Array, columns: Array, blocks: Array) -> None:
-    """Add (entries, nodes, nodes) to a matrix of such blocks; entries may repeat."""
-    if len(rows) == 1:
-        matrix[rows[0], :, columns[0], :] += blocks[0]
-    elif len(np.unique(rows * matrix.shape[0] + columns)) == len(rows):
-        matrix[rows, :, columns, :] += blocks
-    else:
-        for row, column, block in zip(rows, columns, blocks, strict=True):
-            matrix[row, :, column, :] += block
 
 
 def _joined(left: Array, right: Array) -> tuple[Array, Array]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # --- The law of some variables of a solved fixed point, as the expectations of a transform take it:
 # with its tails.
-_LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
+_LOOK = np.linspace(-38, 38, 760)  # where extremes over a law's support are looked for first, and ends of its pieces
 _OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
 
 
@@ -151,7 +151,6 @@ class SolutionSource:
 
 # --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative
 # probabilities, expectations.
-_FAR, _SEGMENTS = 12.0, 320
 _ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried one after the other until expectations converge
 logger = logging.getLogger("eqsolve")
 
@@ -315,8 +314,7 @@ class FixedPointLaw(Distribution):
         rows, lines = self.rows((self.names[place],)), self._lines
         moving = np.flatnonzero(~rows.is_point)
         kinks = lines.kinks(rows)[moving]
-        grid = np.concatenate([[-38.0], np.linspace(-_FAR, _FAR, _SEGMENTS), [38.0]])
-        ends = np.sort(np.concatenate([np.broadcast_to(grid, (len(moving), len(grid))), kinks], axis=1), axis=1)
+        ends = np.sort(np.concatenate([np.broadcast_to(_LOOK, (len(moving), len(_LOOK))), kinks], axis=1), axis=1)
         row = np.repeat(moving, ends.shape[1] - 1)
         left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
         keep = right > left

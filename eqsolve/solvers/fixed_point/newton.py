@@ -81,6 +81,11 @@ class Problem(Sought):
     def adapted(self, values: Array, *, outer: int | None = None, **how: Any) -> PanelMesh:
         return quadrature.adapt(self.lines(values), self.rows(values, outer), **how)
 
+    def means(self, values: Array, mesh: PanelMesh) -> Array:
+        """Return the expectations on a mesh that follows their kinks."""
+        lines = self.lines(values)
+        return quadrature.expectations(lines, mesh.moved(lines.kinks(mesh.rows)))
+
     def linearise(self, values: Array, mesh: PanelMesh, along: tuple[str, ...] | None = None) -> Linearisation:
         """Return residuals and their derivatives along the unknowns (or other names) on a mesh that follows its kinks."""
         plan = self.plan

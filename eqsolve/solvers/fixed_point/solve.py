@@ -270,13 +270,8 @@ Near = tuple[Array, PanelMesh | None]
 """Unknowns near a solution, and a mesh that is about right there if one was made."""
 
 
-@dataclass(frozen=True, order=True)
-class _Doubt:
-    """A start that was not followed to its end: how many longest steps away a solution was said to be, and the box."""
-
-    far: float
-    start: tuple[float, ...]
-    box: list[tuple[float, float]]
+_Doubt = tuple[float, tuple[float, ...], list[tuple[float, float]]]
+"""A start that was not followed to its end: how many longest steps away a solution was said to be, the start, the box."""
 
 
 class _Scan(NamedTuple):
@@ -293,6 +288,9 @@ _SCANS = (  # one after the other
     _Scan((-18.0, 12.0), 6.0, 18.0, (91, 16, 13, 7)),
     _Scan((-55.0, 30.0), 12.0, 30.0, (171, 30, 18, 9)),
 )
+
+
+_LAST = len(_SCANS) - 1
 
 
 def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
@@ -313,10 +311,9 @@ def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
         if found:
             return [*found, *_near_ends(problem, level, found)]
         doubts = sorted([*doubts, *doubted])
-        while doubts and level and (doubts[0].far < 5 * _AROUND or _is_last(level)):
-            doubt = doubts.pop(0)
-            start = np.array(doubt.start)
-            point = newton.newton(problem, start, None, rounds=30, stop=1e-3, box=doubt.box)
+        while doubts and level and (doubts[0][0] < 5 * _AROUND or level == _LAST):
+            start, box = np.array(doubts[0][1]), doubts.pop(0)[2]
+            point = newton.newton(problem, start, None, rounds=30, stop=1e-3, box=box)
             if point.converged:
                 return [(point.values, None)]
             if _nearly(problem, start, point) and (made := _on_many_nodes(problem, point)) is not None:
@@ -356,10 +353,6 @@ def _iterated(problem: Problem, points: Array, known: Sequence[Near] = (), most:
     return found
 
 
-def _is_last(level: int) -> bool:
-    return level == len(_SCANS) - 1
-
-
 def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]:
     """Return the solutions that one scan finds, and the starts that led nowhere soon."""
     axes = scan_axes(problem.plan.unknowns, level)
@@ -372,14 +365,14 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
     unconverged: list[Iterate] = []
     doubts: list[_Doubt] = []
     lost = 0
-    for count, (far, start) in enumerate(_candidates(problem, axes, last=_is_last(level))):
+    for count, (far, start) in enumerate(_candidates(problem, axes, last=level == _LAST)):
         here = _spread(problem, start)
         if found and far > 1:
             break  # the linear interpolants of such cells have no zero in them
         if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
             continue  # this neighbourhood has been searched
-        if lost >= 4 and not found and not _is_last(level):  # a wider scan comes first
-            doubts.append(_Doubt(np.inf, tuple(start.tolist()), box))
+        if lost >= 4 and not found and level < _LAST:  # a wider scan comes first
+            doubts.append((np.inf, tuple(start.tolist()), box))
             continue  # a valley along which residuals are small and never vanish
         few = coarse_mesh(problem.lines(start), problem.rows(start, 24), 12) if count else None
         point = newton.newton(problem, start, few, rounds=1) if count else None
@@ -393,7 +386,7 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
             unconverged.append(point)
         elif point.first > _AROUND:
             lost += 1
-            doubts.append(_Doubt(point.first, tuple(start.tolist()), box))
+            doubts.append((point.first, tuple(start.tolist()), box))
     if not found:  # few nodes do not converge though residuals are small
         converged = (_on_many_nodes(problem, point) for point in unconverged)
         found = list(islice((near for near in converged if near is not None), 1))
@@ -893,8 +886,7 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
         return values, {name: 2 * EPSILON * abs(value) for name, value in values.items()}
     linear = point.linear  # one step before the point: good enough for derivatives
     finer, mesh = _finer(at, problem, point.values, point.mesh)
-    lines = problem.lines(point.values)
-    coarse = expectations(lines, point.mesh.moved(lines.kinks(point.mesh.rows)))[:, 0]
+    coarse = problem.means(point.values, point.mesh)[:, 0]
     fine = expectations(finer.lines(point.values), mesh)[:, 0]
     step, noise = np.zeros(0), np.zeros(0)
     if plan.unknowns:
@@ -939,9 +931,7 @@ def _last_residual(solution: FixedPointSolution) -> float:
     if not problem.plan.unknowns:
         return 0.0
     values = np.array([[solution.values[item.name]] for item in problem.plan.unknowns])
-    lines = problem.lines(values)
-    means = expectations(lines, solution.point.mesh.moved(lines.kinks(solution.point.mesh.rows)))
-    return float(np.max(np.abs(residuals(problem, values, means))))
+    return float(np.max(np.abs(residuals(problem, values, problem.means(values, solution.point.mesh)))))
 
 
 def to_result(solution: FixedPointSolution) -> Result:
