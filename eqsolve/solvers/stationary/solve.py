@@ -217,8 +217,7 @@ class Linear:
     def decay(self) -> tuple[float, float]:
         """The slowest rate at which paths forget, negative where they do not, and the fastest."""
         values = np.linalg.eigvals(self.A)
-        if step_of(self.lags) is not None:
-            step = step_of(self.lags)
+        if (step := step_of(self.lags)) is not None:
             rates = -np.log(np.maximum(np.abs(1 + step * values), 1e-300)) / step
             return float(rates.min()), float(np.abs(values).max())
         return float(-values.real.max()), float(np.abs(values).max())
