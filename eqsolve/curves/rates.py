@@ -174,7 +174,7 @@ def _fit(t: Array, y: Array, relative: Array | None, power: float, terms: int) -
 
 
 def _least_squares(t: Array, y: Array, relative: Array | None, power: float, terms: int) -> tuple[Array, float, float]:
-    """Fit log|y| = a + b t + ν log t + log(1 + Σ c_k (T/t)^k) by least squares; return it, the error of b, the misfit."""
+    """Fit log|y| = a + b t + ν log t + log(1 + Σ c_k (T/t)^k); return it, the error of b, the misfit."""
     from scipy.optimize import least_squares
 
     target = np.log(np.abs(y)) - power * np.log(t)
@@ -189,7 +189,7 @@ def _least_squares(t: Array, y: Array, relative: Array | None, power: float, ter
     def slopes(x: Array) -> Array:
         return weight[:, None] * np.concatenate([plain, ratios / np.maximum(1 + ratios @ x[2:], 1e-300)[:, None]], axis=1)
 
-    x = least_squares(misses, first, slopes, method="lm", x_scale="jac", xtol=1e-14, ftol=1e-14, gtol=1e-14).x
+    x = least_squares(misses, first, slopes, method="lm", xtol=1e-14, ftol=1e-14, gtol=1e-14).x
     gap = target - plain @ x[:2] - np.log(1 + ratios @ x[2:])
     misfit = float(np.sqrt(np.mean(gap**2)))
     inverse = np.linalg.pinv(slopes(x).T @ slopes(x))

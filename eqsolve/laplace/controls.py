@@ -29,13 +29,13 @@ class Controls:
     stride: float = 8.0  # factor of p in one step while R is a power of it
     length: float = 0.3  # of a step, and the error of a predicted value: at 1/2 the other sheet is as near
     # the mesh over the half plane, circles around squares of the plane
-    work: int = 120_000  # points of all meshes together, or squares, of a transform with few points of the law
+    work: int = 120_000  # points of all meshes, or squares, with few points of the law
     circle: int = 64  # points; the coefficients of index 32 and beyond are aliased
     hankel: int = 5  # size of Hankel matrices: up to four poles in one circle
     # sheets of algebraic transforms
     digits: int = 40  # of critical points: the distance between two of them takes fewer
     critical: int = 150  # points at most: a few seconds
-    radius: float = EPSILON ** (2 / circle)  # of a circle around a critical point: what is aliased is rounding
+    radius: float = EPSILON ** (2 / circle)  # around a critical point: what is aliased is rounding
     # panels of densities
     panels: int = 400
 

@@ -236,7 +236,7 @@ def _examine(
             near = abs(at.real - centre.real) <= 1.01 * width and abs(at.imag - centre.imag) <= 1.01 * height
             if not near or not 1e-9 * (abs(at) + height) < at.imag <= mesh.rows[-1] or at.real < left:
                 continue
-            known = any(abs(at - other.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for other in found)
+            known = any(abs(at - one.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for one in found)
             if not known and _on_sheet(prepared, anchor, *item, width + height):
                 found.append(item)
 

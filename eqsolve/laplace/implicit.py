@@ -365,7 +365,7 @@ def fold_newton(function: Any, R: Any, p: Any, tolerance: float = 1e-15) -> tupl
 
 
 def newton_pair(equations: Any, R: Any, p: Any, tolerance: float) -> tuple[Any, Any, Any] | None:
-    """Solve two equations, each given with its derivatives by R and p; return the point and the last step, or None."""
+    """Solve two equations, given with their derivatives; return the point and the last step, or None."""
     smallest = None
     for _ in range(CONTROLS.rounds):
         f, f_R, f_p, g, g_R, g_p = equations(R, p)

@@ -41,7 +41,7 @@ _MODES = np.exp(1j * np.arange(1, POINTS // 2)[:, None] * _ANGLES) / POINTS  # o
 _TURN = np.exp(1e-7j)
 _BACK = _TURN ** np.arange(1, POINTS // 2)
 _START = POINTS // 2  # the rightmost point
-_ASIDE = EPSILON**0.25  # of a pole, where its residue is read: there truncation, of third order, is like rounding
+_ASIDE = EPSILON**0.25  # of a pole: truncation of its residue, of third order, is like rounding
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class PlaneSearch:
                 clean = False
                 break
             order = np.argsort(-(cells[:, 0] + cells[:, 2]), kind="stable")
-            batch, cells = np.split(cells[order], [len(cells) // 2 + 1])  # the right half of what is left
+            batch, cells = np.split(cells[order], [len(cells) // 2 + 1])  # the right half
             looked += len(batch)
             cells = np.concatenate([cells, self._look(batch)])
         return Found(self._candidates(), clean, region, self.scale)

@@ -231,7 +231,7 @@ def slowest(sample: FlowSample, time: float, flat: Array, floor: float = 1e-7) -
     eigenvalue of 0; what is below ``floor`` times the largest counts as 0. A negative rate says that the state is
     no stable rest point.
     """
-    demand_memory(64.0 * flat.size**2, f"the eigenvalues of a flow linearised along {flat.size} directions; take a smaller d")
+    demand_memory(64.0 * flat.size**2, f"the rates of a flow in {flat.size} directions; take a smaller d")
     values = np.linalg.eigvals(linearise(sample, time, flat) @ np.eye(flat.size))
     size = np.abs(values)
     return float(np.min(-values[size > floor * size.max()].real))

@@ -35,7 +35,7 @@ from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 class Pace:
     """Watches one march from ``begin`` to ``end``.
 
-    ``patience`` is the work (panels tried, or calls) after which the pace is looked at; as many such looks ahead are too many.
+    ``patience`` is the work (panels, or calls) after which it looks; as many looks ahead are too many.
     """
 
     begin: float

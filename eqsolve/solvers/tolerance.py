@@ -100,7 +100,7 @@ def stop_early(
 def with_partial(
     error: SolverError, begin: float, end: float, solve: Callable[[float], Result], say: Callable[[float], str]
 ) -> SolverError:
-    """Return an error that says where the solution stops, with the solution up to the end or, where that fails, less far."""
+    """Return the error with the solution up to the end or, where that fails, less far."""
     for share in (0.999, 0.99, 0.9, 0.5) if end > begin else ():
         last = begin + share * (end - begin)
         stopped = SolverError(say(last))

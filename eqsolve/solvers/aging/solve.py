@@ -601,7 +601,7 @@ class AgingSolver(Solver):
         options.demand_after(begin)
         resolution = min(_BEGINNING[0] * options.rtol, _BEGINNING[1])
         with np.errstate(all="ignore"):
-            order = nodes_per_panel(replace(options, order=None))  # of the beginning, of at most as many panels squared
+            order = nodes_per_panel(replace(options, order=None))  # of the beginning
             begun = begin_march(compiled, order, begin, options.t_max, resolution, order**2, options.checkpoint)
             if begun is None:
                 return HandOver("its beginning cannot be solved", "two_time")

@@ -137,7 +137,7 @@ class PanelFunctions:
 
     def combined(self, members: slice, panel: Array, weights: Array) -> Array:
         """Return combinations of some functions' values on panels, (members, points)."""
-        if members.stop - members.start < weights.shape[1]:  # as fast as a product for each panel, up to about there
+        if members.stop - members.start < weights.shape[1]:  # as fast as panel by panel
             return np.einsum("pfn,pn->fp", self.tables[panel, members], weights)
         made = np.empty((members.stop - members.start, len(panel)))
         order = np.argsort(panel, kind="stable")

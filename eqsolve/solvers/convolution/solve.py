@@ -109,7 +109,7 @@ def _march(
 ) -> tuple[MemoryMarch, Stop | None]:  # fmt: skip
     """March with tails of at most ``resolution`` times the size of each unknown.
 
-    Panels are nowhere wider than 1 / ``DENSER`` times those of a ``guide``, which may have had to stop.
+    Panels are everywhere ``DENSER`` than those of a ``guide``, which may have had to stop.
     """
     end, sizes, longest = options.t_max - begin, None, None
     if guide is not None:

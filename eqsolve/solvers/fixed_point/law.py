@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # --- The law of some variables of a solved fixed point, as the expectations of a transform take it:
 # with its tails.
-_LOOK = np.linspace(-38, 38, 760)  # where extremes over a law's support are looked for first, and ends of its pieces
+_LOOK = np.linspace(-38, 38, 760)  # where extremes of a law are looked for first, ends of pieces
 _OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
 
 
@@ -73,7 +73,7 @@ class SolutionSource:
     law: FixedPointLaw
     names: tuple[str, ...]
     precise_solution: Any = None
-    _meshes: dict[str, PanelMesh] = field(default_factory=dict)  # of the first rule and of the last one
+    _meshes: dict[str, PanelMesh] = field(default_factory=dict)  # of the first and the last rule
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
@@ -151,7 +151,7 @@ class SolutionSource:
 
 # --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative
 # probabilities, expectations.
-_ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried one after the other until expectations converge
+_ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried until expectations converge
 logger = logging.getLogger("eqsolve")
 
 

@@ -26,7 +26,7 @@ from eqsolve.numerics.quadrature import RULE, LawBranch, Lines, PanelMesh, Rows,
 _FEW = RULE // 4  # nodes across while a solution is looked for
 ROUGHLY = (1e-3, 1e-6, 1e-9)  # tolerances of its meshes
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
-_FARTHEST = math.log(sys.float_info.max) / 2  # a search variable beyond this has run away: of a logarithm the square overflows
+_FARTHEST = math.log(sys.float_info.max) / 2  # of a search variable: squares overflow beyond
 
 
 class Sought:
@@ -299,7 +299,7 @@ def gradients(*given: Any) -> list[Array]:
 def unknown_slopes(problem: Problem, point: Iterate, parameter: str) -> Array:
     """Return the derivatives of the remaining unknowns.
 
-    Raise where a Gaussian of variance zero gains variance along the parameter: the derivative under the mean is 0/0.
+    Raise where a Gaussian of variance zero gains variance: the derivative under the mean is 0/0.
     """
     plan, along = problem.plan, (*names_of(problem), parameter)
     moved = np.zeros(0)

@@ -261,7 +261,7 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
 # then a few Newton steps.
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
-_AROUND = 4.0  # how far from a start, in search variables and in longest steps of Newton's method, a solution is looked for
+_AROUND = 4.0  # how far from a start, in search variables or longest steps, a solution is looked for
 _BESIDE = newton.ROUGHLY[0]  # solutions on rough meshes that are as near as this are the same
 _NEARLY = 0.05  # relative residuals that few nodes, or a point of a scan near a solution, may leave
 
@@ -271,7 +271,7 @@ Near = tuple[Array, PanelMesh | None]
 
 
 _Doubt = tuple[float, tuple[float, ...], list[tuple[float, float]]]
-"""A start that was not followed to its end: how many longest steps away a solution was said to be, the start, the box."""
+"""A start not followed to its end: how many longest steps away a solution was said to be, it, the box."""
 
 
 class _Scan(NamedTuple):
@@ -724,7 +724,7 @@ class FixedPointSolution:
                 for name, value in values.items()}  # fmt: skip
 
     def extended(self, what: Any, more: Mapping[str, Any]) -> Problem:
-        """Return the problem with one more expectation, in the model's own symbols and names that have numbers."""
+        """Return the problem with one more expectation, in the model's symbols and names that have numbers."""
         problem, at = self.problem, self.at
         held = tuple(name for name, _ in problem.held)
         plan = self.program.with_mean(problem.plan, at, what, tuple(more), held, problem.dropped)

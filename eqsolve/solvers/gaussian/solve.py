@@ -270,7 +270,7 @@ def _put(means: Means, parts: list[dict[str, tuple[Array, Array | None]]], rows:
 logger = logging.getLogger("eqsolve")
 
 
-_CONSTANTS = LineRule.inner  # Gauss nodes of constants with a density that are conditioned on, at first
+_CONSTANTS = LineRule.inner  # Gauss nodes of constants that are conditioned on, at first
 
 
 # --- Kinks of correlations at equal times, as of white noise: steps in time are extrapolated.

@@ -83,8 +83,8 @@ def _output_times(march: March) -> Array:
 
 
 logger = logging.getLogger("eqsolve")
-_FIRST = 1 / (1 + DENSER**2)  # share of the first march in the work, if one march over denser columns follows
-# columns after which the horizon is looked at again, and panels ahead from which another solver takes over: seconds to minutes
+_FIRST = 1 / (1 + DENSER**2)  # share of the first march in the work, if one over denser columns follows
+# columns after which the horizon is looked at again; panels ahead from which another solver takes over
 _TOO_MANY = 400
 
 
@@ -178,7 +178,7 @@ def _march(
         # the work of a march goes with the square of the columns, those ahead too
         share = (march.columns / max(march.columns + march.m * ahead, 1.0)) ** 2
         options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
-        if march.panels & (march.panels - 1) == 0:  # at each doubling; rows grow, and columns unless they are merged
+        if march.panels & (march.panels - 1) == 0:  # rows grow, and columns if not merged
             used = 0 if (rows := march.rows()) is None else rows.nbytes
             more = 1 + (0 if coarse is None else ahead) / march.panels
             demand_memory(used * more ** (2 if march.merger is None else 1), "the two-time functions")
