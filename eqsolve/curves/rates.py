@@ -20,6 +20,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.symbols import Unknown
 from eqsolve.language.system import FixedPoint, Singularity
+from eqsolve.laplace.implicit import Prepared, newton_pair
 from eqsolve.numerics.arrays import Array, Lazy, extrapolate
 from eqsolve.numerics.quadrature import expectations
 from eqsolve.passes.check.check import check
@@ -173,30 +174,25 @@ def _fit(t: Array, y: Array, relative: Array | None, power: float, terms: int) -
 
 
 def _least_squares(t: Array, y: Array, relative: Array | None, power: float, terms: int) -> tuple[Array, float, float]:
-    """Fit log|y| = a + b t + ν log t + log(1 + Σ c_k (T/t)^k) by Gauss–Newton; return it, the error of b, the misfit."""
+    """Fit log|y| = a + b t + ν log t + log(1 + Σ c_k (T/t)^k); return it, the error of b, the misfit."""
+    from scipy.optimize import least_squares
+
     target = np.log(np.abs(y)) - power * np.log(t)
     ratios = np.stack([(t[-1] / t) ** (k + 1) for k in range(terms)], axis=1) if terms else np.empty((len(t), 0))
     plain = np.stack([np.ones_like(t), t], axis=1)
     weight = np.ones_like(t) if relative is None else 1 / np.maximum(relative, 1e-3 * np.median(relative) + 1e-300)
-    x = np.concatenate([np.linalg.lstsq(plain * weight[:, None], target * weight, rcond=None)[0], np.zeros(terms)])
-    table = plain
-    for _ in range(60):
-        inside = 1 + ratios @ x[2:]
-        if (inside <= 0).any():
-            x[2:] /= 2
-            continue
-        table = np.concatenate([plain, ratios / inside[:, None]], axis=1)
-        gap = target - plain @ x[:2] - np.log(inside)
-        step = np.linalg.lstsq(table * weight[:, None], gap * weight, rcond=None)[0]
-        while ((1 + ratios @ (x[2:] + step[2:])) <= 0).any():
-            step /= 2
-        x = x + step
-        if np.abs(step).max() < 1e-12 * (np.abs(x).max() + 1):
-            break
+    first = np.append(np.linalg.lstsq(plain * weight[:, None], target * weight, rcond=None)[0], np.zeros(terms))
+
+    def misses(x: Array) -> Array:  # beyond a vanishing sum of corrections far away
+        return weight * (plain @ x[:2] + np.log(np.maximum(1 + ratios @ x[2:], 1e-300)) - target)
+
+    def slopes(x: Array) -> Array:
+        return weight[:, None] * np.concatenate([plain, ratios / np.maximum(1 + ratios @ x[2:], 1e-300)[:, None]], axis=1)
+
+    x = least_squares(misses, first, slopes, method="lm", xtol=1e-14, ftol=1e-14, gtol=1e-14).x
     gap = target - plain @ x[:2] - np.log(1 + ratios @ x[2:])
     misfit = float(np.sqrt(np.mean(gap**2)))
-    weighted = table * weight[:, None]
-    inverse = np.linalg.pinv(weighted.T @ weighted)
+    inverse = np.linalg.pinv(slopes(x).T @ slopes(x))
     noise = 1.0 if relative is not None else np.mean(gap**2) * len(t) / max(len(t) - len(x), 1)
     # errors of neighbouring times of a solved curve are not independent: as if there were one per
     # correction term
@@ -366,8 +362,6 @@ def path_rates(
     **settings
         Parameters and laws, as for ``solve``.
     """
-    from eqsolve.laplace.implicit import Prepared
-
     chosen = model
     if largest is not None and largest <= 0:
         raise UsageError(f"largest= takes a positive number, got {largest:g}")
@@ -406,19 +400,17 @@ def _solve(
     """Solve h = 0 and the path's pole equation for (R, p), with the expectations resolved on the way."""
     R, p = guess
     outer = bundle.functions("numpy")[1]
+
+    def equations(R: Any, p: Any) -> tuple[Any, ...]:
+        d = prepared(R, p)
+        return d.h, d.h_R, d.h_p, *outer(R, p, *prepared.floats, size)
+
     for _ in range(4):
         prepared.resolve(R, p)
-        before = p
-        for _ in range(30):
-            d = prepared(R, p)
-            value, by_R, by_p = outer(R, p, *prepared.floats, size)
-            det = d.h_R * by_p - d.h_p * by_R
-            dR, dp = (d.h * by_p - d.h_p * value) / det, (d.h_R * value - d.h * by_R) / det
-            R, p = R - dR, p - dp
-            if abs(dR) + abs(dp) <= 1e-12 * (abs(R) + abs(p)):
-                break
-        if not (np.isfinite(R) and np.isfinite(p)):
+        before, found = p, newton_pair(equations, R, p, 1e-12)
+        if found is None:
             raise SolverError(f"the rate of paths of size {real:.6g} was not found")
+        R, p, _ = found
         if abs(p - before) <= 1e-6 * abs(p):
             break
     return complex(R), complex(p)

@@ -141,7 +141,7 @@ def _find(task: Task, options: Options) -> Stationary:
         after = "they depend on the waiting time for ever" if ages else "it moves, or correlations last for longer"
         why = f"the state in which {what} is not stable: changes at long lags grow by {gain:.3g} ± {doubt:.1g}; {after}"
         return Stationary(LabelledArrays({}), status="aging" if ages else "not found", message=why, **about)
-    grid = (found.settled.closure.lags.grid.panels if isinstance(found, FoundByLaw) else None) or PanelGrid(found.lags, 1)
+    grid = (found.settled.closure.lags.panels if isinstance(found, FoundByLaw) else None) or PanelGrid(found.lags, 1)
     data: dict[str, LabelledArray] = {}
     for name, values in found.curves.items():
         data[name] = LabelledArray(("t",), values)

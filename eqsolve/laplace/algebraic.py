@@ -18,7 +18,7 @@ from typing import Any
 
 import mpmath
 import numpy as np
-from sympy import ZZ, Poly, symbols
+from sympy import ZZ, I, Poly, Rational, symbols
 
 from eqsolve.laplace.controls import CONTROLS
 from eqsolve.laplace.half_plane import Candidate, Found, Region
@@ -83,20 +83,11 @@ class Roots:
     """The roots R of P(p, R) = 0 as functions of q = (p − centre)/scale; coefficients in q are exact up to one rounding."""
 
     def __init__(self, table: list[list[int]], centre: complex, scale: float) -> None:
-        real, imag, size = (Fraction(float(part)) for part in (centre.real, centre.imag, scale))
-        made, width = [], max(map(len, table))
-        shift = [(Fraction(1), Fraction(0))]  # powers of the centre
-        for _ in range(width - 1):
-            x, y = shift[-1]
-            shift.append((x * real - y * imag, x * imag + y * real))
-        for row in table:
-            terms = [[math.comb(j, k) * row[j] for j in range(k, len(row))] for k in range(width)]
-            made.append([
-                [size**k * sum((c * shift[j][part] for j, c in enumerate(term)), Fraction(0)) for part in (0, 1)]
-                for k, term in enumerate(terms)
-            ])  # fmt: skip
-        largest = max(abs(part) for row in made for value in row for part in value)
-        self.table = np.array([[complex(*(float(part / largest) for part in value)) for value in row] for row in made])
+        exact, width = [Rational(float(part)) for part in (centre.real, centre.imag, scale)], max(map(len, table))
+        line = Poly([exact[2], exact[0] + I * exact[1]], _P, domain="QQ<I>")
+        rows = [Poly(list(reversed(row)) or [0], _P, domain="QQ<I>").compose(line).all_coeffs()[::-1] for row in table]
+        largest = max(max(map(abs, value.as_real_imag())) for row in rows for value in row)
+        self.table = np.array([[complex(value / largest) for value in row] + [0j] * (width - len(row)) for row in rows])
         self._slopes = self.table[:, 1:] * np.arange(1, width)
 
     def __call__(self, q: Any) -> tuple[Array, Array]:
@@ -111,7 +102,7 @@ class Roots:
         found = np.linalg.eigvals(matrix)
         value, slope = _horner(a, found)
         step = value / np.where(slope == 0, np.inf, slope)
-        found = found - np.where(np.abs(step) < CONTROLS.near * np.abs(found), step, 0.0)
+        found = found - np.where(np.abs(step) < CONTROLS.rough * np.abs(found), step, 0.0)
         return found, -_horner(along, found)[0] / _horner(a, found)[1]
 
 
@@ -290,7 +281,7 @@ class Sheets:
             return None
         size = float(np.abs(values).max())
         angles = angle + 2 * np.pi * np.arange(len(values)) / CONTROLS.circle
-        for j in range(-CONTROLS.few * turns, 6 * turns):
+        for j in range(-CONTROLS.rounds * turns, 6 * turns):
             if j >= 0 and j % turns == 0:
                 continue
             share = complex(np.mean(values * np.exp(-1j * j * angles / turns)))

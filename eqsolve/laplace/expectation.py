@@ -19,7 +19,7 @@ from eqsolve.errors import UsageError
 from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.numerics.arrays import EPSILON, Array, tensor_rule
 from eqsolve.numerics.laws import LaplaceLaw, MarchenkoPasturLaw, MixtureLaw, NormalLaw, NumericLaw, StudentTLaw, UniformLaw
-from eqsolve.numerics.quadrature import legendre, panel_nodes, precise_legendre
+from eqsolve.numerics.quadrature import LineRule, legendre, panel_nodes, precise_legendre
 
 # Densities of laws in coordinates in which they are smooth, panels on which Gauss rules resolve
 # integrands, whole supports. A transform is singular wherever a random denominator vanishes on the
@@ -100,9 +100,9 @@ def _marchenko_pastur(delta: Any) -> DensityPart:
     return DensityPart(1, point, density, 0, np.pi if isinstance(delta, float) else +mpmath.pi, ends)
 
 
-def split(integrands: Callable[[Array], Array], low: float, high: float, tolerance: float = CONTROLS.tolerance) -> Array:
+def split(integrands: Callable[[Array], Array], low: float, high: float, tolerance: float = 8 * EPSILON) -> Array:
     """Return the edges of panels on each of which a Gauss rule and its two halves agree, for every integrand."""
-    nodes, weights, _ = legendre(CONTROLS.order)
+    nodes, weights, _ = legendre(LineRule.nodes)
     left = np.linspace(low, high, 9)[:-1]
     right = np.linspace(low, high, 9)[1:]
     done: list[Array] = []
@@ -349,7 +349,7 @@ def _resolved(
         edges = split(integrands, part.low, part.high)
         corners.append(part.point(edges, np))
         if digits is None:
-            (y,), (weights,) = panel_nodes(edges[None], CONTROLS.order)
+            (y,), (weights,) = panel_nodes(edges[None], LineRule.nodes)
             found.append((part.point(y, np), part.mass * weights * part.density(y, np)))
         else:
             with mpmath.workdps(digits + 15):  # as many nodes as the digits need

@@ -7,8 +7,9 @@ it vanishes: then R is analytic inside. In the other cells Newton's method looks
 and poles, or the mesh is refined there.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,8 +68,7 @@ class Found:
     scale: float
 
 
-@dataclass(frozen=True)
-class Complex:
+class Complex(NamedTuple):
     """A singularity off the real axis, on the physical sheet, in the upper half plane."""
 
     kind: str
@@ -108,7 +108,7 @@ def survey(
         mesh = _follow(prepared, anchor, columns, rows)
         bad = _suspicious(mesh, real) & _open(mesh, found, margin)
         before = len(found)
-        for j, k in np.argwhere(bad)[: CONTROLS.batch]:  # from the right
+        for j, k in np.argwhere(bad)[: bad.sum() // 2 + 1]:  # from the right
             _examine(prepared, anchor, mesh, int(j), int(k), found, left)
         if len(found) > before:  # the search now ends at the rightmost of them
             best = max(item.p.real for item in found)
@@ -118,7 +118,10 @@ def survey(
             columns = np.concatenate([keep, [best + margin, left]])
             rows = _around(rows, [item.p.imag for item in found], margin)
             continue
-        if not bad.any() or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > CONTROLS.points:
+        if (
+            not bad.any()
+            or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > CONTROLS.work / CONTROLS.rounds
+        ):
             break
         columns, rows = _refined(mesh, bad)
     best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)
@@ -168,7 +171,7 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
             share = 1 - parts[-1].bend * move / (2 * slope)
             far = np.abs(share)
             guess = current + move * slope / np.where((far > 0.2) & (far < 5), share, 1.0)
-        value, _, d = newton(prepared, guess, new_p, rounds=CONTROLS.few, enough=CONTROLS.near)
+        value, _, d = newton(prepared, guess, new_p, enough=CONTROLS.rough**2)
         if j:
             reach = _reach(parts[-1], d)
             steady[j] = (np.abs(value - guess) <= CONTROLS.length * reach) & np.isfinite(value)
@@ -200,9 +203,7 @@ def _suspicious(mesh: Mesh, real: float | None) -> Array:
         turns.append(turn)
         integrals.append(step * (r0 + r1) / 2 + step**2 * (s0 - s1) / 12)
         fast = np.minimum(v0, v1) * np.abs(step) > 2.0  # h_R may turn unseen between two points
-        rough.append(
-            fast | (np.abs(turn) > CONTROLS.turn) | (miss > CONTROLS.length * np.minimum(a0, a1)) | ~np.isfinite(miss)
-        )
+        rough.append(fast | (np.abs(turn) > math.pi / 4) | (miss > CONTROLS.length * np.minimum(a0, a1)) | ~np.isfinite(miss))
     loop = turns[0][:, :-1] + turns[1][1:] - turns[0][:, 1:] - turns[1][:-1]
     around = integrals[0][:, :-1] + integrals[1][1:] - integrals[0][:, 1:] - integrals[1][:-1]
     size = np.abs(across[:, :-1]) * np.abs(R[:-1, :-1]) + np.abs(upward[:-1]) * np.abs(R[:-1, :-1])
@@ -226,17 +227,18 @@ def _examine(
         R, p = complex(mesh.R[a, b]), complex(mesh.columns[a] + 1j * mesh.rows[b])
         answers, made, d = [], fold_newton(prepared, R, p), prepared(R, p)
         if made is not None and abs(made[0]) <= abs(R) / CONTROLS.enough:  # else towards a pole
-            answers.append(("branch point", complex(made[0]), complex(made[1])))
+            answers.append(Complex("branch point", complex(made[0]), complex(made[1])))
         limit = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None  # 1/R = 0
         if limit is not None and limit[1] <= CONTROLS.close * abs(limit[0]):
-            answers.append(("pole", complex(np.inf), complex(limit[0])))
-        for kind, value, at in answers:
+            answers.append(Complex("pole", complex(np.inf), complex(limit[0])))
+        for item in answers:
+            at = item.p
             near = abs(at.real - centre.real) <= 1.01 * width and abs(at.imag - centre.imag) <= 1.01 * height
             if not near or not 1e-9 * (abs(at) + height) < at.imag <= mesh.rows[-1] or at.real < left:
                 continue
-            known = any(abs(at - item.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for item in found)
-            if not known and _on_sheet(prepared, anchor, kind, value, at, width + height):
-                found.append(Complex(kind, value, at))
+            known = any(abs(at - one.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for one in found)
+            if not known and _on_sheet(prepared, anchor, *item, width + height):
+                found.append(item)
 
 
 def _on_sheet(prepared: Prepared, anchor: tuple[float, float], kind: str, R: complex, p: complex, size: float) -> bool:

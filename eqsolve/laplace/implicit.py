@@ -354,18 +354,25 @@ def newton(
     return x, finite & (size <= 0.1 * CONTROLS.enough * abs(x)), d
 
 
-def fold_newton(
-    function: Any, R: Any, p: Any, tolerance: float = 1e-15, rounds: int = CONTROLS.rounds
-) -> tuple[Any, Any, Any] | None:
+def fold_newton(function: Any, R: Any, p: Any, tolerance: float = 1e-15) -> tuple[Any, Any, Any] | None:
     """Solve h = 0, h_R = 0; return the point and the size of the last step, or None."""
-    smallest = None
-    for _ in range(rounds):
+
+    def equations(R: Any, p: Any) -> tuple[Any, ...]:
         d = function(R, p)
-        det = d.h_R * d.h_Rp - d.h_p * d.h_RR
+        return d.h, d.h_R, d.h_p, d.h_R, d.h_RR, d.h_Rp
+
+    return newton_pair(equations, R, p, tolerance)
+
+
+def newton_pair(equations: Any, R: Any, p: Any, tolerance: float) -> tuple[Any, Any, Any] | None:
+    """Solve two equations, given with their derivatives; return the point and the last step, or None."""
+    smallest = None
+    for _ in range(CONTROLS.rounds):
+        f, f_R, f_p, g, g_R, g_p = equations(R, p)
+        det = f_R * g_p - f_p * g_R
         if det == 0:
             return None
-        dR = (d.h * d.h_Rp - d.h_p * d.h_R) / det
-        dp = (d.h_R * d.h_R - d.h_RR * d.h) / det
+        dR, dp = (f * g_p - f_p * g) / det, (f_R * g - g_R * f) / det
         if not (abs(dR) < 1 / TINY and abs(dp) < 1 / TINY):
             return None
         R, p = R - dR, p - dp
@@ -393,7 +400,7 @@ def pole_limit(prepared: Prepared, R: Any, p: Any, at: Any) -> tuple[Any, float]
     On the way p may turn back at a branch point, behind which the curve belongs to another sheet: None then.
     """
     S, values, guess = 1 / R, [], p
-    for _ in range(CONTROLS.few):
+    for _ in range(CONTROLS.rounds):
         S, before = S / 2, at + (guess - at) / 2
         guess, good, _ = newton(prepared, 1 / S, before, "p")
         if not good or abs(guess - before) > abs(p - at):
@@ -403,7 +410,7 @@ def pole_limit(prepared: Prepared, R: Any, p: Any, at: Any) -> tuple[Any, float]
     if not spread <= 1e-6 * abs(p - limit):
         return None
     try:
-        same = abs(track_to(prepared, (R, p), guess) * S - 1) <= CONTROLS.near
+        same = abs(track_to(prepared, (R, p), guess) * S - 1) <= CONTROLS.rough
     except SolverError:
         same = False
     return (limit, float(spread)) if same else None
@@ -418,7 +425,7 @@ def track_to(prepared: Prepared, start: tuple[Any, Any], end: Any) -> Any:
     for _ in range(CONTROLS.steps):
         move = whole * min(step, 1.0 - done)
         guess = R + d.slope * move
-        new, good, _ = newton(prepared, guess, p + move, rounds=CONTROLS.few)
+        new, good, _ = newton(prepared, guess, p + move)
         reach = abs(2 * d.h_R / d.h_RR) if d.h_RR != 0 else np.inf
         near = abs(new - guess) <= 0.5 * CONTROLS.length * reach
         if good and near and abs(new - R) <= 0.5 * reach + 0.1 * CONTROLS.enough * abs(R):

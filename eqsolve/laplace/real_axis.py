@@ -36,12 +36,12 @@ class RealTrack:
 
 def far_right(prepared: Prepared, start: float | None = None) -> tuple[float, float]:
     """Return the bounded solution at a far point of the real axis, (R, p) on the physical sheet."""
-    for far in CONTROLS.far:
+    for far in CONTROLS.stride ** np.arange(13.0, 0.0, -1.0):  # nearer where R underflows
         for guess in [start] if start is not None else [0.0, 1.0, 1 / far, -1.0]:
             R, good, _ = newton(prepared, guess, far)
             again, good_again, _ = newton(prepared, R, 2 * far)
             if good and good_again and abs(R) < 0.1 * far and abs(again) <= 1.5 * abs(R) + 1e-6:
-                return float(R), far
+                return float(R), float(far)
     raise no_bounded_solution(prepared)
 
 
@@ -104,7 +104,7 @@ def glide(prepared: Prepared, R: float, p: float) -> tuple[float, float]:
     while p > 1e-12:
         guess = 0.0 if prepared.transform.is_linear else R * CONTROLS.stride ** -powers[0]
         there = p / CONTROLS.stride
-        new, good, _ = newton(prepared, guess, there, rounds=CONTROLS.few)
+        new, good, _ = newton(prepared, guess, there)
         if not good or not prepared.same_side((R, p), (float(new), there)):
             break
         here = _powers(prepared, new, there)
@@ -153,7 +153,7 @@ def _advance(prepared: Prepared, R: float, p: float, d: Any, step: float) -> tup
     for _ in range(60):
         share = 1 + turn * step  # R, R' and R'' in a quotient of linear functions: it bends as roots and poles do
         guess = R - slope * step / (share if 0.2 < share < 5 else 1.0)
-        new, good, _ = newton(prepared, guess, p - step, rounds=CONTROLS.few, enough=0.1 * CONTROLS.near)
+        new, good, _ = newton(prepared, guess, p - step, enough=CONTROLS.rough**2)
         if good:
             near = abs(new - guess) <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + TINY
             if near and prepared.same_side((R, p), (float(new), p - step)):
@@ -167,7 +167,7 @@ def _land(
 ) -> RealTrack | None:
     if kind == "branch point":
         d = prepared(R, p)
-        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at, rounds=CONTROLS.few)
+        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at)
         if found is None:
             return None
         R_c, p_c = float(found[0]), float(found[1])
@@ -189,9 +189,9 @@ def _land(
         if not prepared.same_side((R, p), (R, place)):  # behind the edge of a law
             return None
         prepared.resolve(R, place)
-        for _ in range(CONTROLS.few):  # where the coefficient of R vanishes, its expectations are resolved there now
+        for _ in range(CONTROLS.rounds):  # where the coefficient of R vanishes, its expectations are resolved there now
             d = prepared(0.0, place)
-            if not _ratio(d.h_R, d.h_Rp) <= CONTROLS.near * (p - place):  # something else diverges
+            if not _ratio(d.h_R, d.h_Rp) <= CONTROLS.rough * (p - place):  # something else diverges
                 break
             place -= float(d.h_R / d.h_Rp)
     return RealTrack("pole", np.inf, place, scale, tuple(points))

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import mpmath
@@ -42,6 +41,7 @@ _MODES = np.exp(1j * np.arange(1, POINTS // 2)[:, None] * _ANGLES) / POINTS  # o
 _TURN = np.exp(1e-7j)
 _BACK = _TURN ** np.arange(1, POINTS // 2)
 _START = POINTS // 2  # the rightmost point
+_ASIDE = EPSILON**0.25  # of a pole: truncation of its residue, of third order, is like rounding
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Explicit:
         modes = values @ _MODES.T
         noise = np.abs(turned @ (_MODES * _BACK[:, None]).T - modes).max(axis=1)
         size = np.abs(values).max(axis=1)
-        small = 0.1 * CONTROLS.enough * size + CONTROLS.noise * noise + CONTROLS.close * np.abs(known).max(axis=1)
+        small = 0.1 * CONTROLS.enough * size + _START * noise + CONTROLS.close * np.abs(known).max(axis=1)
         clean = (np.abs(modes).max(axis=1) <= small) & np.isfinite(size)
         return values, modes, ~clean, noise / (size + TINY)
 
@@ -116,16 +116,13 @@ class Explicit:
     def reach(self, far: float) -> float:
         """Return the point of the real axis from which on, to the right, R is a power of p; where it is lost in rounding, or
         underflows, nothing is said."""
-        p = far / 8.0 ** np.arange(40)
+        p = far / CONTROLS.stride ** np.arange(40)
         p = p[p > 1e-12]
         here, twice, shaken = (self(point[:, None])[:, 0] for point in (p, 2 * p, p * (1 + 4 * EPSILON)))
         power = (np.log(twice / here) / np.log(2)).real
-        known = np.isfinite(power) & (here != 0) & (np.abs(shaken - here) <= 1e-5 * np.abs(here))
-        places = np.flatnonzero(known)
-        for before, after in pairwise(places):
-            if abs(power[before] - power[after]) > 1e-2:
-                return float(p[before])
-        return float(p[places[-1]]) if len(places) else float(far)
+        places = np.flatnonzero(np.isfinite(power) & (here != 0) & (np.abs(shaken - here) <= 1e-5 * np.abs(here)))
+        changes = np.flatnonzero(np.abs(np.diff(power[places])) > CONTROLS.rough)
+        return float(p[places[changes[0] if len(changes) else -1]]) if len(places) else float(far)
 
     def _without(self, p: Array, poles: list[Pole]) -> tuple[Array, Array]:
         """Return R with some poles taken out, and what was taken."""
@@ -136,24 +133,16 @@ class Explicit:
 
     def zero_inside(self, index: int, p: complex, reach: float) -> complex | None:
         """Return where the expression under a root or logarithm vanishes or diverges, near a point."""
-        for sign in (1, -1):
-            before, here = p + 0.1 * reach, p
-            value = self._inside(index, before, sign)
-            for _ in range(60):
-                new = self._inside(index, here, sign)
-                step = new * (here - before) / (new - value) if new != value else 0.0
-                before, value, here = here, new, here - step
-                if not np.isfinite(here) or abs(here - p) > 4 * reach:
-                    break
-                if abs(step) <= 2 * EPSILON * abs(here) + 1e-18 * reach:
-                    if abs(new) <= 1e-6 * abs(self._inside(index, p + reach, sign)):
-                        return complex(here)
-                    break
-        return None
+        from scipy.optimize import newton
 
-    def _inside(self, index: int, p: complex, sign: int) -> complex:
-        value = complex(self(np.array([p]), insides=True)[index][0])
-        return value if sign > 0 else 1 / value if value != 0 else complex(np.inf)
+        def inside(p: complex) -> complex:
+            return complex(self(np.array([p]), insides=True)[index][0])
+
+        for function in (inside, lambda p: 1 / (inside(p) or TINY)):  # by the secant method
+            at, found = newton(function, p, x1=p + 0.1 * reach, tol=EPSILON * abs(p), full_output=True, disp=False)
+            if found.converged and abs(at - p) <= 4 * reach and abs(function(at)) <= 1e-6 * abs(function(p + reach)):
+                return complex(at)
+        return None
 
 
 def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]:
@@ -193,7 +182,7 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
                 break
         if halving >= 3 and noise > 1e-4:
             break
-        if sizes[order + 1 :].max() > 1e-6 * sizes.max() + CONTROLS.noise * noise * np.abs(values).max():
+        if sizes[order + 1 :].max() > 1e-6 * sizes.max() + _START * noise * np.abs(values).max():
             return None
         found.append((p, order, [complex(modes[k] * r ** (k + 1)) for k in range(order)]))
         if halving >= 3 and r <= 1e-5 * abs(p):
@@ -217,7 +206,7 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     The jump J behind a way around it has the size r^μ, and A = c/Γ(−μ) = −Γ(1 + μ) J/(2πi r^μ), for a logarithm (μ = 0) too.
     """
     best = None
-    for _ in range(CONTROLS.few):
+    for _ in range(CONTROLS.rounds):
         radii = radius * np.array([1.0, 0.5, 0.25])
         values = function.around(np.full(3, p), radii, known)[0]
         jumps = _at_end(values, slice(-6, None), np.pi) - _at_end(values, slice(6), -np.pi)
@@ -264,11 +253,11 @@ class PlaneSearch:
             cells = cells[~self._settled(cells)] if len(cells) else cells
             if not len(cells):
                 break
-            if looked > CONTROLS.squares / (1 + self.function.points / 10):
+            if looked > CONTROLS.work / (1 + self.function.points / 10):
                 clean = False
                 break
             order = np.argsort(-(cells[:, 0] + cells[:, 2]), kind="stable")
-            batch, cells = cells[order[: CONTROLS.batch]], cells[order[CONTROLS.batch :]]
+            batch, cells = np.split(cells[order], [len(cells) // 2 + 1])  # the right half
             looked += len(batch)
             cells = np.concatenate([cells, self._look(batch)])
         return Found(self._candidates(), clean, region, self.scale)
@@ -629,7 +618,7 @@ def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> 
 
 def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: float, words: str) -> Candidate:
     """Return a pole with its residue, or an infinite branch point R ~ c (p − p_c)^{−ν}, from a point (R, p) beside it."""
-    offset = CONTROLS.near * (near[1] - at)
+    offset = _ASIDE * (near[1] - at)
     values = []
     for share in (1.0, 0.5, 0.25):
         near = track_to(prepared, near, at + share * offset), at + share * offset
@@ -651,7 +640,7 @@ def complex_candidate(prepared: Prepared, anchor: tuple[float, float], item: Com
     words = "found in a cell around which dh/dR winds, and reached along the ray from the right"
     if item.kind == "branch point":
         return branch_candidate(prepared, item.R, item.p, 0.0, words)
-    corner, beside = complex(max(anchor[1], item.p.real), item.p.imag), item.p + CONTROLS.near * abs(item.p)
+    corner, beside = complex(max(anchor[1], item.p.real), item.p.imag), item.p + _ASIDE * abs(item.p)
     near = track_to(prepared, (track_to(prepared, anchor, corner), corner), beside)
     return _pole_candidate(prepared, (near, beside), item.p, CONTROLS.close * abs(item.p), words)
 

@@ -16,6 +16,7 @@ from eqsolve.language.laws import Law, Normal, Rademacher, StudentT, read_number
 from eqsolve.microscopic.lowered import FlowSample
 from eqsolve.numerics.arrays import Array, chunk, special
 from eqsolve.numerics.backend import CPU, Backend
+from eqsolve.solvers.tolerance import FLOOR
 
 # Draws of a flow with little scatter. Most of the scatter between finite-size runs comes from the
 # fields of the teacher and of the start, and the gradients and fields that follow from them. For
@@ -29,7 +30,6 @@ from eqsolve.numerics.backend import CPU, Backend
 
 
 _MOST = 8  # vectors placed on either side, and one at most for as many entries
-_NEGLIGIBLE = 1e-3  # a direction with less than this fraction outside those known is known
 
 
 class Placement:
@@ -127,7 +127,7 @@ def _outside(vector: Array, known: Array, most: int) -> Array | None:
     rest = vector - known @ (vector @ known)
     rest -= known @ (rest @ known)
     left = float(np.linalg.norm(rest))
-    return rest / left if left > _NEGLIGIBLE * length else None
+    return rest / left if left > FLOOR * length else None
 
 
 def balance(

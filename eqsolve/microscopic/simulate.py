@@ -28,7 +28,7 @@ from eqsolve.language.system import Flow
 from eqsolve.microscopic.data import Features, Placement, balance, read_data
 from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, lower_flow, refuse_continuous, wander
 from eqsolve.numerics.arrays import EPSILON, Array
-from eqsolve.numerics.backend import CPU, Backend, choose_backend, memory, read_device
+from eqsolve.numerics.backend import CPU, Backend, choose_backend, demand_memory, memory, read_device
 from eqsolve.numerics.constants import HOW, draw_constants, draw_law
 from eqsolve.progress import watching
 from eqsolve.results.provenance import meanings_of
@@ -199,9 +199,6 @@ def read_simulation(dataset: xr.Dataset, record: Mapping[str, Any]) -> Simulatio
 # relevant one.
 
 
-_LARGEST = 6000  # rows of a dense Jacobian whose eigenvalues are computed: minutes
-
-
 def linearise(sample: FlowSample, time: float, flat: Array) -> Any:
     """Return the Jacobian of a flow at one state: products with changes of the flat state, by central differences."""
     from scipy.sparse.linalg import LinearOperator
@@ -234,10 +231,7 @@ def slowest(sample: FlowSample, time: float, flat: Array, floor: float = 1e-7) -
     eigenvalue of 0; what is below ``floor`` times the largest counts as 0. A negative rate says that the state is
     no stable rest point.
     """
-    if flat.size > _LARGEST:
-        raise UsageError(
-            f"the linearised flow has {flat.size} directions; eigenvalues are computed up to {_LARGEST}: take a smaller d"
-        )
+    demand_memory(64.0 * flat.size**2, f"the rates of a flow in {flat.size} directions; take a smaller d")
     values = np.linalg.eigvals(linearise(sample, time, flat) @ np.eye(flat.size))
     size = np.abs(values)
     return float(np.min(-values[size > floor * size.max()].real))

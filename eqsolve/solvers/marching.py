@@ -35,14 +35,12 @@ from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 class Pace:
     """Watches one march from ``begin`` to ``end``.
 
-    ``patience`` is the work (panels tried, or calls) after which the pace is looked at, ``most``
-    the work beyond which what is left is too much.
+    ``patience`` is the work (panels, or calls) after which it looks; as many looks ahead are too many.
     """
 
     begin: float
     end: float
     patience: int = 200
-    most: float = 100_000
     work: int = 0
     time: float | None = None
 
@@ -54,7 +52,7 @@ class Pace:
             return ""
         gained = moment - before
         slow = gained * self.work < 1e-3 * (before - self.begin) * done  # against its own mean
-        if slow and (self.end - moment) * done > gained * self.most:
+        if slow and (self.end - moment) * done > gained * self.patience**2:
             return f"brought it on by {gained:.1g} only"
         self.work, self.time = work, moment
         return ""
@@ -158,12 +156,13 @@ def advance(
 
 def newton(
     equations: Callable[[bool], tuple[Array, Array | None]], add: Callable[[Array], float], tolerance: float, most: int,
-    kept: float = 0.0,
+    keep: bool = False,
 ) -> int:  # fmt: skip
     """Solve the equations of a panel by Newton's method; return the number of steps.
 
     ``equations(slopes)`` gives their residuals, and the matrix of derivatives where it is asked for; ``add`` changes the
-    unknowns and returns by how much, relative to their sizes. A matrix is kept as long as steps shrink by a factor ``kept``.
+    unknowns and returns by how much, relative to their sizes. With ``keep`` a matrix serves as long
+    as steps shrink by a factor of ten.
     """
     from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
 
@@ -183,7 +182,7 @@ def newton(
         rounding = matrix is not None and last / 4 < change < 1e-10
         if change <= tolerance or rounding:
             return step
-        if not change < kept * last:
+        if not keep or not change < last / RATIO:
             factors = None
         least, last = min(least, change), change
     raise NoConvergenceError
@@ -199,7 +198,6 @@ def newton(
 RATIO = 10.0  # of the tails, or tolerances, of two solutions that are compared
 DENSER = math.sqrt(2.0)  # panels that a solution is compared with, at least
 LARGEST_SHARE = 0.5  # left of the tails: beyond it a difference shows nothing but its own size
-_OTHERS = 10.0  # tails, relative to the unknown they belong to, by which another may err
 Sources = tuple[PanelGrid, Array, Array]  # panels, their tails; times, effects and steps of merges
 
 
@@ -221,7 +219,7 @@ class Gain:
         change = np.abs(values - other.interpolate(rough, inside[0]))
         ends = np.abs(rough[::m] - grid.interpolate(values, inside[1]))
         largest, size = (item[1:].reshape(-1, m).max(axis=1) for item in (change, sizes))
-        found = np.minimum(self.shares * largest, _OTHERS * self.tails * size)
+        found = np.minimum(self.shares * largest, RATIO * self.tails * size)
         found += [ends[part.start : part.stop + 1].max() for part in self.under]
         found += self.drift(grid.edges[1:], np.interp(self.merges[:, 0], grid.nodes, sizes))
         return np.append(change[0], np.repeat(found + neglected(grid, values), m))

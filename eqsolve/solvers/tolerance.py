@@ -75,9 +75,6 @@ def find_worst(
 # there.
 
 
-_SHORTER, _QUARTERS, _HALVINGS = 0.25, 8, 5
-
-
 def stop_early(
     error: SolverError, begin: float, end: float, reach: Callable[[float], object], solve: Callable[[float], Result]
 ) -> SolverError:
@@ -87,10 +84,8 @@ def stop_early(
     is reported.
     """
     good, bad, why = begin, end, str(error)
-    for number in range(_QUARTERS + _HALVINGS):
-        if good == begin and number >= _QUARTERS:
-            break
-        middle = begin + _SHORTER * (bad - begin) if good == begin else (good + bad) / 2
+    while bad - begin > 1e-5 * (end - begin) and bad - good > 0.05 * (bad - begin):
+        middle = begin + (bad - begin) / 4 if good == begin else (good + bad) / 2
         try:
             reach(middle)
             good = middle
@@ -98,8 +93,17 @@ def stop_early(
             bad, why = middle, str(failure)
     if good == begin:
         return error
-    for last in (good, begin + 0.9 * (good - begin), begin + 0.5 * (good - begin)):
-        stopped = SolverError(f"the solution is found up to t = {last:.6g}, but not up to t = {bad:.6g}: {why}")
+    text = f"not up to t = {bad:.6g}: {why}"
+    return with_partial(error, begin, good, solve, lambda last: f"the solution is found up to t = {last:.6g}, but {text}")
+
+
+def with_partial(
+    error: SolverError, begin: float, end: float, solve: Callable[[float], Result], say: Callable[[float], str]
+) -> SolverError:
+    """Return the error with the solution up to the end or, where that fails, less far."""
+    for share in (0.999, 0.99, 0.9, 0.5) if end > begin else ():
+        last = begin + share * (end - begin)
+        stopped = SolverError(say(last))
         with contextlib.suppress(SolverError):
             stopped.partial = solve(last).stopped(f"stopped at t = {last:.8g}", str(stopped))
             return stopped

@@ -31,7 +31,16 @@ from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
 from eqsolve.numerics.rows import AgingRows, Layout, Solved
 from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values
-from eqsolve.solvers.marching import LARGEST_SHARE, Compared, NoConvergenceError, Stop, best_of, newton, with_numbers
+from eqsolve.solvers.marching import (
+    LARGEST_SHARE,
+    Compared,
+    NoConvergenceError,
+    Stop,
+    best_of,
+    newton,
+    nodes_per_panel,
+    with_numbers,
+)
 from eqsolve.solvers.tolerance import find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
@@ -275,7 +284,7 @@ class Panel:
 
     def solve(self, tolerance: float) -> int:
         """Find the unknowns; return the number of Newton steps."""
-        return newton(self.equations, self._apply, tolerance, 12, kept=0.1)
+        return newton(self.equations, self._apply, tolerance, 12, keep=True)
 
     def _apply(self, move: Array) -> float:
         """Add to the unknowns; return the largest change, relative to the unknown's size on each column panel."""
@@ -419,8 +428,7 @@ LEVELS = tuple(
 
 # --- How panels are laid out.
 _RATIO = 2.0  # of the lengths of neighbouring panels that are fixed in the lag, in t', or under an integral
-_FIXED_SHARE = 1 / 3  # of the time, up to which they are fixed
-_MIDDLE = 3  # how many panels stretch between them
+_MIDDLE = 3  # how many panels stretch between them, up to this part of the time from either end
 _NEXT = np.array([3.0, -3.0, 1.0])[:, None]  # weights that continue a quadratic by one step, the newest value first
 _REACH = 30.0  # finest panels: lags well below stay as they are in it, longer ones keep their ratio to t
 _SHORTEST = 0.02  # ln of the ratio of a row panel's ends below which the march is given up
@@ -462,7 +470,7 @@ def go_on(
     while (left := math.log(end / past.end)) > 1e-12:
         pieces = math.ceil(left / length - 1e-9)
         until = end if pieces == 1 else past.end * math.exp(left / pieces)
-        near, far = (_edges(past.end * _FIXED_SHARE, first) for first in (finest, earliest))
+        near, far = (_edges(past.end / _MIDDLE, first) for first in (finest, earliest))
         unknowns = _guess(plan, past, Layout(past.end, until, level.rows, level.nodes, near, far, _MIDDLE), finest)
         panel = Panel(plan, past, unknowns, finest, _RATIO)
         try:
@@ -565,9 +573,7 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
 
 logger = logging.getLogger("eqsolve")
 
-_ORDER = 8  # nodes of a panel of the beginning, which has at most the square of it
 _BEGINNING = 1e-3, 1e-8  # its resolution, in units of the tolerance, and at most
-_FIRST = 0.5  # error of the first resolution's interpolation, in units of the tolerance
 
 
 class AgingSolver(Solver):
@@ -595,7 +601,8 @@ class AgingSolver(Solver):
         options.demand_after(begin)
         resolution = min(_BEGINNING[0] * options.rtol, _BEGINNING[1])
         with np.errstate(all="ignore"):
-            begun = begin_march(compiled, _ORDER, begin, options.t_max, resolution, _ORDER**2, options.checkpoint)
+            order = nodes_per_panel(replace(options, order=None))  # of the beginning
+            begun = begin_march(compiled, order, begin, options.t_max, resolution, order**2, options.checkpoint)
             if begun is None:
                 return HandOver("its beginning cannot be solved", "two_time")
             if options.t_max - begin < 2.0 * (begun.end - begin):  # too near the beginning's end to tell a drift
@@ -621,7 +628,7 @@ def _solutions(
 ) -> Iterator[Compared]:
     """Solve at finer and finer resolutions, each solution compared with the one before; say why those that fail do."""
     age = (options.t_max - begun.history.row_edges[0]) / (begun.history.row_edges[-1] - begun.history.row_edges[-2])
-    rough = min(_FIRST * options.rtol, 1 / age)  # slow drifts are of order 1/t, forces of order 1
+    rough = min(options.rtol, 1 / age)  # slow drifts are of order 1/t, forces of order 1
     level = next((place for place, item in enumerate(LEVELS[:-2]) if item.error <= rough), len(LEVELS) - 2)
     before: Long | None = None
     for place in range(level, len(LEVELS)):

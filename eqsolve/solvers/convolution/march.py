@@ -137,9 +137,7 @@ class PanelFunctions:
 
     def combined(self, members: slice, panel: Array, weights: Array) -> Array:
         """Return combinations of some functions' values on panels, (members, points)."""
-        if members.stop - members.start == 1:
-            return np.einsum("pn,pn->p", self.tables[panel, members.start], weights)[None]
-        if members.stop - members.start <= _FEW:
+        if members.stop - members.start < weights.shape[1]:  # as fast as panel by panel
             return np.einsum("pfn,pn->fp", self.tables[panel, members], weights)
         made = np.empty((members.stop - members.start, len(panel)))
         order = np.argsort(panel, kind="stable")
@@ -148,9 +146,6 @@ class PanelFunctions:
             own = order[ends[place] : ends[place + 1]]
             made[:, own] = self.tables[place, members] @ weights[own].T
         return made
-
-
-_FEW = 8  # functions up to which one sum over all points is as fast as a product for each panel (measured: 8 to 12)
 
 
 def folded_points(edges: Array, targets: Array, m: int, power: int = 1) -> tuple[Array, Array]:
@@ -365,8 +360,9 @@ class MemoryPanel:
             scale = np.maximum(sizes, np.abs(table).max(axis=1))
             return float(np.max(np.abs(change).max(axis=1) / np.where(scale > 0, scale, 1.0)))
 
-        kept = 0.0 if self.unknowns * self.places <= _SMALL else _KEPT
-        return table, newton(lambda slopes: self._system(table, slopes), add, tolerance, 25, kept)
+        return table, newton(
+            lambda slopes: self._system(table, slopes), add, tolerance, 25, self.unknowns * self.places > _SMALL
+        )
 
     def _system(self, table: Array, slopes: bool) -> tuple[Array, Array | None]:
         """Return residuals, unknown after unknown, and their Jacobian; what is defined at every node by itself is left out."""
@@ -435,13 +431,9 @@ class MemoryPanel:
                 if gone[columns[0]]:
                     self._through.append((place[members], place[columns], full))
                 else:
-                    _add_blocks(matrix, place[members], place[columns], full)
+                    np.add.at(matrix.transpose(0, 2, 1, 3), (place[members], place[columns]), full)
             for rows, columns, full in self._through:  # through the eliminated unknowns
-                made = np.einsum("fnm,fam->fnam", full, self._follow[columns])
-                if len(np.unique(rows)) == len(rows):
-                    matrix[rows] += made
-                else:
-                    np.add.at(matrix, rows, made)
+                np.add.at(matrix, rows, np.einsum("fnm,fam->fnam", full, self._follow[columns]))
             matrix = matrix.reshape(count * nodes, -1)
         kept = residual[self._kept]
         for rows, columns, full in getattr(self, "_through", ()):
@@ -463,26 +455,13 @@ class MemoryPanel:
         return start_of(self.program.equations[number], self.constants)
 
 
-# Measured on two correlators, 8 and 16 wave numbers (100 to 200 is fastest); on 40 wave numbers, a tagged particle and
-# 50 species (0.03 to 0.1).
+# Measured on two correlators, 8 and 16 wave numbers: 100 to 200 is fastest.
 _SMALL = 200  # unknowns on the nodes of a panel up to which one Jacobian holds them all, made anew in every step
-_KEPT = 0.1  # a factorised Jacobian is kept while Newton steps shrink by this factor
 
 
 def _counting(values: Array, weights: Array) -> Array:
     """Return values of an integrand; those without weight, at which a kernel may be infinite, are zero."""
     return values if np.isfinite(values).all() else np.where(weights == 0.0, 0.0, values)
-
-
-def _add_blocks(matrix: Array, rows: Array, columns: Array, blocks: Array) -> None:
-    """Add (entries, nodes, nodes) to a matrix of such blocks; entries may repeat."""
-    if len(rows) == 1:
-        matrix[rows[0], :, columns[0], :] += blocks[0]
-    elif len(np.unique(rows * matrix.shape[0] + columns)) == len(rows):
-        matrix[rows, :, columns, :] += blocks
-    else:
-        for row, column, block in zip(rows, columns, blocks, strict=True):
-            matrix[row, :, column, :] += block
 
 
 def _joined(left: Array, right: Array) -> tuple[Array, Array]:

@@ -35,7 +35,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import MemoryMarch, break_points
-from eqsolve.solvers.marching import Compared, Gain, Sources, Stop, nodes_per_panel, with_numbers
+from eqsolve.solvers.marching import DENSER, RATIO, Compared, Gain, Sources, Stop, nodes_per_panel, with_numbers
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
 
@@ -43,9 +43,6 @@ logger = logging.getLogger("eqsolve")
 
 
 Given = tuple[ConvolutionProgram, list[Array]]  # with the numbers of its tables
-_FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
-_RATIO = 30.0  # between the tails of two solutions that are compared
-_FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 
 
@@ -91,10 +88,10 @@ class ConvolutionSolver(Solver):
 
 def _solutions(program: Given, m: int, delays: list[float], begin: float, options: Options) -> Iterator[Compared]:
     """Solve with smaller and smaller tails, each solution compared with the one before."""
-    resolution = max(_FIRST * options.rtol, _FINEST * _RATIO)
+    resolution = max(options.rtol / RATIO, _FINEST * RATIO)
     coarse, stop = _march(program, m, delays, begin, resolution, options)
     for rounds in itertools.count(1):
-        resolution = max(resolution / _RATIO, _FINEST)
+        resolution = max(resolution / RATIO, _FINEST)
         fine, later = _march(program, m, delays, begin, resolution, options, coarse, stop)
         solution = replace(_compare(fine, coarse, begin, options), stop=later or stop, rounds=rounds)
         logger.info("time grid: %d panels, tails below %.1g cut; against a rougher one the error is %.2g times the tolerance",
@@ -103,7 +100,7 @@ def _solutions(program: Given, m: int, delays: list[float], begin: float, option
         if resolution <= _FINEST:
             return
         coarse = fine
-        resolution /= min(max(solution.worst.excess / _RATIO, 1.0), 1e3)
+        resolution /= min(max(solution.worst.excess / RATIO, 1.0), 1e3)
 
 
 def _march(
@@ -112,11 +109,11 @@ def _march(
 ) -> tuple[MemoryMarch, Stop | None]:  # fmt: skip
     """March with tails of at most ``resolution`` times the size of each unknown.
 
-    Panels are nowhere wider than ``_FINER`` times those of a ``guide``, which may have had to stop.
+    Panels are everywhere ``DENSER`` than those of a ``guide``, which may have had to stop.
     """
     end, sizes, longest = options.t_max - begin, None, None
     if guide is not None:
-        longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER if guide.power == 1 else 0.9)
+        longest = functools.partial(marching.longest_step, guide.functions.edges, 1 / DENSER if guide.power == 1 else 0.9)
         end, sizes = (end, guide.sizes.copy()) if stop is None else (guide.end, None)
     march = MemoryMarch(program[0], m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint, program[1])
     stops = np.append(break_points(delays, end, m + 1), end)

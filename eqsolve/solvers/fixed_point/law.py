@@ -10,16 +10,27 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve.laplace.controls import CONTROLS
 from eqsolve.laplace.expectation import Probe, Rule, extreme_places
 from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.constants import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
-from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, expectations, normal_density, rows_along, stacked
+from eqsolve.numerics.quadrature import (
+    LineRule,
+    Lines,
+    PanelMesh,
+    Rows,
+    adapt,
+    expectations,
+    normal_density,
+    rows_along,
+    stacked,
+)
 from eqsolve.results.result import Distribution, Histogram, probabilities
 from eqsolve.solvers.fixed_point.newton import ROUGHLY
 
@@ -29,9 +40,8 @@ if TYPE_CHECKING:
 
 # --- The law of some variables of a solved fixed point, as the expectations of a transform take it:
 # with its tails.
-_LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
+_LOOK = np.linspace(-38, 38, 760)  # where extremes of a law are looked for first, ends of pieces
 _OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
-_MOST = 300  # panels at once: next to a singularity rounding is all that is left to resolve
 
 
 def _general(values: Mapping[str, Array]) -> Array:
@@ -63,6 +73,7 @@ class SolutionSource:
     law: FixedPointLaw
     names: tuple[str, ...]
     precise_solution: Any = None
+    _meshes: dict[str, PanelMesh] = field(default_factory=dict)  # of the first and the last rule
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
@@ -93,13 +104,8 @@ class SolutionSource:
         rows = self.law.rows(self.names, None if len(self.names) == 1 else 64)
         known = self._meshes.get(begin, self.law.solution.point.mesh)
         like = None if known.rows.turned or rows.turned else known
-        mesh = self._meshes["last"] = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like, most=_MOST)
+        mesh = self._meshes["last"] = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.panels)
         return self._at(lines, rows, mesh.nodes())
-
-    @functools.cached_property
-    def _meshes(self) -> dict[str, PanelMesh]:
-        """The panels of the first rule and of the last one."""
-        return {}
 
     def _at(self, lines: Lines, rows: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
         law, (at, x, share, signs) = self.law, nodes
@@ -145,9 +151,7 @@ class SolutionSource:
 
 # --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative
 # probabilities, expectations.
-_FAR, _SEGMENTS = 12.0, 320
-_JOINT = 16  # nodes across the direction of a variable in its joint law with the random constants
-_ACROSS = (6, 10, 20, 40, 80, 160, 320)  # tried one after the other until expectations converge
+_ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried until expectations converge
 logger = logging.getLogger("eqsolve")
 
 
@@ -177,6 +181,8 @@ class FixedPointLaw(Distribution):
     """The exact law of a variable with the random constants; the points and weights are those of the quadrature."""
 
     solution: FixedPointSolution
+    _made_rows: dict[Any, Rows] = field(default_factory=dict, init=False)
+    _made: dict[int, _Segments] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, solution: FixedPointSolution, name: str) -> FixedPointLaw:
@@ -210,17 +216,13 @@ class FixedPointLaw(Distribution):
     def rows(self, names: Sequence[str], outer: int | None = None) -> Rows:
         """Return lines that suit functions of some variables: along the first of them, with nodes across for the others."""
         problem = self.solution.problem
-        across = outer if outer is not None else None if len(names) == 1 else _JOINT
+        across = outer if outer is not None else None if len(names) == 1 else _ACROSS[0]
         key = (names[0], across)
         if key not in self._made_rows:
             self._made_rows[key] = rows_along(
                 problem.plan, problem.parts, problem.parameters, self._lines.unknowns, names[0], across
             )
         return self._made_rows[key]
-
-    @functools.cached_property
-    def _made_rows(self) -> dict[Any, Rows]:
-        return {}
 
     # --- expectations
     def expect(self, function: Callable[..., Any]) -> Any:
@@ -248,7 +250,7 @@ class FixedPointLaw(Distribution):
             found = expectations(lines, adapt(lines, self.rows(names, outer)))[:, 0]
             with np.errstate(invalid="ignore"):
                 gap = float(np.max(np.abs(found - last) / np.maximum(np.abs(found), 1e-300)))
-            if gap < 1e-13 or (gap < 1e-11 and outer >= 40):
+            if gap < 1e-13 or (gap < 1e-11 and outer > _ACROSS[1]):
                 return found
             last = found
         logger.warning("a mean over several Gaussians is known to %.0e only: the function is not smooth in all", gap)
@@ -273,13 +275,15 @@ class FixedPointLaw(Distribution):
         plan, laws = self.solution.problem.plan, self.solution.at.laws
         rng = np.random.default_rng(seed)
         drawn = draw_constants({name: laws[name] for name in plan.constants}, n, rng)
-        constants = list(drawn.values())
-        normals = [rng.standard_normal(n) for _ in plan.normals]
+        constants, normals = drawn.values(), [rng.standard_normal(n) for _ in plan.normals]
+        return self._variables(self.names, [*normals, *constants], n)
+
+    def _variables(self, names: Sequence[str], random: Sequence[Array], n: int) -> Array:
+        """Return variables at values of the Gaussians and the random constants."""
         problem = self.solution.problem
-        given = [*problem.parameters, *self.solution.point.values, *normals, *constants]
-        full = plan.run_stages(given, n)
+        full = problem.plan.run_stages([*problem.parameters, *self.solution.point.values, *random], n)
         with np.errstate(all="ignore"):
-            return stacked(plan.piece("variables", *self.names)(*full), n)
+            return stacked(problem.plan.piece("variables", *names)(*full), n)
 
     def given_constants(self, count: int, most: int) -> list[tuple[Array, float, Array]] | None:
         """Return (values of the random constants, their probability, the variable at equally likely points, in order).
@@ -295,10 +299,7 @@ class FixedPointLaw(Distribution):
         found = []
         for part in parts:
             share, constants, _ = part.numbers
-            given = [*problem.parameters, *self.solution.point.values, gaussian, *(np.full(count, c) for c in constants)]
-            with np.errstate(all="ignore"):
-                full = plan.run_stages(given, count)
-                values = stacked(plan.piece("variables", self.names[0])(*full), count)[0]
+            values = self._variables(self.names[:1], [gaussian, *(np.full(count, c) for c in constants)], count)[0]
             found.append((constants, share, np.sort(values)))
         return found
 
@@ -309,16 +310,11 @@ class FixedPointLaw(Distribution):
             self._made[place] = self._cut(place)
         return self._made[place]
 
-    @functools.cached_property
-    def _made(self) -> dict[int, _Segments]:
-        return {}
-
     def _cut(self, place: int) -> _Segments:
         rows, lines = self.rows((self.names[place],)), self._lines
         moving = np.flatnonzero(~rows.is_point)
         kinks = lines.kinks(rows)[moving]
-        grid = np.concatenate([[-38.0], np.linspace(-_FAR, _FAR, _SEGMENTS), [38.0]])
-        ends = np.sort(np.concatenate([np.broadcast_to(grid, (len(moving), len(grid))), kinks], axis=1), axis=1)
+        ends = np.sort(np.concatenate([np.broadcast_to(_LOOK, (len(moving), len(_LOOK))), kinks], axis=1), axis=1)
         row = np.repeat(moving, ends.shape[1] - 1)
         left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
         keep = right > left
@@ -373,16 +369,13 @@ class FixedPointLaw(Distribution):
 
     def _below(self, x: Array, name: str | None, strictly: bool) -> Array:
         pieces = self._segments(name)
-        total = np.zeros(len(x))
-        moving = ~pieces.constant
-        large = np.maximum(pieces.low, pieces.high)[moving]
-        order = np.argsort(large, kind="stable")
-        sums = np.concatenate([[0.0], np.cumsum(pieces.mass[moving][order])])
-        total += sums[np.searchsorted(large[order], x, side="right")]
-        values, masses = pieces.low[pieces.constant], pieces.mass[pieces.constant]
-        order = np.argsort(values, kind="stable")
-        sums = np.concatenate([[0.0], np.cumsum(masses[order])])
-        total += sums[np.searchsorted(values[order], x, side="left" if strictly else "right")]
+        total, side = np.zeros(len(x)), "left" if strictly else "right"
+        for constant in (False, True):
+            chosen = pieces.constant == constant
+            large, masses = np.maximum(pieces.low, pieces.high)[chosen], pieces.mass[chosen]
+            order = np.argsort(large, kind="stable")
+            sums = np.append(0.0, np.cumsum(masses[order]))
+            total += sums[np.searchsorted(large[order], x, side=side if constant else "right")]  # type: ignore[call-overload]
         which, segment, place, _ = self._crossings(x, name)
         rising = pieces.high[segment] > pieces.low[segment]
         start = np.where(rising, pieces.left[segment], place)

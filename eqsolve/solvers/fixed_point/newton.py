@@ -7,9 +7,11 @@ that move with the unknowns contribute their own terms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +19,14 @@ from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
 from eqsolve.compile.plan import Values
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
-from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
+from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import RULE, LawBranch, Lines, PanelMesh, Rows, branches
 
-if TYPE_CHECKING:
-    from eqsolve.solvers.fixed_point.solve import FixedPointSolution
-
-_FEW, ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
+_FEW = RULE // 4  # nodes across while a solution is looked for
+ROUGHLY = (1e-3, 1e-6, 1e-9)  # tolerances of its meshes
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
-_FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
+_FARTHEST = math.log(sys.float_info.max) / 2  # of a search variable: squares overflow beyond
 
 
 class Sought:
@@ -81,13 +81,18 @@ class Problem(Sought):
     def adapted(self, values: Array, *, outer: int | None = None, **how: Any) -> PanelMesh:
         return quadrature.adapt(self.lines(values), self.rows(values, outer), **how)
 
+    def means(self, values: Array, mesh: PanelMesh) -> Array:
+        """Return the expectations on a mesh that follows their kinks."""
+        lines = self.lines(values)
+        return quadrature.expectations(lines, mesh.moved(lines.kinks(mesh.rows)))
+
     def linearise(self, values: Array, mesh: PanelMesh, along: tuple[str, ...] | None = None) -> Linearisation:
         """Return residuals and their derivatives along the unknowns (or other names) on a mesh that follows its kinks."""
         plan = self.plan
         names = tuple(item.name for item in plan.unknowns) if along is None else along
         lines = self.lines(values)
         mesh = mesh.moved(lines.kinks(mesh.rows))
-        means, slopes, sizes = _gradients(lines, mesh, names)
+        means, slopes, sizes = gradients(lines, mesh, names)
         count, wide = len(plan.lefts), len(names) + len(means)
         scalars = (*self.parameters, *values, *means)
         with np.errstate(all="ignore"):
@@ -241,10 +246,10 @@ def make_problem(
     Unknowns that are ``held`` have the numbers given, and the equations ``dropped`` are left out.
     """
     plan = program.plan(values, eliminate=eliminate, held=tuple(name for name, _ in held), dropped=dropped)
-    return replace(_at(plan, values, (), held, dropped), deadline=deadline)
+    return replace(problem_at(plan, values, (), held, dropped), deadline=deadline)
 
 
-def _at(
+def problem_at(
     plan: FixedPointPlan, values: Values, more: tuple[float, ...],
     held: tuple[tuple[str, float], ...], dropped: tuple[int, ...],
 ) -> Problem:  # fmt: skip
@@ -263,68 +268,18 @@ def _at(
 # with them.
 
 
-def sensitivity(solution: FixedPointSolution, parameter: str) -> dict[str, float]:
+def sensitivity(problem: Problem, point: Iterate, parameter: str) -> dict[str, float]:
     """Return the derivatives of all unknowns and observables with respect to a parameter."""
-    problem, point = solution.problem, solution.point
-    along = _parameter(problem, parameter)
-    moved = _unknowns(problem, point, along)
-    _demand_spread(problem, point, along, moved)
-    return {**dict(zip(names_of(problem), moved.tolist(), strict=True)), **_outputs(problem, point, along, moved)}
+    along = find_parameter(problem, parameter)
+    moved = unknown_slopes(problem, point, along)
+    plan, whole, lines = problem.plan, (*names_of(problem), along), problem.lines(point.values)
+    means, slopes, _ = gradients(lines, point.mesh.moved(lines.kinks(point.mesh.rows)), whole)
+    partial, through = np.split(output_slopes(problem, point.values, means, whole), [len(whole)], axis=1)
+    total = (partial + through @ slopes) @ np.append(moved, 1.0)
+    return dict(zip((*names_of(problem), *plan.outputs), (*moved.tolist(), *total.tolist()), strict=True))
 
 
-def sensitivity_errors(solution: FixedPointSolution, parameter: str, values: Mapping[str, float]) -> dict[str, float]:
-    """Return the errors of all derivatives: how they change with a finer mesh, and with each unknown by its own error."""
-    problem, point = solution.problem, solution.point
-    others = [replace(point, mesh=point.mesh.halved())]
-    for place, name in enumerate(names_of(problem)):
-        for side in (-1.0, 1.0):
-            moved = point.values.copy()
-            moved[place] += side * solution.errors[name]
-            others.append(replace(point, values=moved))
-    errors = {name: 10 * ROUNDING * abs(value) for name, value in values.items()}
-    for other in others:
-        found = sensitivity(replace(solution, point=other), parameter)
-        errors = {name: error + abs(found[name] - values[name]) for name, error in errors.items()}
-    return errors
-
-
-def derivative(solution: FixedPointSolution, what: Any, parameter: str, values: Mapping[str, float]) -> float:
-    """Return the total derivative of a named value, or of the mean of an expression, with respect to a parameter."""
-    if isinstance(what, str):
-        found = sensitivity(solution, parameter)
-        if what not in found:
-            raise UsageError(f"the fixed point has no value `{what}`{did_you_mean(what, found)} (it has: {', '.join(found)})")
-        return found[what]
-    problem = extended(solution, what, values)
-    name = _parameter(problem, parameter)
-    point = Iterate(solution.point.values, problem.adapted(solution.point.values), solution.point.linear, 0, True)
-    moved = _unknowns(problem, point, name)
-    _demand_spread(problem, point, name, moved)
-    _, slopes, _ = _gradients(problem.lines(point.values), point.mesh, (*names_of(problem), name))
-    return float(slopes[-1, :-1] @ moved + slopes[-1, -1])
-
-
-def expectation(solution: FixedPointSolution, what: Any, values: Mapping[str, float]) -> tuple[float, float]:
-    """Return the mean of an expression at the solution, and its error."""
-    problem = extended(solution, what, values)
-    mesh = problem.adapted(solution.point.values)
-    lines = problem.lines(solution.point.values)
-    first, slopes, sizes = _gradients(lines, mesh, names_of(problem))
-    second, _, _ = _gradients(lines, mesh.halved(), names_of(problem))
-    noise = np.array([solution.errors[name] for name in names_of(problem)])
-    error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + EPSILON * sizes[-1]
-    return float(second[-1]), float(error)
-
-
-def extended(solution: FixedPointSolution, what: Any, more: Mapping[str, Any]) -> Problem:
-    """Return the problem with one more expectation, in the model's own symbols and names that have numbers."""
-    problem, at = solution.problem, solution.at
-    held = tuple(name for name, _ in problem.held)
-    plan = solution.program.with_mean(problem.plan, at, what, tuple(more), held, problem.dropped)
-    return _at(plan, at, tuple(float(value) for value in more.values()), problem.held, problem.dropped)
-
-
-def _parameter(problem: Problem, name: str) -> str:
+def find_parameter(problem: Problem, name: str) -> str:
     names = problem.plan.smooth
     for known in (name, f"{name}_given"):
         if known in names:
@@ -332,47 +287,35 @@ def _parameter(problem: Problem, name: str) -> str:
     raise UsageError(f"there is no derivative along `{name}`{did_you_mean(name, names)} (parameters: {', '.join(names)})")
 
 
-def _demand_spread(problem: Problem, point: Iterate, parameter: str, moved: Array) -> None:
-    """Raise where a Gaussian of variance zero gains variance along a parameter: the derivative under the mean is 0/0."""
-    plan = problem.plan
-    scalars, along = (*problem.parameters, *point.values), (*names_of(problem), parameter)
-    for place, (name, variance) in enumerate(zip(plan.spreads, plan.piece("variances")(*scalars), strict=True)):
-        if variance != 0:
-            continue
-        slopes = np.array(plan.piece("variance slopes", *along)(*scalars), dtype=float).reshape(-1, len(along))
-        if slopes[place] @ np.append(moved, 1.0) != 0:
-            raise UsageError(
-                f"`{name}` has variance 0 here, and gains variance with `{parameter}`: the derivative of a mean is not "
-                f"known at such a point; take a small positive value of `{parameter}`"
-            )
-
-
 def names_of(problem: Problem) -> tuple[str, ...]:
     return tuple(item.name for item in problem.plan.unknowns)
 
 
-def _gradients(*given: Any) -> list[Array]:
+def gradients(*given: Any) -> list[Array]:
     """Return means, their derivatives and sizes for one set of unknowns."""
     return [part[..., 0] for part in quadrature.gradients(*given)]
 
 
-def _unknowns(problem: Problem, point: Iterate, parameter: str) -> Array:
-    """Return the derivatives of the remaining unknowns."""
-    if not problem.plan.unknowns:
-        return np.zeros(0)
-    linear = problem.linearise(point.values, point.mesh, (*names_of(problem), parameter))
-    return np.asarray(-np.linalg.solve(linear.jacobian[:, :-1], linear.jacobian[:, -1]))
+def unknown_slopes(problem: Problem, point: Iterate, parameter: str) -> Array:
+    """Return the derivatives of the remaining unknowns.
 
-
-def _outputs(problem: Problem, point: Iterate, parameter: str, moved: Array) -> dict[str, float]:
-    """Return the derivatives of eliminated unknowns and observables."""
-    plan = problem.plan
-    along = (*names_of(problem), parameter)
-    lines = problem.lines(point.values)
-    means, slopes, _ = _gradients(lines, point.mesh.moved(lines.kinks(point.mesh.rows)), along)
-    partial, through = np.split(output_slopes(problem, point.values, means, along), [len(along)], axis=1)
-    total = (partial + through @ slopes) @ np.append(moved, 1.0)
-    return dict(zip(plan.outputs, total.tolist(), strict=True))
+    Raise where a Gaussian of variance zero gains variance: the derivative under the mean is 0/0.
+    """
+    plan, along = problem.plan, (*names_of(problem), parameter)
+    moved = np.zeros(0)
+    if plan.unknowns:
+        linear = problem.linearise(point.values, point.mesh, along)
+        moved = np.asarray(-np.linalg.solve(linear.jacobian[:, :-1], linear.jacobian[:, -1]))
+    scalars = (*problem.parameters, *point.values)
+    for place, (name, variance) in enumerate(zip(plan.spreads, plan.piece("variances")(*scalars), strict=True)):
+        if variance == 0:
+            slopes = np.array(plan.piece("variance slopes", *along)(*scalars), dtype=float).reshape(-1, len(along))
+            if slopes[place] @ np.append(moved, 1.0) != 0:
+                raise UsageError(
+                    f"`{name}` has variance 0 here, and gains variance with `{parameter}`: the derivative of a mean is not "
+                    f"known at such a point; take a small positive value of `{parameter}`"
+                )
+    return moved
 
 
 def output_slopes(problem: Problem, values: Array, means: Array, along: tuple[str, ...]) -> Array:

@@ -18,7 +18,7 @@ from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, branches, node_arguments, precise_legendre
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, VariableLines
-from eqsolve.solvers.fixed_point.newton import Problem, extended
+from eqsolve.solvers.fixed_point.newton import Problem
 
 if TYPE_CHECKING:
     from eqsolve.compile.fixed_point import FixedPointPlan
@@ -46,7 +46,7 @@ class PreciseSolution:
     def expect(self, expr: Any, **values: Any) -> tuple[Any, Any]:
         """Return the mean of an expression and its error, as numbers of mpmath."""
         with mp.workdps(self.digits + GUARD):
-            problem = extended(self.base, expr, values)
+            problem = self.base.extended(expr, values)
             lines = PreciseLines(self.base, self.unknowns, problem, list(values.values()))
             mesh = _fine_mesh(problem, self.base.point.values, self.digits)
             first, second = (lines.means(mesh, order, -1)[0] for order in orders_of(self.digits))

@@ -27,7 +27,7 @@ from eqsolve.errors import ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import RULE, PanelMesh, branches, coarse_mesh, expectations, gradients, stacked
-from eqsolve.results.arrays import LabelledArray, LabelledArrays
+from eqsolve.results.arrays import LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
@@ -244,25 +244,24 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
         outputs = _flat(functions(problem.arguments(values)), shapes)
         change = problem.matrix(slopes, shapes, problem.arguments(values))
         moved = np.abs(change @ moving) @ errors + np.abs(change) @ inner + 4 * EPSILON * np.abs(outputs)
-    data: dict[str, LabelledArray] = {}
     names += [name for base, shape in program.observables for name in member_names(base, shape)]
-    for key, value, error in zip(names, [*values, *outputs], [*errors, *moved], strict=True):
-        data[key], data[f"{key}_error"] = LabelledArray((), value), LabelledArray((), error)
+    data = LabelledArrays.of_numbers(
+        *(dict(zip(names, [*one, *more], strict=True)) for one, more in ((values, outputs), (errors, moved)))
+    )
     stats: dict[str, Any] = {"residual": float(np.max(np.abs(right - left)))}
     if program.explicit is not None:
         stats["stability"] = problem.stability(values)
     if len(found) > 1:
         stats["other_solutions"] = [dict(zip(names, map(float, other), strict=False)) for other in found[1:]]
         logger.info("%s: there are further solutions (stats['other_solutions'] in Python)", name)
-    return Result(LabelledArrays(data), model=name, kind="fixed point", params=dict(settings), stats=stats)
+    return Result(data, model=name, kind="fixed point", params=dict(settings), stats=stats)
 
 
 # --- Find where the solutions of a reduced fixed point are: a scan over the unknowns' domains,
 # then a few Newton steps.
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
-_LEASH = 5.0  # a zero said to be in a cell of the scan is not this many longest steps away
-_AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
+_AROUND = 4.0  # how far from a start, in search variables or longest steps, a solution is looked for
 _BESIDE = newton.ROUGHLY[0]  # solutions on rough meshes that are as near as this are the same
 _NEARLY = 0.05  # relative residuals that few nodes, or a point of a scan near a solution, may leave
 
@@ -271,13 +270,8 @@ Near = tuple[Array, PanelMesh | None]
 """Unknowns near a solution, and a mesh that is about right there if one was made."""
 
 
-@dataclass(frozen=True, order=True)
-class _Doubt:
-    """A start that was not followed to its end: how many longest steps away a solution was said to be, and the box."""
-
-    far: float
-    start: tuple[float, ...]
-    box: list[tuple[float, float]]
+_Doubt = tuple[float, tuple[float, ...], list[tuple[float, float]]]
+"""A start not followed to its end: how many longest steps away a solution was said to be, it, the box."""
 
 
 class _Scan(NamedTuple):
@@ -294,6 +288,9 @@ _SCANS = (  # one after the other
     _Scan((-18.0, 12.0), 6.0, 18.0, (91, 16, 13, 7)),
     _Scan((-55.0, 30.0), 12.0, 30.0, (171, 30, 18, 9)),
 )
+
+
+_LAST = len(_SCANS) - 1
 
 
 def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
@@ -314,10 +311,9 @@ def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
         if found:
             return [*found, *_near_ends(problem, level, found)]
         doubts = sorted([*doubts, *doubted])
-        while doubts and level and (doubts[0].far < 5 * _LEASH or _is_last(level)):
-            doubt = doubts.pop(0)
-            start = np.array(doubt.start)
-            point = newton.newton(problem, start, None, rounds=30, stop=1e-3, box=doubt.box)
+        while doubts and level and (doubts[0][0] < 5 * _AROUND or level == _LAST):
+            start, box = np.array(doubts[0][1]), doubts.pop(0)[2]
+            point = newton.newton(problem, start, None, rounds=30, stop=1e-3, box=box)
             if point.converged:
                 return [(point.values, None)]
             if _nearly(problem, start, point) and (made := _on_many_nodes(problem, point)) is not None:
@@ -357,10 +353,6 @@ def _iterated(problem: Problem, points: Array, known: Sequence[Near] = (), most:
     return found
 
 
-def _is_last(level: int) -> bool:
-    return level == len(_SCANS) - 1
-
-
 def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]:
     """Return the solutions that one scan finds, and the starts that led nowhere soon."""
     axes = scan_axes(problem.plan.unknowns, level)
@@ -373,28 +365,28 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
     unconverged: list[Iterate] = []
     doubts: list[_Doubt] = []
     lost = 0
-    for count, (far, start) in enumerate(_candidates(problem, axes, last=_is_last(level))):
+    for count, (far, start) in enumerate(_candidates(problem, axes, last=level == _LAST)):
         here = _spread(problem, start)
         if found and far > 1:
             break  # the linear interpolants of such cells have no zero in them
         if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
             continue  # this neighbourhood has been searched
-        if lost >= 4 and not found and not _is_last(level):  # a wider scan comes first
-            doubts.append(_Doubt(np.inf, tuple(start.tolist()), box))
+        if lost >= 4 and not found and level < _LAST:  # a wider scan comes first
+            doubts.append((np.inf, tuple(start.tolist()), box))
             continue  # a valley along which residuals are small and never vanish
         few = coarse_mesh(problem.lines(start), problem.rows(start, 24), 12) if count else None
         point = newton.newton(problem, start, few, rounds=1) if count else None
-        if point is None or point.first <= _LEASH:  # few nodes will do to see the others off
-            point = newton.newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
+        if point is None or point.first <= _AROUND:  # few nodes will do to see the others off
+            point = newton.newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_AROUND)
         if point.converged:
             tried += [here, _spread(problem, point.values)]
             if not any(same(problem, point.values, other, _BESIDE) for other, _ in found):
                 found.append((point.values, point.mesh))
         elif _nearly(problem, start, point):
             unconverged.append(point)
-        elif point.first > _LEASH:
+        elif point.first > _AROUND:
             lost += 1
-            doubts.append(_Doubt(point.first, tuple(start.tolist()), box))
+            doubts.append((point.first, tuple(start.tolist()), box))
     if not found:  # few nodes do not converge though residuals are small
         converged = (_on_many_nodes(problem, point) for point in unconverged)
         found = list(islice((near for near in converged if near is not None), 1))
@@ -409,9 +401,12 @@ def _nearly(problem: Problem, start: Array, point: Iterate) -> bool:
 
 def _on_many_nodes(problem: Problem, point: Iterate) -> Near | None:
     """Return the solution near a point on as many nodes as it needs."""
-    around = [(x - _AROUND, x + _AROUND) for x in problem.points(list(point.values))]
-    finer = polish(problem, point.values, box=around)
+    finer = polish(problem, point.values, box=_box(problem, point.values))
     return (finer.values, finer.mesh) if finer.converged else None
+
+
+def _box(problem: Problem, values: Array) -> list[tuple[float, float]]:
+    return [(x - _AROUND, x + _AROUND) for x in problem.points(list(values))]
 
 
 def _spread(problem: Problem, values: Array) -> Array:
@@ -690,17 +685,50 @@ class FixedPointSolution:
 
     def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols and variables, and its error."""
-        return newton.expectation(self, expr, values)
+        problem, names = self.extended(expr, values), newton.names_of(self.problem)
+        mesh, lines = problem.adapted(self.point.values), problem.lines(self.point.values)
+        first, slopes, sizes = newton.gradients(lines, mesh, names)
+        second, _, _ = newton.gradients(lines, mesh.halved(), names)
+        noise = np.array([self.errors[name] for name in names])
+        error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + EPSILON * sizes[-1]
+        return float(second[-1]), float(error)
 
     def derivative(self, what: Any, parameter: str, **values: float) -> float:
         """Return the total derivative of an unknown, an observable or an expectation with respect to a parameter."""
-        return newton.derivative(self, what, parameter, values)
+        if isinstance(what, str):
+            found = newton.sensitivity(self.problem, self.point, parameter)
+            if what not in found:
+                has = f"(it has: {', '.join(found)})"
+                raise UsageError(f"the fixed point has no value `{what}`{did_you_mean(what, found)} {has}")
+            return found[what]
+        problem = self.extended(what, values)
+        name, point = newton.find_parameter(problem, parameter), replace(self.point, mesh=problem.adapted(self.point.values))
+        moved = newton.unknown_slopes(problem, point, name)
+        _, slopes, _ = newton.gradients(problem.lines(point.values), point.mesh, (*newton.names_of(problem), name))
+        return float(slopes[-1, :-1] @ moved + slopes[-1, -1])
 
     def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
-        """Return the total derivatives of all values with respect to a parameter, with their errors."""
-        values = newton.sensitivity(self, parameter)
-        errors = newton.sensitivity_errors(self, parameter, values)
-        return {name: (value, errors[name]) for name, value in values.items()}
+        """Return the total derivatives of all values with respect to a parameter, with their errors.
+
+        These are how they change with a finer mesh, and with each unknown by its own error.
+        """
+        values, others = (
+            newton.sensitivity(self.problem, self.point, parameter),
+            [replace(self.point, mesh=self.point.mesh.halved())],
+        )
+        for place, name in enumerate(newton.names_of(self.problem)):
+            unit = np.arange(len(self.point.values)) == place
+            others += [replace(self.point, values=self.point.values + side * self.errors[name] * unit) for side in (-1.0, 1.0)]
+        found = [newton.sensitivity(self.problem, other, parameter) for other in others]
+        return {name: (value, 10 * ROUNDING * abs(value) + sum(abs(item[name] - value) for item in found))
+                for name, value in values.items()}  # fmt: skip
+
+    def extended(self, what: Any, more: Mapping[str, Any]) -> Problem:
+        """Return the problem with one more expectation, in the model's symbols and names that have numbers."""
+        problem, at = self.problem, self.at
+        held = tuple(name for name, _ in problem.held)
+        plan = self.program.with_mean(problem.plan, at, what, tuple(more), held, problem.dropped)
+        return newton.problem_at(plan, at, tuple(float(value) for value in more.values()), problem.held, problem.dropped)
 
 
 class FixedPointSolver(Solver):
@@ -751,8 +779,7 @@ def solve_problem(
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
         points = edge_solutions(problem, make, start)
         here = np.array([start[item.name] for item in plan.unknowns], dtype=float)
-        box = [(x - 3, x + 3) for x in problem.points(list(here))] if scans == 0 else None
-        point = polish(problem, here, box=box)
+        point = polish(problem, here, box=_box(problem, here) if scans == 0 else None)
         points += [(problem, point)] if point.converged and not points else []
     if not points and scans != 0:
         if (count := len(plan.unknowns)) > 5:
@@ -859,8 +886,7 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
         return values, {name: 2 * EPSILON * abs(value) for name, value in values.items()}
     linear = point.linear  # one step before the point: good enough for derivatives
     finer, mesh = _finer(at, problem, point.values, point.mesh)
-    lines = problem.lines(point.values)
-    coarse = expectations(lines, point.mesh.moved(lines.kinks(point.mesh.rows)))[:, 0]
+    coarse = problem.means(point.values, point.mesh)[:, 0]
     fine = expectations(finer.lines(point.values), mesh)[:, 0]
     step, noise = np.zeros(0), np.zeros(0)
     if plan.unknowns:
@@ -905,17 +931,11 @@ def _last_residual(solution: FixedPointSolution) -> float:
     if not problem.plan.unknowns:
         return 0.0
     values = np.array([[solution.values[item.name]] for item in problem.plan.unknowns])
-    lines = problem.lines(values)
-    means = expectations(lines, solution.point.mesh.moved(lines.kinks(solution.point.mesh.rows)))
-    return float(np.max(np.abs(residuals(problem, values, means))))
+    return float(np.max(np.abs(residuals(problem, values, problem.means(values, solution.point.mesh)))))
 
 
 def to_result(solution: FixedPointSolution) -> Result:
     """Return a solution as a result with scalar values."""
-    data = {}
-    for name, value in solution.values.items():
-        data[name] = LabelledArray((), value)
-        data[f"{name}_error"] = LabelledArray((), solution.errors[name])
     stats: dict[str, Any] = {
         "residual": _last_residual(solution),
         "nodes": len(solution.point.mesh.row) * solution.point.mesh.order,
@@ -925,4 +945,5 @@ def to_result(solution: FixedPointSolution) -> Result:
         stats["other_solutions"] = [dict(other) for other in solution.others]
     plan = solution.problem.plan
     params = settings(solution.at, plan)
-    return Result(LabelledArrays(data), model=plan.name, kind="fixed point", params=params, stats=stats, source=solution)
+    data = LabelledArrays.of_numbers(solution.values, solution.errors)
+    return Result(data, model=plan.name, kind="fixed point", params=params, stats=stats, source=solution)

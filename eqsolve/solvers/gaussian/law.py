@@ -262,7 +262,7 @@ class LawMeans:
     rule: LineRule
     accuracy: float
     size: int
-    terms: int = 32  # terms of a series to begin with
+    terms: int = 2 * LineRule.nodes  # of a series to begin with
     series: dict[int, Array] = field(default_factory=dict)
     breaks: dict[int, Array] = field(default_factory=dict)
     equal: dict[tuple[int, int], Array] = field(default_factory=dict)

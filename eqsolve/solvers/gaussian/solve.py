@@ -54,29 +54,6 @@ from eqsolve.solvers.tolerance import FLOOR, stop_early
 # The means give the kernels, these the law of the new rows, and this the means. Within one panel
 # that is a contraction for panels short enough, or between two nodes where there are no panels;
 # Anderson acceleration makes it a few steps (Walker & Ni 2011, see ``eqsolve.numerics.secants``).
-# --- Means continued in time by one node: what an iteration at the new node begins with.
-def continue_means(means: Mapping[str, Array], node: int, responses: frozenset[str]) -> None:
-    """Continue the means to a new node along lines; responses are causal."""
-    if node == 0:
-        return
-    for name, value in means.items():
-        if value.ndim == 1:
-            value[node] = 2 * value[node - 1] - value[node - 2] if node > 1 else value[0]
-            continue
-        past = slice(0, node)
-        if node > 2:
-            value[node, : node - 1] = 2 * value[node - 1, : node - 1] - value[node - 2, : node - 1]
-            value[: node - 1, node] = 2 * value[: node - 1, node - 1] - value[: node - 1, node - 2]
-            value[node, node - 1] = 2 * value[node - 1, node - 2] - value[node - 2, node - 3]
-            value[node - 1, node] = 2 * value[node - 2, node - 1] - value[node - 3, node - 2]
-            value[node, node] = 2 * value[node - 1, node - 1] - value[node - 2, node - 2]
-        else:
-            value[node, past], value[past, node] = value[node - 1, past], value[past, node - 1]
-            value[node, node] = value[node - 1, node - 1]
-        if name in responses:
-            value[:node, node] = 0.0
-
-
 # --- One grid: its means, block after block.
 def halved(panels: PanelGrid, panel: int) -> PanelGrid:
     """Return panels with one of them cut in two, and later ones into pieces no longer than these."""
@@ -229,9 +206,6 @@ def march(
             before, window = window, grid.head(count)
             if guess is not None:
                 means = {name: _spliced(means[name], guess[name], rows) for name in means}
-            elif grid.panels is None:
-                means = {name: np.pad(value, [(0, 1)] * value.ndim) for name, value in means.items()}
-                continue_means(means, count - 1, engine.responses)
             else:
                 means = extend(means, engine.responses, before, window)
         try:
@@ -243,14 +217,12 @@ def march(
         engine.work.notify(float(window.nodes[-1]), count, moved)
     kernels = engine.kernels(grid, means)
     means = dict(means) | {mean.name: np.zeros_like(means[mean.name]) for mean in every if not mean.acts}
-    sizes: list[Sizes] = [Sizes({}) for _ in laws]
     for rows in grid.blocks:
         _put(means, work.refresh(kernels, rows, False), rows)
-    for place, paths in enumerate(plan.paths.ensembles):
-        for mean, pairs in zip(paths.means, plan.laws[place].pairs, strict=True):
-            if mean.kind == "one":
-                parts = [item.law.condition.weight * item.magnitude[pairs[0][0]] for item in laws[place]]
-                sizes[place].sizes[mean.name] = np.sum(parts, axis=0)
+    sizes = [Sizes({
+        mean.name: sum(item.law.condition.weight * item.magnitude[pairs[0][0]] for item in parts)
+        for mean, pairs in zip(paths.means, law.pairs, strict=True) if mean.kind == "one"
+    }) for paths, law, parts in zip(plan.paths.ensembles, plan.laws, laws, strict=True)]  # fmt: skip
     return LawMarch(grid, means, engine.kernels(grid, means), tuple(sizes), laws, plan.paths.covariances, left)
 
 
@@ -298,7 +270,7 @@ def _put(means: Means, parts: list[dict[str, tuple[Array, Array | None]]], rows:
 logger = logging.getLogger("eqsolve")
 
 
-_CONSTANTS = 12  # Gauss nodes of constants with a density that are conditioned on, at first
+_CONSTANTS = LineRule.inner  # Gauss nodes of constants that are conditioned on, at first
 
 
 # --- Kinks of correlations at equal times, as of white noise: steps in time are extrapolated.

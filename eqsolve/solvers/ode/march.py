@@ -257,11 +257,10 @@ def _largest(laws: Mapping[str, NumericLaw], parts: Parts) -> float:
     return max(math.prod(counts.get(name, 1.0) for name in part) for part in parts.constants)
 
 
-_RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
 logger = logging.getLogger("eqsolve")
 
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
-_PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls until pace and stiffness are examined; too many
+_PATIENCE = 10_000  # calls until pace and stiffness are examined
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
 
@@ -347,7 +346,7 @@ class Integrator:
         solver = integrator(self.method)(slope, first, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
         ends, pieces = ([self.begin, first], [begun]) if self.length else ([first], [])
         next_look = _PATIENCE
-        pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
+        pace = Pace(self.begin, end, _PATIENCE)
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
             if finer_than is not None:
@@ -360,10 +359,8 @@ class Integrator:
                 raise slope.stopped(solver.t, reason)
             ends.append(solver.t)
             pieces.append(solver.dense_output())
-            here = (solver.t - self.begin) / (end - self.begin)
-            self.options.report_share(
-                (self.runs + here) / max(_RUNS, self.runs + 2), f"{paths.count} paths, t = {solver.t:.4g}"
-            )
+            done = self.runs + (solver.t - self.begin) / (end - self.begin)
+            self.options.report_share(done / (done + 1), f"{paths.count} paths, t = {solver.t:.4g}")
             if little := pace.stalled(solver.t, slope.calls):
                 raise slope.stopped(solver.t, f"the last {_PATIENCE} evaluations {little}")
             if len(pieces) > most:
@@ -384,7 +381,8 @@ class Integrator:
             states.append((states[-1] + step * slope(float(moment), states[-1])) * factors)
             if not np.isfinite(states[-1]).all():
                 raise slope.stopped(float(moment), "the map diverges")
-            self.options.report_share((self.runs + count / len(ends)) / (self.runs + 2), f"step {count}")
+            done = self.runs + count / len(ends)
+            self.options.report_share(done / (done + 1), f"step {count}")
         table = np.array(states).T
         return OdeRun(paths, ends, lambda t: table[:, np.searchsorted(ends, t + step / 4) - 1], "steps", slope.calls)
 

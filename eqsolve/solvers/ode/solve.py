@@ -19,7 +19,6 @@ Cost and memory: (number of paths) × (number of steps). Chosen for systems with
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 from collections.abc import Callable
@@ -39,13 +38,12 @@ from eqsolve.solvers.marching import RATIO
 from eqsolve.solvers.ode import march
 from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules, StoppedError
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import allowance, excess
+from eqsolve.solvers.tolerance import allowance, excess, with_partial
 
 logger = logging.getLogger("eqsolve")
 
 _FINEST = 100 * EPSILON  # the smallest relative tolerance that scipy's integrators take
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
-_SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
 _MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
 _MEMORY = "it has memory (integrals, delays, or functions of two times)"
 _PROBES = np.array([0.03, 0.5, 0.92])  # places on a panel where its interpolant is tried
@@ -85,15 +83,9 @@ class OdeSolver(Solver):
         try:
             return solved(options)
         except StoppedError as stopped:
-            error = SolverError(str(stopped))
-            for short in _SHORT_OF:
-                end = begin + (1 - short) * (stopped.time - begin)
-                if begin < end < stopped.time:
-                    with contextlib.suppress(SolverError):
-                        partial = solved(replace(options, t_max=end, at=()))
-                        error.partial = partial.stopped(f"stopped at t = {end:.8g}", str(stopped))
-                        break
-            raise error from None
+            end, text = stopped.time, str(stopped)
+        ended = SolverError(text)
+        raise with_partial(ended, begin, end, lambda end: solved(replace(options, t_max=end, at=())), lambda _: text) from None
 
 
 def _solve(system: OdeSystem, options: Options) -> OdeSolution:

@@ -59,16 +59,9 @@ def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, 
     return max(over.items(), key=lambda item: item[1], default=("", 0.0))
 
 
-@dataclass(frozen=True, eq=False)
-class Lags:
-    """Lags from 0 on."""
-
-    grid: OperatorGrid
-    step: float | None
-
-    @property
-    def size(self) -> int:
-        return self.grid.size
+def step_of(lags: OperatorGrid) -> float | None:
+    """Return the step of lags in discrete time, None where they lie on panels."""
+    return None if lags.panels is not None else float(lags.nodes[1])
 
 
 _PAST = (
@@ -129,17 +122,17 @@ class LagKernels(Kernels):
 
 
 @functools.lru_cache(maxsize=8)
-def _marching(lags: Lags, back: bool, matrix: bytes) -> tuple[Array, Array, Array, list[Array]]:
+def _marching(lags: OperatorGrid, back: bool, matrix: bytes) -> tuple[Array, Array, Array, list[Array]]:
     """Return how y = first + ∫ (A y + source) is solved panel by panel, or step by step; (lag, state) in one row.
 
     y from the source and its first value; the change over a panel; y at ends, over 1, 2, 4 … panels.
     """
     A = np.frombuffer(matrix).reshape(2 * (round((len(matrix) // 8) ** 0.5),))
-    inner, weights, steps = np.zeros((1, 1)), np.ones(1), np.full(lags.size, lags.step or 0.0)
-    if (panels := lags.grid.panels) is not None:
+    inner, weights, steps = np.zeros((1, 1)), np.ones(1), np.full(lags.size, step_of(lags) or 0.0)
+    if (panels := lags.panels) is not None:
         inner, weights, steps = radau(panels.order).integrals, radau(panels.order).weights, np.diff(panels.edges)
     if back:
-        inner, steps = (weights if lags.step is None else 0.0) - inner, steps[::-1]
+        inner, steps = (weights if step_of(lags) is None else 0.0) - inner, steps[::-1]
     one, steps = np.eye(len(A)), steps[:, None, None]
     local = np.linalg.inv(np.eye(len(inner) * len(A)) - steps * np.kron(inner, A))
     driven, begun = local @ (steps * np.kron(inner, one)), local @ np.tile(one, (len(inner), 1))
@@ -160,11 +153,11 @@ class Linear:
     offset: Array
     constants: Array
     S: Array
-    lags: Lags
+    lags: OperatorGrid
 
     def shifted(self, rate: float) -> Linear:
         """Return the equations of X e^{−rate t} driven by η e^{−rate t}, without white noise."""
-        one, step = np.eye(len(self.A)), self.lags.step
+        one, step = np.eye(len(self.A)), step_of(self.lags)
         if step is None:
             return replace(self, A=self.A - rate * one, S=0 * self.S)
         factor = np.exp(-rate * step)
@@ -173,7 +166,7 @@ class Linear:
     def _run(self, back: bool, first: Array, source: Array) -> Array:
         """Solve y = first + ∫ (A y + source) along the lags, the first axis."""
         driven, begun, change, jumps = _marching(self.lags, back, self.A.tobytes())
-        alone = int(self.lags.step is None)  # the first lag lies in no panel
+        alone = int(step_of(self.lags) is None)  # the first lag lies in no panel
         inside = source[alone:].reshape(len(driven), driven.shape[2], -1)
         inside = inside[::-1] if back else inside
         ends = np.concatenate([first.reshape(1, len(self.A), -1), change @ inside])
@@ -199,7 +192,7 @@ class Linear:
         """Return C(0) by its Lyapunov equation."""
         from scipy.linalg import solve_continuous_lyapunov, solve_discrete_lyapunov
 
-        length = self.lags.step or 0.0
+        length = step_of(self.lags) or 0.0
         ahead, drive = np.eye(len(self.A)) + length * self.A, length * self.B
         source = ahead @ back @ drive.T + (drive @ gamma @ drive.T + length * self.S) / 2
         if not length:
@@ -211,21 +204,20 @@ class Linear:
 
     def transfer(self, exponent: complex) -> Array:
         """Return X/η where both go as e^{exponent·t}."""
-        step = self.lags.step
+        step = step_of(self.lags)
         rate = exponent if step is None else np.expm1(exponent * step) / step
         return np.linalg.solve(rate * np.eye(len(self.A)) - self.A, self.B)
 
     def response(self, kick: Array) -> Array:
         """Return how X answers to a unit impulse that enters with these coefficients, over (lag, i)."""
         made = self._run(False, kick, np.zeros((self.lags.size, len(kick))))
-        return made if self.lags.step is None else np.vstack([0 * made[:1], made[:-1]])
+        return made if step_of(self.lags) is None else np.vstack([0 * made[:1], made[:-1]])
 
     @property
     def decay(self) -> tuple[float, float]:
         """The slowest rate at which paths forget, negative where they do not, and the fastest."""
         values = np.linalg.eigvals(self.A)
-        if self.lags.step is not None:
-            step = self.lags.step
+        if (step := step_of(self.lags)) is not None:
             rates = -np.log(np.maximum(np.abs(1 + step * values), 1e-300)) / step
             return float(rates.min()), float(np.abs(values).max())
         return float(-values.real.max()), float(np.abs(values).max())
@@ -242,7 +234,7 @@ class LagLaw(GaussianLaw):
     equal: Array = field(default_factory=lambda: np.zeros((0, 0)))
     terms: int = 0
 
-    def linear(self, kernels: LagKernels, lags: Lags) -> Linear:
+    def linear(self, kernels: LagKernels, lags: OperatorGrid) -> Linear:
         """Return the equations of the paths."""
         plan, count = self.plan, len(self.plan.unknowns)
         held = len(self.law.affine)
@@ -349,12 +341,14 @@ class Closure:
 
     program: GaussianPlan
     laws: tuple[tuple[LagLaw, ...], ...]
-    lags: Lags
+    lags: OperatorGrid
     rule: LineRule
     accuracy: float
 
     @classmethod
-    def make(cls, program: GaussianPlan, laws: Mapping[str, Any], lags: Lags, rule: LineRule, accuracy: float) -> Closure:
+    def make(
+        cls, program: GaussianPlan, laws: Mapping[str, Any], lags: OperatorGrid, rule: LineRule, accuracy: float
+    ) -> Closure:
         whites = dict(program.paths.whites)
         made = []
         for paths, law in zip(program.paths.ensembles, program.laws, strict=True):
@@ -368,7 +362,7 @@ class Closure:
 
     def kernels(self, means: Mapping[str, Array], fixed: LagKernels | None = None) -> LagKernels:
         """Return kernels and functions for given means; ``fixed`` ones give values at equal times."""
-        made = LagKernels(self.lags.grid, means, fixed=fixed)
+        made = LagKernels(self.lags, means, fixed=fixed)
         for item in self.program.paths.definitions:
             made.define(item)
         return made
@@ -499,7 +493,7 @@ class Settled:
 
 def first_means(closure: Closure, rate: float, omega: float = 0.0) -> Means:
     """Return means to begin with: of the declared start, forgotten at a given rate, and swinging."""
-    means, lags = closure.nothing(), closure.lags.grid.nodes
+    means, lags = closure.nothing(), closure.lags.nodes
     fade = np.exp(-rate * lags) * np.cos(omega * lags)
     for _ in range(2):  # functions of one time first, what depends on them then
         kernels = closure.kernels(means)
@@ -571,24 +565,24 @@ def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain
     return Settled(closure, unpack(found), left)
 
 
-def make_lags(reach: float, fastest: float, order: int, length: float, step: float | None) -> Lags:
+def make_lags(reach: float, fastest: float, order: int, length: float, step: float | None) -> OperatorGrid:
     """Return lags up to a reach: panels no longer than collocation follows the fastest decay, or steps."""
     if step is not None:
-        return Lags(OperatorGrid.discrete(step, 0.0, step * math.ceil(reach / step)), step)
+        return OperatorGrid.discrete(step, 0.0, step * math.ceil(reach / step))
     longest, steps = length * order / fastest, [0.3 * length / fastest]
     while sum(steps) < reach:
         steps.append(min(1.4 * steps[-1], longest))
     edges = np.concatenate([[0.0], np.cumsum(steps)])
-    return Lags(OperatorGrid.from_panels(PanelGrid(edges * (reach / edges[-1]), order)), None)
+    return OperatorGrid.from_panels(PanelGrid(edges * (reach / edges[-1]), order))
 
 
-def carry(means: Means, old: Lags, new: Lags) -> Means:
+def carry(means: Means, old: OperatorGrid, new: OperatorGrid) -> Means:
     """Return means on other lags; beyond the last one they are constant."""
-    if old.step is not None:
+    if old.panels is None:
         places = np.minimum(np.arange(new.size), old.size - 1)
         return {name: value if len(value) == 1 else value[places] for name, value in means.items()}
-    assert old.grid.panels is not None
-    matrix = old.grid.panels.interpolation(new.grid.nodes)
+    assert old.panels is not None
+    matrix = old.panels.interpolation(new.nodes)
     return {name: value if len(value) == 1 else matrix @ value for name, value in means.items()}
 
 
@@ -650,7 +644,7 @@ class Copies:
                         total[:, begin:end] += np.outer(column, np.kron(heard[a], heard[b].conj()))
             return float(np.linalg.eigvals(total).real.max())
 
-        step = self.parts[0][0][0].lags.step
+        step = step_of(self.parts[0][0][0].lags)
         most = max(4 * linear.decay[1] for rows in self.parts for linear, _, _ in rows) if step is None else math.pi / step
         grid = most * np.linspace(0, 1, 201) ** 2
         values = [gain(omega) for omega in grid]
@@ -722,7 +716,7 @@ class FoundByLaw:
 
     @property
     def lags(self) -> Array:
-        return self.settled.closure.lags.grid.nodes
+        return self.settled.closure.lags.nodes
 
     @property
     def left(self) -> float:
@@ -749,7 +743,7 @@ class _StationarySearch:
         self.slowest = self.slowest if self.slowest > 0 else self.fastest
         self.few = make_lags(8 / self.slowest, self.fastest, 6, 1.0, options.step)  # enough where nothing moves
 
-    def closure(self, lags: Lags, other: bool = False) -> Closure:
+    def closure(self, lags: OperatorGrid, other: bool = False) -> Closure:
         rule = LineRule().other() if other else LineRule()
         return Closure.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
 
@@ -813,8 +807,8 @@ class _StationarySearch:
         every = [(float(values[0] - values[-1]), float(values[0])) for _, values in settled.variances()]
         return max((spread / (abs(size) + self.floor) for spread, size in every), default=0.0)
 
-    def _begin(self, lags: Lags) -> Settled:
-        closure, reach = self.closure(lags), float(lags.grid.nodes[-1])
+    def _begin(self, lags: OperatorGrid) -> Settled:
+        closure, reach = self.closure(lags), float(lags.nodes[-1])
         means = first_means(closure, 4.5 / reach, self.omega)
         self.floor = _floor(means)
         settled = settle(closure, means, self.floor, self.tolerance, plain=12)
@@ -823,13 +817,13 @@ class _StationarySearch:
             raise NoStationaryStateError("what was found is the unstable state in which nothing moves")
         return settled
 
-    def _again(self, settled: Settled, lags: Lags, other: bool = False) -> Settled:
+    def _again(self, settled: Settled, lags: OperatorGrid, other: bool = False) -> Settled:
         means = carry(settled.means, settled.closure.lags, lags)
         return settle(self.closure(lags, other), means, self.floor, self.tolerance, plain=1)
 
     def _tail(self, settled: Settled) -> float:
         """Return how much variances still move over the last tenth of the lags."""
-        nodes = settled.closure.lags.grid.nodes
+        nodes = settled.closure.lags.nodes
         begin = int(np.searchsorted(nodes, 0.9 * nodes[-1]))
         moved = 0.0
         for name, values in settled.variances():
@@ -842,13 +836,13 @@ class _StationarySearch:
                 moved = max(moved, float(np.abs(values[begin:] - values[-1]).max() / values[0]))
         return moved
 
-    def _judged(self, settled: Settled, lags: Lags) -> FoundByLaw:
+    def _judged(self, settled: Settled, lags: OperatorGrid) -> FoundByLaw:
         """Return the state with errors, by the one on other lags."""
         curves, numbers = settled.outputs()
         other = self._again(settled, lags, other=True)
         other_curves, other_numbers = other.outputs()
         matched = carry(other_curves, lags, settled.closure.lags)
-        panels, rest = settled.closure.lags.grid.panels, 30 * max(settled.left, 1e-15)
+        panels, rest = settled.closure.lags.panels, 30 * max(settled.left, 1e-15)
         errors = {}
         for name, values in curves.items():
             change = np.abs(values - matched[name])

@@ -29,7 +29,6 @@ from eqsolve.solvers.two_time.panel import History, RowPanel
 # O(log t) columns; near the diagonal operators take up fast parts before a merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 0.1  # of a merge on what follows, as a fraction of its tolerance
-_ONLY_READ = 10.0  # how much more a function may change that is only read
 _UNEVEN = 3.0  # panels are merged only if neither is longer than the other by more than this
 
 
@@ -116,7 +115,7 @@ class Merger:
             yield head, rows, history.sizes[head]
         for head, values in history.functions.items():
             if (head, "c") in slots:  # not reported from here: only the effect on what follows matters
-                yield head, values, _ONLY_READ * history.sizes[head]
+                yield head, values, history.sizes[head] / _EFFECT
         for pattern, store in (("cc", history.diagonal), ("c0", history.first_column)):
             for head, values in store.items():
                 if (head, pattern) in slots:

@@ -83,11 +83,9 @@ def _output_times(march: March) -> Array:
 
 
 logger = logging.getLogger("eqsolve")
-_LOOK = 100  # panels after which the memory needed is estimated again
-
-_FIRST = 0.25  # share of the first march in the work, if one march over twice as many columns follows
-_LOOKS = (8, 40)  # panels after which the horizon is looked at
-_TOO_MANY = 400  # panels ahead from which another solver takes over; here they take seconds to minutes
+_FIRST = 1 / (1 + DENSER**2)  # share of the first march in the work, if one over denser columns follows
+# columns after which the horizon is looked at again; panels ahead from which another solver takes over
+_TOO_MANY = 400
 
 
 class TwoTimeSolver(Solver):
@@ -111,7 +109,7 @@ class TwoTimeSolver(Solver):
             return None
         order = marching.nodes_per_panel(replace(options, order=None))
         with np.errstate(all="ignore"):
-            for panels in _LOOKS:
+            for panels in (order, _TOO_MANY // order):
                 march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels)
                 if march is None or march.panels < panels or (ahead := panels_ahead(march, options.t_max)) < _TOO_MANY:
                     return None
@@ -180,7 +178,7 @@ def _march(
         # the work of a march goes with the square of the columns, those ahead too
         share = (march.columns / max(march.columns + march.m * ahead, 1.0)) ** 2
         options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
-        if march.panels % _LOOK == 0:  # rows grow with the panels; columns do too, unless they are merged
+        if march.panels & (march.panels - 1) == 0:  # rows grow, and columns if not merged
             used = 0 if (rows := march.rows()) is None else rows.nbytes
             more = 1 + (0 if coarse is None else ahead) / march.panels
             demand_memory(used * more ** (2 if march.merger is None else 1), "the two-time functions")
