@@ -84,7 +84,6 @@ class Plan:
     declared: Model  # as it was given
     _programs: dict[str, Any] = field(default_factory=dict, repr=False)
     _derivations: dict[str, Derivation] = field(default_factory=dict, repr=False)
-    _objections: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -113,24 +112,22 @@ class Plan:
             self._derivations[source] = derive(self.model, _reduce(self.declared), path=path, change=change)
         return self._derivations[source]
 
+    @functools.cached_property
     def why_not_gaussian(self) -> str:
-        """Return why the law of the paths is not known to be Gaussian; nothing when it is."""
-        if "gaussian" not in self._objections:
-            from eqsolve.compile.gaussian import why_not_gaussian
+        """Why the law of the paths is not known to be Gaussian; nothing when it is."""
+        from eqsolve.compile.gaussian import why_not_gaussian
 
-            made = self.derivation(GAUSSIAN).form
-            assert made is not None
-            self._objections["gaussian"] = why_not_gaussian(made)
-        return self._objections["gaussian"]
+        made = self.derivation(GAUSSIAN).form
+        assert made is not None
+        return why_not_gaussian(made)
 
+    @functools.cached_property
     def why_not_convolution(self) -> str:
-        """Return why the system is none of one-time functions with memory; nothing when it is."""
-        if "convolution" not in self._objections:
-            from eqsolve.passes.forms.convolution_form import why_not_convolution
+        """Why the system is none of one-time functions with memory; nothing when it is."""
+        from eqsolve.passes.forms.convolution_form import why_not_convolution
 
-            assert isinstance(self.model, System)
-            self._objections["convolution"] = why_not_convolution(self.model)
-        return self._objections["convolution"]
+        assert isinstance(self.model, System)
+        return why_not_convolution(self.model)
 
 
 def find_facts(model: Model) -> Facts:

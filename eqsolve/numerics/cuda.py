@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import Backend
+from eqsolve.numerics.backend import SHARE, Backend
 from eqsolve.numerics.lanes import COMPARE, LIBRARY, OPERATORS, UnknownFunctionError, constant_of, name_of
 
 _JOINED = {"logical_and": "&&", "logical_or": "||"}
@@ -44,7 +44,6 @@ __device__ inline double whole(double x, int n) {
 """
 _THREADS = 32  # of a group in `newton`: a warp, so that a thousand paths already keep 32 processors busy
 _GROUPS = 1024  # of threads in `tangents`: several for each of a card's hundred processors
-_SHARE = 0.25  # of a card's memory for the inverses of some paths
 
 
 class _Printer:
@@ -185,7 +184,7 @@ def mean_tangents(
     sizes = {"COUNT": unknowns, "MANY": signals, "HIGH": unknowns * wide}
     invert, tangents = (_kernel(backend, name, "", **sizes) for name in ("invert", "tangents"))
     each = blocks * sizes["HIGH"] ** 2
-    step = min(paths, max(1, int(_SHARE * backend.memory() / (8 * each))))
+    step = min(paths, max(1, int(SHARE * backend.memory() / (8 * each))))
     groups, inverses = min(step, _GROUPS), arrays.empty(step * each)
     effects, sums = arrays.empty((groups, signals, nodes, nodes)), arrays.zeros((groups, jobs, nodes, nodes))
     shape, placed = (np.int32(nodes), np.int32(blocks), np.int64(paths)), arrays.asarray(starts, dtype=np.int32)

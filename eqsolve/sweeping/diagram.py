@@ -166,7 +166,7 @@ class LongRun:
                 reason = str(error)
             plan = (task := make_task(model, at, None)).plan
             if not (why_not := why_not_stationary(task)):
-                gaussian = not plan.why_not_gaussian()
+                gaussian = not plan.why_not_gaussian
                 kernels = [head.name for head in getattr(plan.model, "kernels", ())]
                 moving = ["lyapunov", *plan.model.observables]
                 moving += [form.format(name) for form in ("{}0", "tau_{}") for name in kernels]

@@ -402,7 +402,7 @@ class GaussianSolver(Solver):
         if unfit := why_not_driven(plan):
             return unfit
         try:
-            return plan.why_not_gaussian()
+            return plan.why_not_gaussian
         except ModelError as error:
             return str(error)
 
