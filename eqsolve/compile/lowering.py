@@ -124,7 +124,8 @@ def as_function(
     """
     placeholders = [_placeholder(index, item, real) for index, item in enumerate(arguments)]
     mapping = dict(zip(arguments, placeholders, strict=True))
-    written = [safe(_by_cases(expr.xreplace(mapping)), real=real) for expr in expressions]
+    by_cases = lambda *args: Piecewise((1, Eq(*args[:2])), (0, True))  # noqa: E731
+    written = [safe(expr.xreplace(mapping).replace(KroneckerDelta, by_cases), real=real) for expr in expressions]
     said = dict(zip(placeholders, names or arguments, strict=True))
     bodies = with_evaluators(written, precise=module == "mpmath", names=said) if real else written
     if any(body.has(zoo, nan) for body in bodies):  # a parameter was put in as 0
@@ -151,12 +152,6 @@ class _ArrayPrinter(SciPyPrinter):
     def _joined(self, function: str, expr: Any) -> str:
         parts = ", ".join(self._print(item) for item in sorted(expr.args, key=default_sort_key))
         return f"functools.reduce({function}, ({parts},))"
-
-
-def _by_cases(expr: Expr) -> Expr:
-    """Return an expression with Kronecker's symbol, of times, written by cases."""
-    nodes = expr.atoms(KroneckerDelta)
-    return expr.xreplace({node: Piecewise((1, Eq(*node.args[:2])), (0, True)) for node in nodes}) if nodes else expr
 
 
 @functools.cache
@@ -222,11 +217,7 @@ def with_parts(item: Any, change: Callable[[Any], Any]) -> Any:
     if fields is None or isinstance(item, type):
         return item
     changed = {name: new for name in fields if (new := change(known[name])) is not known[name]}
-    if not changed:
-        return item
-    made = object.__new__(type(item))
-    made.__dict__.update({name: known[name] for name in fields}, **changed)
-    return made
+    return dataclasses.replace(item, **changed) if changed else item
 
 
 # --- Laws of random constants as data: what makes the numeric law, and its numbers as a function of

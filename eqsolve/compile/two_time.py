@@ -184,11 +184,6 @@ def take_moments(
     return system, moments, (*parameters, *numbers.values())
 
 
-def compile_with_gradients(system: System, parameters: Sequence[Parameter]) -> CompiledPlan:
-    """Return the array functions of a closed system and their derivatives by everything unknown that they read."""
-    return compile_system(system, parameters, gradients=True)
-
-
 Contraction = tuple[Dummy, str, Expr, Expr, Expr]  # symbol, span, left, right and joint factor
 
 
@@ -364,6 +359,10 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     direct = {name: isinstance(expr, Value) and expr.moments == (ROW, COLUMN) for expr, name in table.items()}
     aliases = {name: expr.head.name if direct[name] else None for expr, name in table.items()}
     return CompiledPlan(begin, moments, tuple(kernels), tuple(functions), tuple(observables), factors, aliases, stored)
+
+
+compile_with_gradients = functools.partial(compile_system, gradients=True)
+"""The same with their derivatives by everything unknown that they read."""
 
 
 def _feedback(item: Contraction, head: Head | None, body: Expr, symbols: tuple[Dummy, ...]) -> tuple[Expr | None, Expr | None]:

@@ -335,16 +335,18 @@ class Function(Head, kind="one-time function"):
     """A deterministic function of one time."""
 
 
-class Correlation(Head):
+class TwoTime(Head):
+    """A function of two times."""
+
+    arity = 2
+
+
+class Correlation(TwoTime):
     """A symmetric function of two times, C(t, t') = C(t', t)."""
 
-    arity = 2
 
-
-class Response(Head):
+class Response(TwoTime):
     """A causal function of two times, R(t, t') = 0 for t < t'."""
-
-    arity = 2
 
 
 def part(place: int, inner: int | None = None) -> Any:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import (
     Acceleration,
-    Correlation,
     Field,
     Function,
     Gradient,
@@ -27,9 +27,9 @@ from eqsolve.language.symbols import (
     Plain,
     Process,
     Random,
-    Response,
     State,
     Time,
+    TwoTime,
     Unknown,
     Value,
     as_expression,
@@ -174,7 +174,7 @@ class System(Model):
 
     @property
     def kernels(self) -> tuple[Head, ...]:
-        return tuple(head for head in self.unknowns if isinstance(head, Correlation | Response))
+        return tuple(head for head in self.unknowns if isinstance(head, TwoTime))
 
     def rescale_time(self, factor: Any, name: str | None = None) -> System:
         """Return the system in the time ``factor`` × t."""
@@ -654,11 +654,11 @@ class Minimiser(Basic):
         return Basic.__new__(cls, variable, target, *parts, table)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return (_restore_minimiser, tuple(self.args))
+        return (self.func, self.args)
 
     @property
     def func(self) -> Any:
-        return _restore_minimiser
+        return functools.partial(Basic.__new__, Minimiser)
 
     @property
     def penalty(self) -> Expr | None:
@@ -671,10 +671,6 @@ class Minimiser(Basic):
     @property
     def measures(self) -> dict[str, str]:
         return {str(name): str(kind) for name, kind in self.args[7]}
-
-
-def _restore_minimiser(*args: Any) -> Minimiser:
-    return Basic.__new__(Minimiser, *args)
 
 
 class FixedPoint(Model):

@@ -17,6 +17,7 @@ from sympy.logic.boolalg import BooleanFunction
 
 from eqsolve.language.nodes import E, Int, InverseValue
 from eqsolve.language.symbols import Parameter, Value
+from eqsolve.numerics.arrays import DIFFERENCE, ROUNDING
 from eqsolve.passes.forms.expressions import rebuilt
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
@@ -160,7 +161,7 @@ def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list
 # expectation is a density of paths: slopes alone do not give it.
 _TRIES = 24  # draws of everything else, for each of which a variable crosses the surface
 _REACH, _LINE = 4.0, 81  # where and how densely a crossing is looked for
-_STEPS = (1e-3, 1e-6)  # to both sides of it
+_STEPS = (DIFFERENCE, DIFFERENCE**2)  # to both sides of it
 
 
 def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
@@ -202,8 +203,6 @@ def _plain(expr: Any, placeholders: dict[Basic, Symbol], variables: frozenset[Ba
 
 def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset[Symbol]) -> bool:
     """Whether a function stays apart on both sides of where another vanishes, in one of the variables."""
-    from eqsolve.numerics.arrays import ROUNDING
-
     # of a difference at the first step a jump leaves all at the second, a square root the root of their ratio: half way
     left = (_STEPS[1] / _STEPS[0]) ** 0.25
     rng = np.random.default_rng(0)
