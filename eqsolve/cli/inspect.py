@@ -159,13 +159,13 @@ def _check(name: str) -> dict[str, Any]:
 def _facts(model: Model) -> list[str]:
     """Return how many there are of everything, in words."""
     counts = [
-        ("equation{}", len(model.equations) + len(getattr(model, "drift", ()))),
-        ("constraint{}", len(getattr(model, "constraints", ()))),
+        ("equation{}", len(model.equations) + len(model.drift)),
+        ("constraint{}", len(model.constraints)),
         ("unknown{}", len(getattr(model, "unknowns", ()))),
         ("parameter{}", len(model.parameters)),
         ("random constant{}", len(model.randoms)),
         ("observable{}", len(model.observables)),
-        ("change{} of variable", len(getattr(model, "substitute", ()))),
+        ("change{} of variable", len(model.substitute)),
     ]
     return [f"{count} {words.format('s' * (count > 1))}" for words, count in counts if count]
 

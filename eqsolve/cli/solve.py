@@ -109,7 +109,7 @@ def _read(options: Namespace, model: Model) -> dict[str, Any]:
 def _check_times(model: Model, at: list[float] | None, at2: list[tuple[float, float]] | None, t_max: float | None) -> None:
     moments = [("--at", moment) for moment in at or []]
     moments += [("--at2", moment) for pair in at2 or [] for moment in pair]
-    starts_at_zero = getattr(model, "start", 0) == 0
+    starts_at_zero = model.start == 0
     for option, moment in moments:
         if starts_at_zero and moment < 0:
             raise UsageError(f"{option}: time starts at 0, got {moment:g}")

@@ -144,14 +144,10 @@ class _ArrayPrinter(SciPyPrinter):
         return f"piecewise([{conditions}], [{', '.join(self._print(item.expr) for item in expr.args)}])"
 
     def _print_And(self, expr: Any) -> str:
-        return self._joined("numpy.logical_and", expr)
-
-    def _print_Or(self, expr: Any) -> str:
-        return self._joined("numpy.logical_or", expr)
-
-    def _joined(self, function: str, expr: Any) -> str:
         parts = ", ".join(self._print(item) for item in sorted(expr.args, key=default_sort_key))
-        return f"functools.reduce({function}, ({parts},))"
+        return f"functools.reduce(numpy.logical_{type(expr).__name__.lower()}, ({parts},))"
+
+    _print_Or = _print_And
 
 
 @functools.cache

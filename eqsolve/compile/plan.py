@@ -511,7 +511,7 @@ class _Known:
 
     def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""
-        laws = getattr(self.model, "laws", {}).values()
+        laws = self.model.laws.values()
         found = {item for law in laws for item in law.free_symbols if isinstance(item, Parameter)}
         known = {item.name: settings.get(item.name, self.model.given(item)) for item in found}
         return {name: value for name, value in known.items() if value is not None and read_value(value) in (0, 1)}
@@ -580,7 +580,7 @@ def refuse_continuous(declared: Model, model: Model, step: Any) -> None:
     """Raise for noise that has a meaning, or a solver, in discrete time only, where no step is given."""
     if step is not None or not isinstance(model, System) or not (why := _known(model).only_in_steps):
         return
-    laws = {item.name: law for item, law in getattr(declared, "laws", {}).items() if isinstance(law, IN_STEPS)}
+    laws = {item.name: law for item, law in declared.laws.items() if isinstance(law, IN_STEPS)}
     name, law = next(iter((laws or {item.name: model.laws[item] for item in model.stepped}).items()))
     raise UsageError(
         f"model `{declared.name}`: the noise `{name}` ~ {law} {why}; say how long a step is: step=0.1, on the command "

@@ -337,10 +337,7 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     kernels: list[CompiledEquation] = []
     functions: list[CompiledEquation] = []
     for item in system.equations:
-        head, target = item.head, item.target
-        assert head is not None
-        assert target is not None
-        right = item.rhs.xreplace(dict(zip(target.moments, (ROW, COLUMN), strict=False)))
+        head, right = item.defined.head, item.at(ROW, COLUMN)
         start, diagonal = initial_values(system, item)
         if isinstance(head, Correlation) and item.is_differential and diagonal is None:
             own = Function(fresh_name(f"{item.key}_diagonal", system.names))

@@ -93,16 +93,6 @@ class System(Model):
         Citation key.
     """
 
-    laws: Table
-    init: Table
-    constraints: Table
-    substitute: Table
-    exact: Table
-    tables: Table
-    start: Expr
-    step: Expr | None
-    flow: str | None
-
     def __init__(
         self,
         name: str,
@@ -353,17 +343,11 @@ class Flow(Model):
         mean-field system, and used by runs of the flow at finite size; gradient descent and momentum leave them out.
     """
 
-    state: Table
     weights: tuple[Expr, ...]
     fields: tuple[Field, ...]
     loss_gradient: tuple[Expr, ...]
     gradients: tuple[Gradient, ...]
-    drift: Table
-    laws: Table
     ratio: Parameter
-    variables: Table
-    substitute: Table
-    tables: Table
 
     def __init__(
         self,
@@ -690,10 +674,6 @@ class FixedPoint(Model):
         A ``Minimiser``: the estimator at finite size whose limit this is, so that it can be validated.
     """
 
-    variables: Table
-    exact: Table
-    tables: Table
-    flow: str | None
     minimises: Minimiser | None
 
     def __init__(
@@ -774,7 +754,6 @@ class Singularity(Model):
     variable: Unknown
     unknown: Unknown
     law_of: tuple[tuple[Any, str], ...]
-    variables: Table
 
     def __init__(
         self,

@@ -43,9 +43,9 @@ def filled(value: Any, shape: tuple[int, ...]) -> Array:
     return made
 
 
-def over_neighbours(values: Array, reach: int, combine: Any) -> Array:
-    """Return the mean, or another function, over a window around every value."""
-    for axis in range(values.ndim):
+def over_neighbours(values: Array, reach: int, combine: Any, axes: Iterable[int] | None = None) -> Array:
+    """Return the mean, or another function, over a window around every value, along all axes or some."""
+    for axis in range(values.ndim) if axes is None else axes:
         last = values.shape[axis] - 1
         places = [np.clip(np.arange(last + 1) + k, 0, last) for k in range(-reach, reach + 1)]
         values = combine([np.take(values, place, axis=axis) for place in places], axis=0)

@@ -417,7 +417,7 @@ def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]
 
 
 def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], float]:
-    start = float(getattr(model, "start", 0))
+    start = float(model.start)
     if at is None:
         last = 10.0 if t_max is None else float(t_max)
         if not last > start:

@@ -89,8 +89,7 @@ def _shortest_cycles(graph: Graph[str], names: list[str]) -> Iterator[tuple[str,
 
 
 def _dependency(equation: Equation, read: Read) -> Dependency:
-    target = equation.target
-    assert target is not None
+    target = equation.defined
     integrated = {integral.variable for integral in read.integrals}
     source = read.value.head.name
     if read.response == "noise":

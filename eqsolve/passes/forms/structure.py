@@ -21,6 +21,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Unknown
 from eqsolve.language.system import Cases, FixedPoint, Singularity, System
+from eqsolve.passes.forms.expressions import rebuilt
 from eqsolve.passes.forms.path_form import PathForm
 
 if TYPE_CHECKING:
@@ -79,8 +80,7 @@ def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:
                     break
             pairs = [(v, truths.get(c, c)) for v, c in expr.args]
             return Piecewise(*((resolve(v), c) for v, c in pairs if c != False))  # noqa: E712
-        new = [resolve(arg) for arg in expr.args]
-        return expr if all(a is b for a, b in zip(new, expr.args, strict=True)) else expr.func(*new)
+        return rebuilt(expr, resolve)
 
     return resolve
 
@@ -302,8 +302,7 @@ def distribute_parameters(expr: Any) -> Any:
     """Multiply parameters into sums, λ(a − b) into λa − λb, as sympy does with numbers: passes look at terms."""
     if not expr.args or not expr.atoms(Parameter):
         return expr
-    changed = [distribute_parameters(arg) for arg in expr.args]
-    made = expr.func(*changed) if any(new is not old for new, old in zip(changed, expr.args, strict=True)) else expr
+    made = rebuilt(expr, distribute_parameters)
     if isinstance(made, Mul):
         sums = [factor for factor in made.args if isinstance(factor, Add)]
         rest = [factor for factor in made.args if not isinstance(factor, Add)]

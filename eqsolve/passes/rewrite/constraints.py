@@ -287,9 +287,7 @@ def _at_start(system: System, expr: Expr, now: Time, depth: int = 0) -> Expr | N
     for value in begin.atoms(Value):
         equation, inner = system.get(value.head.name), None
         if equation is not None and not equation.is_differential and depth < 10:
-            assert equation.target is not None
-            right = equation.rhs.xreplace(dict.fromkeys(equation.target.moments, now))
-            inner = _at_start(system, right, now, depth + 1)
+            inner = _at_start(system, equation.at(now, now), now, depth + 1)
         elif value.head in given:
             key, entry = given[value.head]
             inner = entry.xreplace(dict.fromkeys(getattr(key, "moments", ()), system.start))
@@ -379,8 +377,7 @@ class _Flow:
         if not equation.is_differential or not equation.rhs.has(Int) or head in self.auxiliary:
             return
         name = fresh_name(f"{head.name}_rate", self.system.names)
-        assert equation.target is not None
-        moments = equation.target.moments
+        moments = equation.defined.moments
         right = without_future(equation.rhs, moments)
         self.auxiliary[head] = Equation(AuxiliaryResponse(name)(*moments), right, equation.location)
 
@@ -393,8 +390,6 @@ class _Flow:
 
     def _moved(self, equation: Equation, moments: tuple[Expr, ...]) -> Expr:
         """Return a right-hand side at other times, integration variables renamed where they would collide."""
-        target = equation.target
-        assert target is not None
         right = equation.rhs
         taken = {item for item in (*moments, *right.atoms(Time)) if isinstance(item, Time)}
         for node in right.atoms(Int):
@@ -402,4 +397,4 @@ class _Flow:
                 spare = next(Time(name) for name in _SPARE_TIMES if Time(name) not in taken)
                 taken.add(spare)
                 right = right.xreplace({node: node.xreplace({node.variable: spare})})
-        return right.xreplace(dict(zip(target.moments, moments, strict=True)))
+        return right.xreplace(dict(zip(equation.defined.moments, moments, strict=True)))
