@@ -483,7 +483,7 @@ class Task:
 class _Known:
     """What was made of one model so far."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Any) -> None:
         self.model = model
         self._made: dict[Any, Any] = {}
 
@@ -522,7 +522,6 @@ class _Known:
         from eqsolve.passes.rewrite.starts import STEP, put_in_steps
         from eqsolve.passes.rewrite.white import in_ito_sense
 
-        assert isinstance(self.model, System)
         made = put_in_steps(in_ito_sense(self.model))
         return made, made.step == STEP
 
@@ -532,7 +531,6 @@ class _Known:
         from eqsolve.passes.rewrite.starts import STEP, follow_memories
         from eqsolve.passes.rewrite.white import make_additive
 
-        assert isinstance(self.model, System)
         made = make_additive(self.model) if self.model.whites else follow_memories(self.model)
         return made, made.step is None and STEP in made.parameters
 
@@ -541,7 +539,6 @@ class _Known:
         """Why a system has no continuous time, in words that follow the name of the noise; nothing if it has."""
         from eqsolve.passes.rewrite.starts import STEP
 
-        assert isinstance(self.model, System)
         if not self.model.stepped and self.model.step != STEP:
             return ""
         persistent = [item for item in self.model.stepped if isinstance(self.model.laws[item], Telegraph)]

@@ -108,13 +108,13 @@ class Points:
         return Points(put(self.normals), constants, put(self.weights), scales, self.values)
 
 
-def factor_covariance(covariance: Array, drop: float = 1e-11) -> Array:
-    """Return L with L Lᵀ = covariance, columns by decreasing size; modes below ``drop`` are left out.
+def factor_covariance(covariance: Array) -> Array:
+    """Return L with L Lᵀ = covariance, columns by decreasing size; modes at the level of rounding are left out.
 
     Sizes are relative to the variance at each node: where noise falls by orders of magnitude, small
     variances that act for long are known as well as large ones.
     """
-    return _modes(covariance, drop)[0][:, ::-1]
+    return _modes(covariance, 1e-11)[0][:, ::-1]
 
 
 def factor_followers(covariance: Array, leading: int, modes: Array, order: Array) -> Array:
