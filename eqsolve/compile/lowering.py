@@ -81,9 +81,7 @@ class Bound:
         return self
 
 
-@functools.lru_cache(maxsize=4096)
-def _code(text: str) -> Any:
-    return compile(text, "<lowered>", "exec")
+_code = functools.lru_cache(maxsize=4096)(functools.partial(compile, filename="<lowered>", mode="exec"))
 
 
 @functools.cache
@@ -122,7 +120,10 @@ def as_function(
     All lowering ends here. ``real=False`` says that complex values may come; ``shared`` how common parts are found;
     ``names`` are what the arguments stand for, in messages.
     """
-    placeholders = [_placeholder(index, item, real) for index, item in enumerate(arguments)]
+    placeholders = []  # they keep what is known about signs
+    for index, item in enumerate(arguments):
+        known = item.assumptions0 if isinstance(item, Symbol) and not isinstance(item, Dummy) and real else {}
+        placeholders.append(Symbol(f"x{index}_", **(known or ({"real": True} if real else {}))))
     mapping = dict(zip(arguments, placeholders, strict=True))
     by_cases = lambda *args: Piecewise((1, Eq(*args[:2])), (0, True))  # noqa: E731
     written = [safe(expr.xreplace(mapping).replace(KroneckerDelta, by_cases), real=real) for expr in expressions]
@@ -154,12 +155,6 @@ class _ArrayPrinter(SciPyPrinter):
 def _place(index: int) -> Dummy:
     """Return the symbol in the place of an argument, always the same one, so that sympy knows what it worked out before."""
     return Dummy(f"x{index}", real=True)
-
-
-def _placeholder(index: int, item: Basic, real: bool) -> Symbol:
-    """Return a symbol that a parameter or argument is written as; it keeps what is known about its sign."""
-    known = item.assumptions0 if isinstance(item, Symbol) and not isinstance(item, Dummy) and real else {}
-    return Symbol(f"x{index}_", **(known or ({"real": True} if real else {})))
 
 
 def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared: Any) -> str:

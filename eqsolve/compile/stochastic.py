@@ -221,7 +221,10 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
 def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsemblePlan:
     ensemble = with_ramps(ensemble)
     signals = {signal: place for place, signal in enumerate(ensemble.signals)}
-    targets = _targets(ensemble)
+    # what is averaged, responds, or is acted on by memory
+    found = [piece for mean in ensemble.means for piece in mean.pieces]
+    found += [link.signal for link in ensemble.links if link.memory is not None]
+    targets = {expr: place for place, expr in enumerate(dict.fromkeys(found))}
     unknowns, constants = [unknown.symbol for unknown in ensemble.unknowns], ensemble.randoms
     noises = [noise(ROW) for noise in ensemble.noises]
     inner = [memory.signal for memory in ensemble.memories]
@@ -347,13 +350,6 @@ def _is_kinked(ensemble: PathEnsemble, moving: list[Basic]) -> bool:
         return True
     pairs = [piece for mean in ensemble.means if mean.kind == "two" for piece in mean.pieces]
     return any(mean.sides for mean in ensemble.means) or any(jumps(piece, moving) is not None for piece in pairs)
-
-
-def _targets(ensemble: PathEnsemble) -> dict[Expr, int]:
-    """Return what is averaged, responds, or is acted on by memory, each with its place."""
-    found = [piece for mean in ensemble.means for piece in mean.pieces]
-    found += [link.signal for link in ensemble.links if link.memory is not None]
-    return {expr: place for place, expr in enumerate(dict.fromkeys(found))}
 
 
 def _degree(ensemble: PathEnsemble, signals: list[Expr]) -> int | None:
