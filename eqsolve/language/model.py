@@ -14,7 +14,7 @@ from sympy.core.relational import Relational
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.indices import read_tables
-from eqsolve.language.laws import exact_start, exact_value
+from eqsolve.language.laws import IN_STEPS, exact_start, exact_value
 from eqsolve.language.source import Location, Order, user_location, written_order
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value
 from eqsolve.verbs import later
@@ -248,7 +248,7 @@ class Model(Mapping[str, Equation]):
     laws = init = constraints = substitute = exact = tables = variables = state = drift = Table()
     start: Expr = S.Zero
     step: Expr | None = None
-    flow: str | None = None
+    flow: Any = None
     observable_latex: Table = Table()  # (this and the next are no content: how a number is written does not change it)
     clock: Expr | None = None  # the time that runs, in terms of the one before it was rescaled or shifted
     _named: dict[str, Named | Head]
@@ -401,6 +401,11 @@ class Model(Mapping[str, Equation]):
     def settable(self) -> dict[str, Parameter | Random]:
         """What can be set, by name: parameters, then random constants, families by their own name."""
         return {item.base: item for item in (*self.parameters, *self.randoms)}
+
+    @property
+    def stepped(self) -> tuple[Any, ...]:
+        """Noises that are followed in discrete time only, in the order declared."""
+        return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))
 
     @property
     def time_symbols(self) -> tuple[Time, ...]:

@@ -6,7 +6,7 @@ Every symbol is equal by kind, name, assumptions and printed form, never by obje
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from traceback import walk_stack
 from typing import Any, ClassVar
 
@@ -116,17 +116,11 @@ class Declared:
     axes: tuple[Any, ...]
     indices: tuple[Any, ...]
     extra: tuple[Any, ...]
+    changed: Callable[..., Any]
 
     def __init_subclass__(cls, kind: str = "") -> None:
         super().__init_subclass__()
         cls.kind_name = kind or cls.__name__.lower()
-
-    def changed(self, extra: tuple[Any, ...] | None = None, place: Place | None = None) -> Any:
-        """Return the same with something else beside its name, or as a member at another place."""
-        given = (self.axes, self.indices) if place is None else place
-        if isinstance(self, Head):
-            return type(self)(self.base, self.own_latex, given)
-        return type(self)(self.base, self.own_latex, self.extra if extra is None else extra, given, **self._assumptions_orig)  # type: ignore
 
     def member(self, indices: tuple[Any, ...]) -> Any:
         """Return another member of its family."""
@@ -168,6 +162,11 @@ class Named(Declared, Symbol, kind="symbol"):
 
     def _hashable_content(self) -> tuple[Any, ...]:
         return (*super()._hashable_content(), self.latex_name, self.extra, self.axes)
+
+    def changed(self, extra: tuple[Any, ...] | None = None, place: Place | None = None) -> Any:
+        """Return the same with something else beside its name, or as a member at another place."""
+        parts = self.extra if extra is None else extra, place or (self.axes, self.indices)
+        return type(self)(self.base, self.own_latex, *parts, **self._assumptions_orig)
 
     @property
     def _diff_wrt(self) -> bool:
@@ -290,6 +289,10 @@ class Head(Declared, Atom, kind="function"):
 
     def _hashable_content(self) -> tuple[Any, ...]:
         return (self.name, self.latex_name, self.axes)
+
+    def changed(self, extra: tuple[Any, ...] = (), place: Place | None = None) -> Any:
+        """Return the same as a member at another place."""
+        return type(self)(self.base, self.own_latex, place or (self.axes, self.indices))
 
     def __call__(self, *moments: Any) -> Value:
         if len(moments) != self.arity:

@@ -13,7 +13,7 @@ from sympy import Basic, Derivative, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from eqsolve.errors import ModelError, UsageError, quoted
-from eqsolve.language.laws import IN_STEPS, Law, exact_start, exact_value, read_noise_law, shown_key
+from eqsolve.language.laws import Law, exact_start, exact_value, read_noise_law, shown_key
 from eqsolve.language.model import Equation, Model, Table, is_second_order, leaves, symbols_in
 from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.source import Location, user_location
@@ -145,11 +145,6 @@ class System(Model):
     def whites(self) -> tuple[Process, ...]:
         """Driving processes that are white noise, in the order declared."""
         return tuple(key for key, law in self.laws.items() if isinstance(law, White))
-
-    @property
-    def stepped(self) -> tuple[Process, ...]:
-        """Driving processes that are followed in discrete time only, in the order declared."""
-        return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))
 
     @property
     def unknowns(self) -> tuple[Head, ...]:
@@ -404,11 +399,6 @@ class Flow(Model):
     def running_time(self) -> Time:
         """The time that expressions are at, t where none is written."""
         return next(iter(self.time_symbols), Time("t"))
-
-    @property
-    def stepped(self) -> tuple[Process, ...]:
-        """Noises that are followed in discrete time only, in the order declared."""
-        return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))
 
     @property
     def student_fields(self) -> tuple[Field, ...]:

@@ -9,8 +9,7 @@ Functions that this does not know are left to the caller, who evaluates on array
 import ast
 import functools
 import math
-import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import binding, ir
@@ -91,10 +90,12 @@ class UnknownFunctionError(Exception):
 class Walker:
     """Walks over the expressions of a lowered function's text; a subclass writes numbers, powers and functions."""
 
-    names: Mapping[str, Any] = types.MappingProxyType({})
     number: Callable[..., Any]
     power: Callable[..., Any]
     function: Callable[..., Any]
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
 
     def value(self, node: ast.expr) -> Any:
         if (constant := constant_of(node)) is not None:
@@ -127,8 +128,8 @@ class _Writer(Walker):
     """Translates expressions; every value is a vector, conditions are vectors of bits."""
 
     def __init__(self, builder: Any, module: Any) -> None:
+        super().__init__()
         self.builder, self.module = builder, module
-        self.names = {}
 
     # --- values
     def number(self, value: float) -> Any:

@@ -257,9 +257,9 @@ def branches(constants: Sequence[str], laws: Mapping[str, NumericLaw], order: in
     places, made = [order_of.index(item) for item in constants], []
     for choice in product(*factors):
         probabilities, means, variances, exact = zip(*choice, strict=True)
-        mean, variance = (tuple(chain(*columns)) for columns in (means, variances))
-        put = (tuple(table[place] for place in places) for table in (mean, variance))
-        made.append(LawBranch(math.prod(probabilities), *put, all(exact)))
+        tables = [tuple(chain(*columns)) for columns in (means, variances)]
+        mean, variance = (tuple(table[place] for place in places) for table in tables)
+        made.append(LawBranch(math.prod(probabilities), mean, variance, all(exact)))
     return made
 
 

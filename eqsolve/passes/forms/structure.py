@@ -340,7 +340,7 @@ def check_routed(model: Model, settings: Mapping[str, Any]) -> None:
     others = {name: value for name, value in settings.items() if name not in own}
     behind = models_behind(model) if others else ()
     if behind:
-        refuse_unknown(model, others, sorted({*own}.union(*(source.settable for source in behind))))
+        refuse_unknown(model, others, sorted(settable(model)))
     bind_some(model, {name: value for name, value in settings.items() if name in own or not behind})
     for name, value in others.items():  # which of the models behind it goes to is not decided yet: one must take it
         problems = []
@@ -387,7 +387,7 @@ def is_found(model: Model, item: Random) -> bool:
 def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> SingularityBinding:
     """Return a singularity with its own settings bound and the others routed to the model that gives its laws."""
     own, sources = model.settable, law_models(model)
-    refuse_unknown(model, settings, sorted({*own}.union(*(source.settable for _, source in sources))))
+    refuse_unknown(model, settings, sorted(settable(model)))
     binding = bind(model, {key: value for key, value in settings.items() if key in own})
     if not sources:
         return SingularityBinding(model, binding.values, binding.laws)
