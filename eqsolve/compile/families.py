@@ -46,20 +46,15 @@ class Use:
         running = [axis for axis, _ in self.axes if axis >= 0]
         points = array.shape[len(running) :]
         if len(set(running)) < len(running):  # V[k, k]: the diagonal
-            array, running = _diagonal(array, running)
+            letters = [chr(97 + axis) for axis in running]
+            running = sorted(set(running))
+            array = np.einsum(f"{''.join(letters)}...->{''.join(chr(97 + axis) for axis in running)}...", array)
         order = sorted(range(len(running)), key=running.__getitem__)
         array = array.transpose(*order, *range(len(running), array.ndim))
         shape = [1] * len(frame)
         for axis in running:
             shape[axis] = frame[axis]
         return array.reshape(*shape, *points)
-
-
-def _diagonal(array: Array, running: list[int]) -> tuple[Array, list[int]]:
-    letters = [chr(97 + axis) for axis in running]
-    kept = sorted(set(running))
-    made = np.einsum(f"{''.join(letters)}...->{''.join(chr(97 + axis) for axis in kept)}...", array)
-    return made, kept
 
 
 @dataclass(frozen=True, eq=False)

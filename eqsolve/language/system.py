@@ -706,6 +706,7 @@ class Cases(Model):
     """
 
     cases: tuple[tuple[Any, str], ...]
+    observables = Table()  # those of the model that is chosen
 
     def __init__(
         self,
@@ -720,10 +721,6 @@ class Cases(Model):
 
     def _normalise(self, field: str, value: Any) -> Any:
         return _choices(field, value) if field == "cases" else super()._normalise(field, value)
-
-    @property
-    def observables(self) -> Table:  # type: ignore[override]
-        return Table()
 
 
 class Singularity(Model):

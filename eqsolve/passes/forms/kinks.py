@@ -86,11 +86,14 @@ class Stages:
 
     def smooth(self, expr: Basic, randoms: frozenset[Basic]) -> Any:
         """Return an expression with inverse functions and random switches replaced by the variables of stages."""
-        if not expr.args or not expr.free_symbols & randoms:
-            return expr if not expr.has(InverseValue) else self._rebuild(expr, randoms)
+        moving = expr.free_symbols & randoms
+        if not expr.args or not (moving or expr.has(InverseValue)):
+            return expr
         match expr:
             case InverseValue():
                 return self._root(expr, randoms)
+            case _ if not moving:
+                pass
             case sign():
                 return self._switch(self.smooth(expr.args[0], randoms))
             case Abs():
@@ -110,11 +113,6 @@ class Stages:
                 return Piecewise(*((self.smooth(e, randoms), self._condition(c, randoms)) for e, c in expr.args))
             case E():
                 raise TypeError("an expectation inside an integrand")
-        return self._rebuild(expr, randoms)
-
-    def _rebuild(self, expr: Basic, randoms: frozenset[Basic]) -> Any:
-        if isinstance(expr, InverseValue):
-            return self._root(expr, randoms)
         return rebuilt(expr, lambda arg: self.smooth(arg, randoms))
 
     def _root(self, node: InverseValue, randoms: frozenset[Basic]) -> Dummy:
