@@ -50,7 +50,7 @@ def _derivation(model: Model, solver: str, step: float | None) -> Derivation | N
         plan = compile(model, steps=step is not None)
         if plan.facts.kind != "System":
             return None
-        discrete = step is not None or getattr(plan.model, "step", None) is not None
+        discrete = step is not None or plan.model.step is not None
         return plan.derivation(find_solver(solver).form(discrete))
     except EqsolveError:
         return None
@@ -65,7 +65,7 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
         model = for_reading(model)
         refuse_continuous(model, solved_model(model, {})[0], step)
         plan = compile(model, steps=step is not None)
-        discrete = step is not None or getattr(plan.model, "step", None) is not None
+        discrete = step is not None or plan.model.step is not None
         choice = choose_solver(plan, Wanted(kernels, discrete), solver)
     except EqsolveError as error:
         count = len(error.problems) if isinstance(error, ModelError) else 1

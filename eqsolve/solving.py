@@ -352,7 +352,7 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     alone = all(axis.count == 1 for axis in indices.all_indices(model))  # no index at all is faster then
     precise = options.precision is not None and isinstance(model, FixedPoint)
     on_arrays = not alone and not precise and not indices.why_written_out(model)
-    making = {name for sources in model.tables.values() for name in sources.arguments}  # type: ignore[attr-defined]
+    making = {name for sources in model.tables.values() for name in sources.arguments}
     linear, tables, sloped = indices.with_slopes(model, arrays, plain, options.derivatives)
     differenced = tuple(name for name in options.derivatives if on_arrays or name in making.difference(sloped))
     options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))

@@ -161,7 +161,7 @@ def _facts(model: Model) -> list[str]:
         "randoms": "random constant{}", "observables": "observable{}", "substitute": "change{} of variable",
     }  # fmt: skip
     counts = {part: len(getattr(model, part, ())) for part in words}
-    counts["equations"] += len(getattr(model, "drift", ()))
+    counts["equations"] += len(model.drift)
     return [f"{count} {words[part].format('s' * (count > 1))}" for part, count in counts.items() if count]
 
 

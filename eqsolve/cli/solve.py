@@ -103,7 +103,7 @@ def _check(model: Model, given: dict[str, Any]) -> None:
     if at2 is not None and not getattr(model, "kernels", ()):
         raise UsageError(f"--at2: model `{model.name}` has no function of two times")
     moments = [("--at", moment) for moment in at or []] + [("--at2", moment) for pair in at2 or [] for moment in pair]
-    starts_at_zero = getattr(model, "start", 0) == 0
+    starts_at_zero = model.start == 0
     for option, moment in moments:
         if starts_at_zero and moment < 0:
             raise UsageError(f"{option}: time starts at 0, got {moment:g}")

@@ -34,21 +34,14 @@ class MemoryEquation:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Several expressions of time, readings, integrals and constants, in this order of arguments."""
+    """Several expressions of times, readings, integrals and constants, in this order of arguments.
+
+    The times are t, or of an integrand, over s from 0 to t, s and u = t − s.
+    """
 
     readings: tuple[Reading, ...]
     integrals: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    function: Functions
-    slopes: Slopes
-
-
-@dataclass(frozen=True, eq=False)
-class Integrand:
-    """H(s, u, readings, constants) of an integral over s from 0 to t, u = t − s, with its slopes by the readings."""
-
-    readings: tuple[Reading, ...]
-    shape: tuple[int, ...]
     function: Functions
     slopes: Slopes
 
@@ -65,7 +58,7 @@ class ConvolutionProgram:
     # names and shapes of what is reported beside the unknowns, and its expressions
     observables: tuple[tuple[str, tuple[int, ...]], ...]
     outputs: Terms
-    integrals: tuple[Integrand, ...]
+    integrals: tuple[Terms, ...]
     # lengths of the delays; functions of time that panels must resolve
     delays: Lowered
     gauges: Functions
@@ -81,24 +74,19 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
     rest = (*form.observables.values(), *(body for _, body, _ in form.integrals.values()), *form.gauges)
     constants = tables_in(*leaves((*found, *rest)))
 
-    def terms(expressions: Sequence[tuple[Expr, tuple[Index, ...]]]) -> Terms:
+    def terms(
+        expressions: Sequence[tuple[Expr, tuple[Index, ...]]], times: Sequence[Basic] = (NOW,),
+        places: dict[tuple[Reading, tuple[Expr, ...]], Slot] = form.places,
+    ) -> Terms:  # fmt: skip
         used = set().union(*(expr.free_symbols for expr, _ in expressions))
-        slots = [slot for slot in form.places.values() if slot in used]
-        readings = [place for (place, _), slot in form.places.items() if slot in used]
+        slots = {place: slot for place, slot in places.items() if slot in used}
         integrals = {place: item[0] for place, item in enumerate(form.integrals.values()) if item[0] in used}
-        inputs: list[Basic] = [NOW, *slots, *integrals.values(), *constants]
-        by: list[Slot] = [*slots, *integrals.values()]
+        by: list[Slot] = [*slots.values(), *integrals.values()]
+        inputs: list[Basic] = [*times, *by, *constants]
         return Terms(
-            tuple(readings), tuple(integrals), tuple(counts(free) for _, free in expressions),
+            tuple(place for place, _ in slots), tuple(integrals), tuple(counts(free) for _, free in expressions),
             lower_families(expressions, inputs, known), lower_slopes(expressions, inputs, by, known),
         )  # fmt: skip
-
-    def integrand(slot: Slot, body: Expr, places: dict[tuple[Reading, tuple[Expr, ...]], Slot]) -> Integrand:
-        inputs: list[Basic] = [EARLY, LAG, *places.values(), *constants]
-        given = [(body, slot.indices)]
-        by = list(places.values())
-        readings = tuple(place for place, _ in places)
-        return Integrand(readings, slot.shape, lower_families(given, inputs, known), lower_slopes(given, inputs, by, known))
 
     def at_times(expr: Expr, free: tuple[Index, ...]) -> Functions:
         return lower_families([(expr, free)], [NOW, *constants], known)
@@ -115,7 +103,7 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
         bodies=terms([(item[-1], item[0].indices) for item in form.equations]),
         observables=tuple(seen),
         outputs=terms([(expr, ordered_indices(expr)) for expr in form.observables.values()]),
-        integrals=tuple(integrand(*item) for item in form.integrals.values()),
+        integrals=tuple(terms([(body, slot.indices)], (EARLY, LAG), read) for slot, body, read in form.integrals.values()),
         delays=lower(list(form.delays), [], known),
         gauges=lower_families([(expr, ordered_indices(expr)) for expr in form.gauges], [NOW, *constants], known),
         gauge_shapes=tuple(counts(ordered_indices(expr)) for expr in form.gauges),

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Mul, S
+from sympy import Basic, Dummy, Expr, Mul
 
 from eqsolve.compile.lowering import Lowered, lower
-from eqsolve.language.indices import Index, Slot, Sum, counts, free_indices, members_in
+from eqsolve.language.indices import Index, Slot, Sum, counts, free_indices, members_in, sum_over
 from eqsolve.language.symbols import Parameter
 from eqsolve.numerics.arrays import Array
-from eqsolve.passes.forms.expressions import slope
+from eqsolve.passes.forms.expressions import outermost, slope
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,15 @@ class Use:
         running = [axis for axis, _ in self.axes if axis >= 0]
         points = array.shape[len(running) :]
         if len(set(running)) < len(running):  # V[k, k]: the diagonal
-            array, running = _diagonal(array, running)
+            letters = [chr(97 + axis) for axis in running]
+            running = sorted(set(running))
+            array = np.einsum(f"{''.join(letters)}...->{''.join(chr(97 + axis) for axis in running)}...", array)
         order = sorted(range(len(running)), key=running.__getitem__)
         array = array.transpose(*order, *range(len(running), array.ndim))
         shape = [1] * len(frame)
         for axis in running:
             shape[axis] = frame[axis]
         return array.reshape(*shape, *points)
-
-
-def _diagonal(array: Array, running: list[int]) -> tuple[Array, list[int]]:
-    letters = [chr(97 + axis) for axis in running]
-    kept = sorted(set(running))
-    made = np.einsum(f"{''.join(letters)}...->{''.join(chr(97 + axis) for axis in kept)}...", array)
-    return made, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +140,7 @@ def _term(
 ) -> IndexedTerm:
     places = {item: place for place, item in enumerate(frame)}
     numbers = {item: number for number, item in enumerate(arguments)}
-    sums = sorted(_outermost_sums(expr), key=str)
+    sums = sorted(outermost(expr, Sum), key=str)
     standing = {node: Dummy(real=True) for node in sums}
     bare = expr.xreplace(standing)
     inner = []
@@ -172,12 +167,6 @@ def _axis(entry: Any, places: dict[Index, int]) -> tuple[int, int]:
         return -1, int(entry)
     (index,) = entry.atoms(Index)
     return places[index], int(entry - index)
-
-
-def _outermost_sums(expr: Basic) -> set[Sum]:
-    if isinstance(expr, Sum):
-        return {expr}
-    return set().union(*map(_outermost_sums, expr.args)) if expr.args else set()
 
 
 def _product(expr: Expr, inputs: list[Any]) -> tuple[tuple[int, ...], Expr] | None:
@@ -245,7 +234,7 @@ def _flat(axes: Sequence[tuple[int, int]], sizes: Sequence[int], grids: Array) -
 
 def _changes(expr: Expr, free: tuple[Index, ...], by: frozenset[Basic]) -> list[tuple[Any, tuple[Index, ...], Expr]]:
     """Return (argument, indices of the derivative, derivative), sums over the indices that the argument does not carry."""
-    sums = sorted(_outermost_sums(expr), key=str)
+    sums = sorted(outermost(expr, Sum), key=str)
     standing = {node: Dummy(real=True) for node in sums}
     back = {dummy: node for node, dummy in standing.items()}
     bare = expr.xreplace(standing)
@@ -258,15 +247,8 @@ def _changes(expr: Expr, free: tuple[Index, ...], by: frozenset[Basic]) -> list[
             carried = set().union(*(entry.atoms(Index) for entry in getattr(item, "indices", ())))
             summed = [index for index in node.over if index not in carried]
             kept = tuple(index for index in frame if index not in summed)
-            inner = _sum_over(change, summed)
-            found.append((item, kept, outer * inner))
+            found.append((item, kept, outer * sum_over(change, summed)))
     return found
-
-
-def _sum_over(expr: Expr, indices: list[Index]) -> Expr:
-    there = [index for index in indices if index in free_indices(expr)]
-    scale = Mul(*(index.size for index in indices if index not in there))
-    return scale * (Sum(expr, *there) if there else expr) if expr != 0 else S.Zero
 
 
 def tables_in(*expressions: Basic) -> list[Any]:

@@ -81,9 +81,7 @@ class Bound:
         return self
 
 
-@functools.lru_cache(maxsize=4096)
-def _code(text: str) -> Any:
-    return compile(text, "<lowered>", "exec")
+_code = functools.lru_cache(maxsize=4096)(functools.partial(compile, filename="<lowered>", mode="exec"))
 
 
 @functools.cache
@@ -122,9 +120,13 @@ def as_function(
     All lowering ends here. ``real=False`` says that complex values may come; ``shared`` how common parts are found;
     ``names`` are what the arguments stand for, in messages.
     """
-    placeholders = [_placeholder(index, item, real) for index, item in enumerate(arguments)]
+    placeholders = []  # they keep what is known about signs
+    for index, item in enumerate(arguments):
+        known = item.assumptions0 if isinstance(item, Symbol) and not isinstance(item, Dummy) and real else {}
+        placeholders.append(Symbol(f"x{index}_", **(known or ({"real": True} if real else {}))))
     mapping = dict(zip(arguments, placeholders, strict=True))
-    written = [safe(_by_cases(expr.xreplace(mapping)), real=real) for expr in expressions]
+    by_cases = lambda *args: Piecewise((1, Eq(*args[:2])), (0, True))  # noqa: E731
+    written = [safe(expr.xreplace(mapping).replace(KroneckerDelta, by_cases), real=real) for expr in expressions]
     said = dict(zip(placeholders, names or arguments, strict=True))
     bodies = with_evaluators(written, precise=module == "mpmath", names=said) if real else written
     if any(body.has(zoo, nan) for body in bodies):  # a parameter was put in as 0
@@ -143,32 +145,16 @@ class _ArrayPrinter(SciPyPrinter):
         return f"piecewise([{conditions}], [{', '.join(self._print(item.expr) for item in expr.args)}])"
 
     def _print_And(self, expr: Any) -> str:
-        return self._joined("numpy.logical_and", expr)
-
-    def _print_Or(self, expr: Any) -> str:
-        return self._joined("numpy.logical_or", expr)
-
-    def _joined(self, function: str, expr: Any) -> str:
         parts = ", ".join(self._print(item) for item in sorted(expr.args, key=default_sort_key))
-        return f"functools.reduce({function}, ({parts},))"
+        return f"functools.reduce(numpy.logical_{type(expr).__name__.lower()}, ({parts},))"
 
-
-def _by_cases(expr: Expr) -> Expr:
-    """Return an expression with Kronecker's symbol, of times, written by cases."""
-    nodes = expr.atoms(KroneckerDelta)
-    return expr.xreplace({node: Piecewise((1, Eq(*node.args[:2])), (0, True)) for node in nodes}) if nodes else expr
+    _print_Or = _print_And
 
 
 @functools.cache
 def _place(index: int) -> Dummy:
     """Return the symbol in the place of an argument, always the same one, so that sympy knows what it worked out before."""
     return Dummy(f"x{index}", real=True)
-
-
-def _placeholder(index: int, item: Basic, real: bool) -> Symbol:
-    """Return a symbol that a parameter or argument is written as; it keeps what is known about its sign."""
-    known = item.assumptions0 if isinstance(item, Symbol) and not isinstance(item, Dummy) and real else {}
-    return Symbol(f"x{index}_", **(known or ({"real": True} if real else {})))
 
 
 def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared: Any) -> str:
@@ -222,11 +208,7 @@ def with_parts(item: Any, change: Callable[[Any], Any]) -> Any:
     if fields is None or isinstance(item, type):
         return item
     changed = {name: new for name in fields if (new := change(known[name])) is not known[name]}
-    if not changed:
-        return item
-    made = object.__new__(type(item))
-    made.__dict__.update({name: known[name] for name in fields}, **changed)
-    return made
+    return dataclasses.replace(item, **changed) if changed else item
 
 
 # --- Laws of random constants as data: what makes the numeric law, and its numbers as a function of

@@ -214,13 +214,7 @@ def _parts(item: Any) -> tuple[dict[Any, Any], Callable[[dict[Any, Any]], Any], 
     fields = getattr(item, "__dataclass_fields__", None)
     if fields is None or isinstance(item, IndexedTerm | Every | type):
         return {}, dict, False
-
-    def build(parts: dict[str, Any]) -> Any:
-        made = object.__new__(type(item))
-        made.__dict__.update(parts)
-        return made
-
-    return {name: item.__dict__[name] for name in fields}, build, False
+    return {name: item.__dict__[name] for name in fields}, lambda parts: type(item)(**parts), False
 
 
 def _flat(parts: dict[int, Any]) -> tuple[Any, ...]:

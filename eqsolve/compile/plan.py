@@ -84,7 +84,6 @@ class Plan:
     declared: Model  # as it was given
     _programs: dict[str, Any] = field(default_factory=dict, repr=False)
     _derivations: dict[str, Derivation] = field(default_factory=dict, repr=False)
-    _objections: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -113,24 +112,22 @@ class Plan:
             self._derivations[source] = derive(self.model, _reduce(self.declared), path=path, change=change)
         return self._derivations[source]
 
+    @functools.cached_property
     def why_not_gaussian(self) -> str:
-        """Return why the law of the paths is not known to be Gaussian; nothing when it is."""
-        if "gaussian" not in self._objections:
-            from eqsolve.compile.gaussian import why_not_gaussian
+        """Why the law of the paths is not known to be Gaussian; nothing when it is."""
+        from eqsolve.compile.gaussian import why_not_gaussian
 
-            made = self.derivation(GAUSSIAN).form
-            assert made is not None
-            self._objections["gaussian"] = why_not_gaussian(made)
-        return self._objections["gaussian"]
+        made = self.derivation(GAUSSIAN).form
+        assert made is not None
+        return why_not_gaussian(made)
 
+    @functools.cached_property
     def why_not_convolution(self) -> str:
-        """Return why the system is none of one-time functions with memory; nothing when it is."""
-        if "convolution" not in self._objections:
-            from eqsolve.passes.forms.convolution_form import why_not_convolution
+        """Why the system is none of one-time functions with memory; nothing when it is."""
+        from eqsolve.passes.forms.convolution_form import why_not_convolution
 
-            assert isinstance(self.model, System)
-            self._objections["convolution"] = why_not_convolution(self.model)
-        return self._objections["convolution"]
+        assert isinstance(self.model, System)
+        return why_not_convolution(self.model)
 
 
 def find_facts(model: Model) -> Facts:
@@ -486,7 +483,7 @@ class Task:
 class _Known:
     """What was made of one model so far."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Any) -> None:
         self.model = model
         self._made: dict[Any, Any] = {}
 
@@ -514,7 +511,7 @@ class _Known:
 
     def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""
-        laws = getattr(self.model, "laws", {}).values()
+        laws = self.model.laws.values()
         found = {item for law in laws for item in law.free_symbols if isinstance(item, Parameter)}
         known = {item.name: settings.get(item.name, self.model.given(item)) for item in found}
         return {name: value for name, value in known.items() if value is not None and read_value(value) in (0, 1)}
@@ -525,7 +522,6 @@ class _Known:
         from eqsolve.passes.rewrite.starts import STEP, put_in_steps
         from eqsolve.passes.rewrite.white import in_ito_sense
 
-        assert isinstance(self.model, System)
         made = put_in_steps(in_ito_sense(self.model))
         return made, made.step == STEP
 
@@ -535,7 +531,6 @@ class _Known:
         from eqsolve.passes.rewrite.starts import STEP, follow_memories
         from eqsolve.passes.rewrite.white import make_additive
 
-        assert isinstance(self.model, System)
         made = make_additive(self.model) if self.model.whites else follow_memories(self.model)
         return made, made.step is None and STEP in made.parameters
 
@@ -544,7 +539,6 @@ class _Known:
         """Why a system has no continuous time, in words that follow the name of the noise; nothing if it has."""
         from eqsolve.passes.rewrite.starts import STEP
 
-        assert isinstance(self.model, System)
         if not self.model.stepped and self.model.step != STEP:
             return ""
         persistent = [item for item in self.model.stepped if isinstance(self.model.laws[item], Telegraph)]
@@ -583,7 +577,7 @@ def refuse_continuous(declared: Model, model: Model, step: Any) -> None:
     """Raise for noise that has a meaning, or a solver, in discrete time only, where no step is given."""
     if step is not None or not isinstance(model, System) or not (why := _known(model).only_in_steps):
         return
-    laws = {item.name: law for item, law in getattr(declared, "laws", {}).items() if isinstance(law, IN_STEPS)}
+    laws = {item.name: law for item, law in declared.laws.items() if isinstance(law, IN_STEPS)}
     name, law = next(iter((laws or {item.name: model.laws[item] for item in model.stepped}).items()))
     raise UsageError(
         f"model `{declared.name}`: the noise `{name}` ~ {law} {why}; say how long a step is: step=0.1, on the command "

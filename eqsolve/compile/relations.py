@@ -132,8 +132,7 @@ class Relations:
 
     def _own(self, term: Expr, equation: Equation) -> numeric.DiagonalPart | numeric.ScaledPart:
         """Return L where a term reads L X, X being the unknown itself."""
-        plain = equation.target
-        assert plain is not None
+        plain = equation.defined
         if term.has(plain) and not term.has(Int):
             coefficient = term / plain
             if not coefficient.has(plain) and COLUMN not in coefficient.free_symbols:

@@ -27,6 +27,7 @@ from eqsolve.language.functions import SPECIAL
 from eqsolve.language.symbols import Time, Value
 from eqsolve.numerics.arrays import Array, Lazy, special
 from eqsolve.numerics.backend import anywhere
+from eqsolve.passes.forms.expressions import rebuilt
 
 
 class choose(Function):
@@ -263,7 +264,6 @@ _BY_OTHERS = {
 _WATCHED = (*_GROWING, *_SLOPE_ONE, *_BY_OTHERS, log, sp.erf, sp.cos, sp.acosh)
 _LOGARITHMS = {sp.cosh: log_cosh, sp.erfc: log_erfc, plain_erfc: log_erfc, sech2: log_cosh}
 _CASES = 3  # sides of conditions told apart in one exponent
-_LARGE = 20  # arguments of the gamma function whose logarithm is used
 
 
 def safe(expr: Expr, *, real: bool = True) -> Expr:
@@ -303,11 +303,7 @@ class Writer:
                 return self._logarithm(expr.args[0])
             case Piecewise():
                 return Piecewise(*((self.write(value), condition) for value, condition in expr.args), evaluate=False)
-        return self._rebuilt(expr)
-
-    def _rebuilt(self, expr: Any) -> Any:
-        made = [self.write(arg) for arg in expr.args]
-        return expr if all(new is old for new, old in zip(made, expr.args, strict=True)) else expr.func(*made)
+        return rebuilt(expr, self.write)
 
     # --- products
     def _product(self, expr: Expr) -> Expr:
@@ -326,12 +322,12 @@ class Writer:
     def _plain(self, factor: Expr) -> Expr:
         """Return one factor by itself."""
         if not isinstance(factor, Pow):
-            return self.write(factor) if not factor.is_Mul else self._rebuilt(factor)
+            return self.write(factor) if not factor.is_Mul else rebuilt(factor, self.write)
         base, power = factor.as_base_exp()
         if self.real and (found := _with_exponential(base, 1)) is not None and power.is_negative:
             size, argument = found
             return Mul(self.write(size) ** power, expit(-self.write(argument)) ** -power)
-        return self._rebuilt(factor)
+        return rebuilt(factor, self.write)
 
     def join(self, pieces: list[tuple[Expr, Expr]]) -> Expr:
         """Return the product of things written as (v, s), v e^s each."""
@@ -353,10 +349,10 @@ class Writer:
             if exponent != 0 and (self.real or expr.exp.is_Integer):
                 power = self.write(expr.exp)
                 return value**power, power * exponent
-            return self._rebuilt(expr), S.Zero
+            return rebuilt(expr, self.write), S.Zero
         if isinstance(expr, Abs) and self.real:
             value, exponent = self.pair(expr.args[0])
-            return (Abs(value), exponent) if exponent != 0 else (self._rebuilt(expr), exponent)
+            return (Abs(value), exponent) if exponent != 0 else (rebuilt(expr, self.write), exponent)
         if isinstance(expr, Add):
             written = self.write(expr)
             return self._grown_sum(written) if isinstance(written, Add) else self.pair(written)
@@ -391,7 +387,7 @@ class Writer:
             case sp.besselk():
                 return scaled_besselk(self.write(expr.args[0]), x), -x
             case sp.gamma():
-                return choose(x - _LARGE, S.One, sp.gamma(x)), choose(x - _LARGE, log_gamma(x), S.Zero)
+                return choose(x - 1, S.One, sp.gamma(x)), choose(x - 1, log_gamma(x), S.Zero)  # Γ(1) = 1
         return None
 
     def _grown_sum(self, expr: Add) -> tuple[Expr, Expr]:

@@ -5,16 +5,16 @@ function.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from sympy import Abs, Add, Basic, Dummy, Expr, Float, Heaviside, MatrixBase, Max, Min, Mul, Poly, S, sign
+from sympy import Abs, Add, Basic, Dummy, Expr, Float, Heaviside, Max, Min, Mul, Poly, S, sign
 from sympy.core.function import Derivative, Subs
 
-from eqsolve.compile.lowering import LawPlan, Lowered, compile_law, lower
+from eqsolve.compile.lowering import LawPlan, Lowered, compile_law, lower, with_parts
 from eqsolve.compile.relations import Relations, in_order, start_of
 from eqsolve.language.laws import Resampled
-from eqsolve.language.nodes import GP, E, FollowedGP
+from eqsolve.language.nodes import GP, E, FollowedGP, entries
 from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, PointwiseSum
 from eqsolve.passes.forms import path_form as form
@@ -208,22 +208,23 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
 
 
 def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Covariance:
-    kernel, mean = law.covariance, law.mean
-    count = range(len(members))
-    entries = [[kernel[i, j] if isinstance(kernel, MatrixBase) else kernel for j in count] for i in count]
-    centres = list(mean) if isinstance(mean, MatrixBase) else [mean] * len(members)
+    count = len(members)
+    kernels, centres = ([*map(relations.pointwise, entries(part))] for part in (law.covariance, law.mean))
     return Covariance(
         tuple(noise.name for noise in members),
-        tuple(tuple(relations.pointwise(entry) for entry in row) for row in entries),
-        tuple(relations.pointwise(centre) for centre in centres),
-        law.leading if isinstance(law, FollowedGP) else len(members),
+        tuple(tuple(kernels[begin : begin + count]) for begin in range(0, count**2, count)),
+        tuple(centres * count if len(centres) == 1 else centres),
+        law.leading if isinstance(law, FollowedGP) else count,
     )
 
 
 def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsemblePlan:
     ensemble = with_ramps(ensemble)
     signals = {signal: place for place, signal in enumerate(ensemble.signals)}
-    targets = _targets(ensemble)
+    # what is averaged, responds, or is acted on by memory
+    found = [piece for mean in ensemble.means for piece in mean.pieces]
+    found += [link.signal for link in ensemble.links if link.memory is not None]
+    targets = {expr: place for place, expr in enumerate(dict.fromkeys(found))}
     unknowns, constants = [unknown.symbol for unknown in ensemble.unknowns], ensemble.randoms
     noises = [noise(ROW) for noise in ensemble.noises]
     inner = [memory.signal for memory in ensemble.memories]
@@ -336,23 +337,10 @@ def with_ramps(ensemble: PathEnsemble) -> PathEnsemble:
             ramp = Max(-1, Min(1, inside / (reach * size.xreplace({jump: S.One}) + Float(1e-300))))
             ramps[node] = ramp if isinstance(node, sign) else (1 + ramp) / 2
 
-    if not ramps:
-        return ensemble
-    return replace(
-        ensemble,
-        links=tuple(replace(link, signal=link.signal.xreplace(ramps)) for link in ensemble.links),
-        memories=tuple(replace(memory, signal=memory.signal.xreplace(ramps)) for memory in ensemble.memories),
-        means=tuple(
-            replace(
-                mean,
-                terms=tuple(tuple(part.xreplace(ramps) for part in term) for term in mean.terms),
-                output=mean.output.xreplace(ramps),
-                sides=tuple(tuple((piece.xreplace(ramps), symbol) for piece, symbol in side) for side in mean.sides),
-            )
-            for mean in ensemble.means
-        ),
-        processes=tuple((head, expr.xreplace(ramps)) for head, expr in ensemble.processes),
-    )
+    def put(item: Any) -> Any:  # (a mean is known by its node)
+        return item.xreplace(ramps) if isinstance(item, Expr) and not isinstance(item, E) else with_parts(item, put)
+
+    return put(ensemble) if ramps else ensemble
 
 
 def _is_kinked(ensemble: PathEnsemble, moving: list[Basic]) -> bool:
@@ -362,13 +350,6 @@ def _is_kinked(ensemble: PathEnsemble, moving: list[Basic]) -> bool:
         return True
     pairs = [piece for mean in ensemble.means if mean.kind == "two" for piece in mean.pieces]
     return any(mean.sides for mean in ensemble.means) or any(jumps(piece, moving) is not None for piece in pairs)
-
-
-def _targets(ensemble: PathEnsemble) -> dict[Expr, int]:
-    """Return what is averaged, responds, or is acted on by memory, each with its place."""
-    found = [piece for mean in ensemble.means for piece in mean.pieces]
-    found += [link.signal for link in ensemble.links if link.memory is not None]
-    return {expr: place for place, expr in enumerate(dict.fromkeys(found))}
 
 
 def _degree(ensemble: PathEnsemble, signals: list[Expr]) -> int | None:

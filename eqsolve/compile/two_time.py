@@ -184,11 +184,6 @@ def take_moments(
     return system, moments, (*parameters, *numbers.values())
 
 
-def compile_with_gradients(system: System, parameters: Sequence[Parameter]) -> CompiledPlan:
-    """Return the array functions of a closed system and their derivatives by everything unknown that they read."""
-    return compile_system(system, parameters, gradients=True)
-
-
 Contraction = tuple[Dummy, str, Expr, Expr, Expr]  # symbol, span, left, right and joint factor
 
 
@@ -342,10 +337,7 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     kernels: list[CompiledEquation] = []
     functions: list[CompiledEquation] = []
     for item in system.equations:
-        head, target = item.head, item.target
-        assert head is not None
-        assert target is not None
-        right = item.rhs.xreplace(dict(zip(target.moments, (ROW, COLUMN), strict=False)))
+        head, right = item.defined.head, item.at(ROW, COLUMN)
         start, diagonal = initial_values(system, item)
         if isinstance(head, Correlation) and item.is_differential and diagonal is None:
             own = Function(fresh_name(f"{item.key}_diagonal", system.names))
@@ -364,6 +356,10 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     direct = {name: isinstance(expr, Value) and expr.moments == (ROW, COLUMN) for expr, name in table.items()}
     aliases = {name: expr.head.name if direct[name] else None for expr, name in table.items()}
     return CompiledPlan(begin, moments, tuple(kernels), tuple(functions), tuple(observables), factors, aliases, stored)
+
+
+compile_with_gradients = functools.partial(compile_system, gradients=True)
+"""The same with their derivatives by everything unknown that they read."""
 
 
 def _feedback(item: Contraction, head: Head | None, body: Expr, symbols: tuple[Dummy, ...]) -> tuple[Expr | None, Expr | None]:

@@ -84,7 +84,7 @@ def stationary(
             raise UsageError(f"model `{model.name}`: stationary() takes systems of paths in Gaussian noise, and {why}")
         span = 10 * (options.step or 1.0)  # a state without end has no last time to test covariances up to
         task.plan.program(COVARIANCES).demand_declared(task.values.numbers, span, options.step)
-        allowed = rtol if rtol is not None else 3e-2 if task.plan.why_not_gaussian() else 1e-6
+        allowed = rtol if rtol is not None else 3e-2 if task.plan.why_not_gaussian else 1e-6
         made = _find(task, replace(options, rtol=Options.make(rtol=allowed, t_max=1.0).rtol))
     seconds = {"seconds": time.perf_counter() - started}
     latex = {**latex_names((task.declared, model, *models_behind(task.declared))), "t": r"\tau"}
@@ -98,11 +98,11 @@ def why_not_stationary(task: Task) -> str:
         return "no noise drives its paths" if facts.processes else "it has no paths"
     if facts.refined:
         return "its noise of births and deaths is followed in short steps; solve it to a late time"
-    if isinstance(task.declared, Flow) and not facts.whites and task.plan.why_not_gaussian():
+    if isinstance(task.declared, Flow) and not facts.whites and task.plan.why_not_gaussian:
         return "a flow without noise comes to rest: see `model.long_time()`, `eqsolve longtime`"
-    if task.plan.why_not_gaussian() and any(item.jumping for item in task.plan.program(STOCHASTIC).ensembles):
+    if task.plan.why_not_gaussian and any(item.jumping for item in task.plan.program(STOCHASTIC).ensembles):
         return "its forces jump, and are followed in short steps; solve it to a late time"
-    if task.plan.why_not_gaussian() and any(m.joint for item in task.plan.program(STOCHASTIC).ensembles for m in item.means):
+    if task.plan.why_not_gaussian and any(m.joint for item in task.plan.program(STOCHASTIC).ensembles for m in item.means):
         return "it averages pairs of values that are no sum of products; solve it to a late time"
     model = task.plan.model
     return f"`{model.stepped[0].name}` is drawn step by step" if isinstance(model, System) and model.stepped else ""
@@ -126,7 +126,7 @@ def _find(task: Task, options: Options) -> Stationary:
     found: FoundByLaw | FoundBySampling
     try:
         with np.errstate(all="ignore"):
-            if sampled := plan.why_not_gaussian():
+            if sampled := plan.why_not_gaussian:
                 logger.info("%s: paths are sampled", sampled)
                 paths = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), numbers)
                 known = {**laws, **{name: law.at(numbers, laws) for name, law in paths.laws}}

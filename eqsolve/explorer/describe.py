@@ -60,7 +60,7 @@ def list_controls(model: Model) -> list[Control]:
             if parameter.name not in found:
                 found[parameter.name] = _number(part, parameter)
         for item in part.randoms:
-            law = getattr(part, "laws", {}).get(item, part.defaults.get(item, item.law))
+            law = part.laws.get(item, part.defaults.get(item, item.law))
             name = item.name.partition("[")[0]  # a family has one law
             if name not in found and isinstance(law, Law) and not is_found(part, item) and law.dimension == 1:
                 said = {key.name.partition("[")[0]: text for key, text in meanings(part.file).items()}
@@ -132,7 +132,7 @@ def flow_names(model: Model) -> set[str]:
     """Return the names of the microscopic models that a model, or its cases, describe."""
     if isinstance(model, Flow):
         return {model.name}
-    named = {getattr(part, "flow", None) for part in (model, *models_behind(model))}
+    named = {part.flow for part in (model, *models_behind(model))}
     return {item if isinstance(item, str) else item.name for item in named if item is not None}
 
 

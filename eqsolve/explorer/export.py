@@ -59,7 +59,7 @@ def export_page(
     asked: dict[str, Any] = {}
     if model.kind in TIMED:
         last = 10.0 if t_max is None else t_max
-        if getattr(model, "start", 0) == 0:
+        if model.start == 0:
             asked["at"] = sorted({float(f"{moment:.4g}") for moment in sample_times(0.0, last, DRAWN // 2)})
         else:
             asked["t_max"] = last

@@ -1,6 +1,5 @@
 """Declare symbols by their names, as sympy does: one name gives one object, several names a tuple."""
 
-import functools
 from typing import Any
 
 from eqsolve.errors import ModelError
@@ -28,7 +27,7 @@ def _declare(
     if len(set(axes)) < len(axes) and cls is not symbols.Parameter:
         raise ModelError(f"{here()}`{names}` carries an index twice; declare it with two, index('k l', {axes[0].size})")
     if axes:
-        makers = [functools.partial(_member, cls, part, latex, kwargs) for part in parts]
+        makers = [lambda place, part=part: cls(part, latex, member=place, **kwargs) for part in parts]
         families = tuple(Family(make, cls.kind_name, part, axes) for make, part in zip(makers, parts, strict=True))
         if about:
             symbols.tell_meanings({item[axes]: about for item in families})
@@ -39,10 +38,6 @@ def _declare(
     if about:
         symbols.tell_meanings(dict.fromkeys(made, about))
     return made[0] if len(made) == 1 else made
-
-
-def _member(cls: Any, name: str, latex: str | None, kwargs: dict[str, Any], place: tuple[Any, Any]) -> Any:
-    return cls(name, latex, member=place, **kwargs)
 
 
 def index(names: str, size: Any) -> Any:

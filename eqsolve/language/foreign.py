@@ -68,13 +68,7 @@ def _explained(place: TracebackType, error: BaseException) -> str | None:
         return head.uncalled
     if isinstance(node, ast.Call):
         return _bad_call(node, frame, error)
-    return _no_truth(error, frame) or _no_number(error)
-
-
-def _no_number(error: BaseException) -> str | None:
-    if isinstance(error, TypeError) and re.search(r"[Cc]annot (convert|create)|loop of ufunc|ufunc '", str(error)):
-        return "an expression stands where a number is needed; write functions of expressions with sympy's, such as sympy.tanh"
-    return None
+    return _no_truth(error, frame)
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
@@ -112,7 +106,7 @@ def _bad_call(node: ast.Call, frame: FrameType, error: BaseException) -> str | N
         fix = _written_with_sympy(node, function, frame)
         if fix is not None:
             return f"`{written}` is {library}'s and takes numbers, not expressions; write {fix}"
-    return _no_truth(error, frame) or _no_number(error)
+    return _no_truth(error, frame)
 
 
 def _written_with_sympy(node: ast.Call, function: Any, frame: FrameType) -> str | None:
@@ -140,6 +134,8 @@ def _written_with_sympy(node: ast.Call, function: Any, frame: FrameType) -> str 
 
 
 def _no_truth(error: BaseException, frame: FrameType) -> str | None:
+    if isinstance(error, TypeError) and re.search(r"[Cc]annot (convert|create)|loop of ufunc|ufunc '", str(error)):
+        return "an expression stands where a number is needed; write functions of expressions with sympy's, such as sympy.tanh"
     if "truth value" not in str(error) or not isinstance(error, TypeError):
         return None
     condition = str(error).partition(": ")[2] or "a condition"

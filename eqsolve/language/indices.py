@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from sympy import Atom, Basic, Dummy, Expr, Tuple, sympify
+from sympy import Atom, Basic, Dummy, Expr, Mul, Tuple, sympify
 
 from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.nodes import E, Node
@@ -158,9 +158,7 @@ class Sum(Node):
         return self.body.free_symbols - set(self.over)
 
     def _eval_derivative(self, variable: Expr) -> Expr:
-        inner = self.body.diff(variable)
-        missing = [item for item in self.over if item not in free_indices(inner)]
-        return sympify(0) if inner == 0 else Sum(inner, *self.over) if not missing else _without(inner, self.over)
+        return sum_over(self.body.diff(variable), self.over)
 
     def _sympystr(self, printer: Any) -> str:
         return f"Σ_{{{','.join(map(str, self.over))}}} {printer.parenthesize(self.body, 40)}"
@@ -211,12 +209,11 @@ class MemberSum(Node):
         return f"{self.contraction}({', '.join(map(printer._print, self.args[1:]))})"
 
 
-def _without(inner: Expr, over: Iterable[Index]) -> Expr:
-    """Return a sum of what may not depend on some of its indices."""
+def sum_over(inner: Expr, over: Iterable[Index]) -> Expr:
+    """Return a sum of what may not depend on some of its indices, or vanish."""
     kept = [item for item in over if item in free_indices(inner)]
-    for item in over:
-        inner = inner if item in kept else inner * item.size
-    return Sum(inner, *kept) if kept else inner
+    scale = Mul(*(item.size for item in over if item not in kept))
+    return scale * (Sum(inner, *kept) if kept else inner)
 
 
 def free_indices(expr: Basic) -> frozenset[Index]:

@@ -123,7 +123,7 @@ def load(name: str | os.PathLike[str]) -> Model:
 
 def tables_of(file: str, names: tuple[str, ...]) -> Any:
     """Return where the tables of some names in a model file come from."""
-    found = {source.names: source for source in load(file).tables.values()}  # type: ignore[attr-defined]
+    found = {source.names: source for source in load(file).tables.values()}
     return found[names]
 
 

@@ -14,7 +14,7 @@ from sympy.core.relational import Relational
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.indices import read_tables
-from eqsolve.language.laws import exact_start, exact_value
+from eqsolve.language.laws import IN_STEPS, exact_start, exact_value
 from eqsolve.language.source import Location, Order, user_location, written_order
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value
 from eqsolve.verbs import later
@@ -58,6 +58,16 @@ class Equation:
         """The function value on the left, such as w(t) in both ``w(t)`` and ``dw(t)/dt``."""
         inner = self.lhs.expr if isinstance(self.lhs, Derivative) else self.lhs
         return inner if isinstance(inner, Value) else None
+
+    @property
+    def defined(self) -> Value:
+        """The same, of an equation that is known to have one."""
+        assert self.target is not None
+        return self.target
+
+    def at(self, *moments: Expr) -> Expr:
+        """Return the right-hand side with other times in place of those on the left."""
+        return self.rhs.xreplace(dict(zip(self.defined.moments, moments, strict=False)))
 
     @property
     def head(self) -> Head | None:
@@ -234,8 +244,14 @@ class Model(Mapping[str, Equation]):
     doc: str | None
     file: str | None
     location: Location | None  # where the model was declared
+    # parts that some kinds have
+    laws = init = constraints = substitute = exact = tables = variables = state = drift = Table()
+    start: Expr = S.Zero
+    step: Expr | None = None
+    flow: Any = None
     observable_latex: Table = Table()  # (this and the next are no content: how a number is written does not change it)
     clock: Expr | None = None  # the time that runs, in terms of the one before it was rescaled or shifted
+    _named: dict[str, Named | Head]
     generic: bool = False  # whether each unknown stands for a family; see ``eqsolve.compile.members``
 
     def __init_subclass__(cls) -> None:
@@ -339,11 +355,11 @@ class Model(Mapping[str, Equation]):
     @property
     def names(self) -> Mapping[str, Named | Head]:
         """Every symbol and function of the model by name."""
-        return Table(self._named)  # type: ignore[attr-defined]
+        return Table(self._named)
 
     def knows(self, name: str) -> bool:
         """Whether a symbol or function of that name stands in the model."""
-        return name in self._named  # type: ignore[attr-defined]
+        return name in self._named
 
     def symbols(self, names: str) -> Any:
         """Return the model's symbols by name: ``w, t = model.symbols("w t")``."""
@@ -364,12 +380,12 @@ class Model(Mapping[str, Equation]):
     @property
     def is_indexed(self) -> bool:
         """Whether something in it carries an index."""
-        return any(item.indices for item in self._named.values())  # type: ignore[attr-defined]
+        return any(item.indices for item in self._named.values())
 
     def given(self, item: Parameter | Random) -> Any:
         """Return the default of a parameter, or the law of a random constant; None where the model has none."""
         own = item.law if isinstance(item, Random) else item.default
-        return getattr(self, "laws", {}).get(item, self.defaults.get(item, own))
+        return self.laws.get(item, self.defaults.get(item, own))
 
     @property
     def infinite(self) -> dict[Parameter, Expr]:
@@ -385,6 +401,11 @@ class Model(Mapping[str, Equation]):
     def settable(self) -> dict[str, Parameter | Random]:
         """What can be set, by name: parameters, then random constants, families by their own name."""
         return {item.base: item for item in (*self.parameters, *self.randoms)}
+
+    @property
+    def stepped(self) -> tuple[Any, ...]:
+        """Noises that are followed in discrete time only, in the order declared."""
+        return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))
 
     @property
     def time_symbols(self) -> tuple[Time, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sympy import Abs, Basic, Dummy, Expr, ImmutableMatrix, Piecewise, S, Symbol, Tuple, oo, sign
 from sympy.core.containers import Tuple as TupleType
@@ -24,6 +24,7 @@ class E(Node):
     """Expectation over every random variable and process in the argument."""
 
     argument: Expr = part(0)
+    text, latex = "E[{}]", r"\mathbb{{E}}\left[{}\right]"
 
     def __new__(cls, argument: Any) -> E:
         inner = as_expression(argument, "E")
@@ -37,12 +38,6 @@ class E(Node):
     def _eval_derivative(self, variable: Expr) -> Expr:
         return E(self.argument.diff(variable))
 
-    def _sympystr(self, printer: Any) -> str:
-        return f"E[{printer._print(self.argument)}]"
-
-    def _body(self, printer: Any) -> str:
-        return rf"\mathbb{{E}}\left[{printer._print(self.argument)}\right]"
-
 
 class Resp(Node):
     """Response of a process (or a function of processes) at time t to a noise at time t', ∂x(t)/∂z(t').
@@ -52,7 +47,7 @@ class Resp(Node):
 
     output: Expr = part(0)
     noise: Value = part(1)
-    bracketed = True
+    bracketed, latex = True, r"\frac{{\partial {}}}{{\partial {}}}"
 
     def __new__(cls, output: Any, noise: Any) -> Resp:
         output, noise = as_expression(output, "Resp"), as_expression(noise, "Resp")
@@ -67,9 +62,6 @@ class Resp(Node):
         if not isinstance(self.output, Value):
             output = f"[{output}]"
         return f"∂{output}/∂{printer._print(self.noise)}"
-
-    def _body(self, printer: Any) -> str:
-        return rf"\frac{{\partial {printer._print(self.output)}}}{{\partial {printer._print(self.noise)}}}"
 
 
 class Int(Node):
@@ -142,6 +134,8 @@ def entries(part: Any) -> list[Any]:
 class NoiseLaw(Basic):
     """Base of the laws of driving processes."""
 
+    font: ClassVar[str] = "mathrm"
+
     def _shown(self, printer: Any) -> str:
         return ", ".join(printer._print(arg) for arg in self.args)
 
@@ -149,7 +143,7 @@ class NoiseLaw(Basic):
         return f"{type(self).__name__}({self._shown(printer)})"
 
     def _latex(self, printer: Any) -> str:
-        return rf"\mathrm{{{type(self).__name__}}}\left({self._shown(printer)}\right)"
+        return rf"\{self.font}{{{type(self).__name__}}}\left({self._shown(printer)}\right)"
 
 
 class GP(NoiseLaw):
@@ -168,11 +162,10 @@ class GP(NoiseLaw):
         )
         return Basic.__new__(cls, kernel, centre)
 
-    def _sympystr(self, printer: Any) -> str:
-        return f"GP({printer._print(self.mean)}, {printer._print(self.covariance)})"
+    font = "mathcal"
 
-    def _latex(self, printer: Any) -> str:
-        return rf"\mathcal{{GP}}\left({printer._print(self.mean)}, {printer._print(self.covariance)}\right)"
+    def _shown(self, printer: Any) -> str:
+        return f"{printer._print(self.mean)}, {printer._print(self.covariance)}"
 
 
 class White(NoiseLaw):
@@ -255,6 +248,7 @@ class InverseValue(Node):
     expression: Expr = part(0)
     variable: Symbol = part(1)
     argument: Expr = part(2)
+    text, latex = "root[{1}: {0} = {2}]", r"\operatorname{{root}}_{{{1}}}\left\{{{0} = {2}\right\}}"
 
     @property
     def domain(self) -> tuple[Expr, Expr]:
@@ -271,17 +265,6 @@ class InverseValue(Node):
         slope = self.expression.diff(self.variable).xreplace({self.variable: self})
         direct = self.expression.diff(variable).xreplace({self.variable: self})
         return (self.argument.diff(variable) - direct) / slope
-
-    def _sympystr(self, printer: Any) -> str:
-        name = self.variable.name
-        return f"root[{name}: {printer._print(self.expression)} = {printer._print(self.argument)}]"
-
-    def _body(self, printer: Any) -> str:
-        variable = printer._print(self.variable)
-        return (
-            rf"\operatorname{{root}}_{{{variable}}}\left\{{{printer._print(self.expression)}"
-            rf" = {printer._print(self.argument)}\right\}}"
-        )
 
 
 # --- Proximal operators derived from a convex penalty: in closed form where the equation is linear,

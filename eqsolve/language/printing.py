@@ -64,21 +64,12 @@ def latex_names(models: Iterable[Model]) -> dict[str, str]:
 @kept_by_model
 def _names(model: Model) -> dict[str, str]:
     observables = {name: model.observable_latex.get(name) or default_latex(name) for name in model.observables}
-    variables = {name: default_latex(name) for name in getattr(model, "variables", ())}
+    variables = {name: default_latex(name) for name in model.variables}
     symbols = {name: item.latex_name for name, item in model.names.items()}
     symbols |= {item.base: item.own_latex or default_latex(item.base) for item in model.names.values() if item.indices}
-    running = _running_time(model)
+    clocks = (eq.time.latex_name for eq in model.equations if isinstance(eq.time, Time))  # of the first equation that runs
+    running = next(clocks, None) if model.clock is None else expression_latex(model.clock)
     return {**symbols, **variables, **observables, **({} if running is None else {"t": running})}
-
-
-def _running_time(model: Model) -> str | None:
-    """Return the time in which the model's first equation runs, written in the time before it was rescaled."""
-    if model.clock is not None:
-        return expression_latex(model.clock)
-    for equation in model.equations:
-        if isinstance(equation.time, Time):
-            return equation.time.latex_name
-    return None
 
 
 class _Written:
@@ -216,7 +207,7 @@ Line = tuple[Any, str, Any]
 
 def _shortener(model: Model) -> Callable[..., Any]:
     """Return a function that writes a model's named quantities by their names, the largest first."""
-    named = [(value, Plain(name)) for name, value in getattr(model, "variables", {}).items() if value.args]
+    named = [(value, Plain(name)) for name, value in model.variables.items() if value.args]
     named.sort(key=lambda pair: -sum(1 for _ in preorder_traversal(pair[0])))
 
     def shorten(item: Expr, keep: Expr | None = None) -> Expr:
@@ -238,7 +229,7 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         model = model.subs(infinite)
     shorten = _shortener(model)
     equations = [equation.changed(shorten) for equation in model.equations]
-    variables = getattr(model, "variables", {})
+    variables = model.variables
     said = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
     drawn: list[Line] = [(item, "~", item.law) for item in model.randoms if item.law is not None]
     where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in said.items()]

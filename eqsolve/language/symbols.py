@@ -6,7 +6,7 @@ Every symbol is equal by kind, name, assumptions and printed form, never by obje
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from traceback import walk_stack
 from typing import Any, ClassVar
 
@@ -100,26 +100,44 @@ def _refuse_index(item: Any) -> None:
         raise ModelError(f"{here()}the derivative by `{item}`, a member of a family, is not worked out; write the derivative")
 
 
-class Named(Symbol):
-    """A real sympy symbol that knows its kind and its LaTeX form."""
+Place = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""The indices that the family of a member was declared with, and those it stands with."""
 
-    __slots__ = ("axes", "base", "extra", "indices", "latex_name", "own_latex")
-    kind_name: ClassVar[str] = "symbol"
-    extra: tuple[Any, ...]
+
+class Declared:
+    """What symbols and functions share: the name of their kind in messages, their LaTeX, their place in a family."""
+
+    __slots__ = ()
+    kind_name: ClassVar[str]
+    name: str
     latex_name: str
-    # of a member of a family: the name of that, the indices it was declared with, those it stands with
-    base: str
+    own_latex: str | None
+    base: str  # of a member of a family, its name
     axes: tuple[Any, ...]
     indices: tuple[Any, ...]
+    extra: tuple[Any, ...]
+    changed: Callable[..., Any]
 
     def __init_subclass__(cls, kind: str = "") -> None:
-        """Name a kind of symbol in messages: by its class unless given."""
         super().__init_subclass__()
         cls.kind_name = kind or cls.__name__.lower()
 
+    def member(self, indices: tuple[Any, ...]) -> Any:
+        """Return another member of its family."""
+        return self.changed(place=(self.axes, indices))
+
+    def _latex(self, printer: Any) -> str:
+        return self.latex_name
+
+
+class Named(Declared, Symbol, kind="symbol"):
+    """A real sympy symbol that knows its kind and its LaTeX form."""
+
+    __slots__ = ("axes", "base", "extra", "indices", "latex_name", "own_latex")
+
     def __new__(
         cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (),
-        member: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ()), **assumptions: bool,
+        member: Place = ((), ()), **assumptions: bool,
     ) -> Named:  # fmt: skip
         check_name(name, cls.kind_name)
         for word in assumptions:
@@ -145,17 +163,15 @@ class Named(Symbol):
     def _hashable_content(self) -> tuple[Any, ...]:
         return (*super()._hashable_content(), self.latex_name, self.extra, self.axes)
 
+    def changed(self, extra: tuple[Any, ...] | None = None, place: Place | None = None) -> Any:
+        """Return the same with something else beside its name, or as a member at another place."""
+        parts = self.extra if extra is None else extra, place or (self.axes, self.indices)
+        return type(self)(self.base, self.own_latex, *parts, **self._assumptions_orig)
+
     @property
     def _diff_wrt(self) -> bool:
         _refuse_index(self)
         return True
-
-    def member(self, indices: tuple[Any, ...]) -> Named:
-        """Return another member of its family."""
-        return type(self)(self.base, self.own_latex, self.extra, (self.axes, indices), **self._assumptions_orig)
-
-    def _latex(self, printer: Any) -> str:
-        return self.latex_name
 
 
 # What symbols mean, by their file: no part of what they are, so that equal symbols may mean
@@ -210,8 +226,7 @@ class Random(Named, kind="random variable"):
 
     def with_law(self, law: Basic) -> Random:
         """Return the same constant with another law."""
-        extra = (law, *self.extra[1:])
-        return Random(self.base, self.own_latex, extra, (self.axes, self.indices), **self._assumptions_orig)
+        return self.changed((law, *self.extra[1:]))
 
 
 class Unknown(Bounded):
@@ -252,26 +267,16 @@ DRAWN = (Random, State, Field, Gradient)
 """Symbols that differ between draws, coordinates or samples: they are averaged over."""
 
 
-class Head(Atom):
+class Head(Declared, Atom, kind="function"):
     """The name of an unknown function of time; calling it with times gives its value there.
 
     It is an atom: sympy takes expressions apart down to their atoms and puts them together again.
     """
 
     arity: ClassVar[int] = 1
-    kind_name: ClassVar[str] = "function"
-    name: str
-    latex_name: str
-    # as of a symbol
-    base: str
-    axes: tuple[Any, ...]
-    indices: tuple[Any, ...]
+    extra = ()
 
-    def __init_subclass__(cls, kind: str = "") -> None:
-        super().__init_subclass__()
-        cls.kind_name = kind or cls.__name__.lower()
-
-    def __new__(cls, name: str, latex: str | None = None, member: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())) -> Head:
+    def __new__(cls, name: str, latex: str | None = None, member: Place = ((), ())) -> Head:
         check_name(name, cls.kind_name)
         obj: Head = Basic.__new__(cls)
         obj.base, obj.own_latex = name, latex
@@ -285,9 +290,9 @@ class Head(Atom):
     def _hashable_content(self) -> tuple[Any, ...]:
         return (self.name, self.latex_name, self.axes)
 
-    def member(self, indices: tuple[Any, ...]) -> Head:
-        """Return another member of its family."""
-        return type(self)(self.base, self.own_latex, (self.axes, indices))
+    def changed(self, extra: tuple[Any, ...] = (), place: Place | None = None) -> Any:
+        """Return the same as a member at another place."""
+        return type(self)(self.base, self.own_latex, place or (self.axes, self.indices))
 
     def __call__(self, *moments: Any) -> Value:
         if len(moments) != self.arity:
@@ -316,9 +321,6 @@ class Head(Atom):
     def _sympystr(self, printer: Any) -> str:
         return self.name
 
-    def _latex(self, printer: Any) -> str:
-        return self.latex_name
-
     @property
     def free_symbols(self) -> set[Basic]:
         return set()
@@ -335,16 +337,18 @@ class Function(Head, kind="one-time function"):
     """A deterministic function of one time."""
 
 
-class Correlation(Head):
+class TwoTime(Head):
+    """A function of two times."""
+
+    arity = 2
+
+
+class Correlation(TwoTime):
     """A symmetric function of two times, C(t, t') = C(t', t)."""
 
-    arity = 2
 
-
-class Response(Head):
+class Response(TwoTime):
     """A causal function of two times, R(t, t') = 0 for t < t'."""
-
-    arity = 2
 
 
 def part(place: int, inner: int | None = None) -> Any:
@@ -355,11 +359,19 @@ def part(place: int, inner: int | None = None) -> Any:
 
 
 class Written(Expr):
-    """Base of nodes with a printed form of their own: commutative and real; a subclass gives the LaTeX of ``_body``."""
+    """Base of nodes with a printed form of their own, commutative and real; ``text`` and ``latex`` take the parts."""
 
     is_commutative = True
     is_real = True
     bracketed: ClassVar[bool] = False  # whether a power of it needs brackets
+    text: ClassVar[str]
+    latex: ClassVar[str]
+
+    def _sympystr(self, printer: Any) -> str:
+        return self.text.format(*map(printer._print, self.args))
+
+    def _body(self, printer: Any) -> str:
+        return self.latex.format(*map(printer._print, self.args))
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         body: str = self._body(printer)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,12 @@ from sympy import Basic, Derivative, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from eqsolve.errors import ModelError, UsageError, quoted
-from eqsolve.language.laws import IN_STEPS, Law, exact_start, exact_value, read_noise_law, shown_key
+from eqsolve.language.laws import Law, exact_start, exact_value, read_noise_law, shown_key
 from eqsolve.language.model import Equation, Model, Table, is_second_order, leaves, symbols_in
 from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import (
     Acceleration,
-    Correlation,
     Field,
     Function,
     Gradient,
@@ -27,9 +27,9 @@ from eqsolve.language.symbols import (
     Plain,
     Process,
     Random,
-    Response,
     State,
     Time,
+    TwoTime,
     Unknown,
     Value,
     as_expression,
@@ -94,16 +94,6 @@ class System(Model):
         Citation key.
     """
 
-    laws: Table
-    init: Table
-    constraints: Table
-    substitute: Table
-    exact: Table
-    tables: Table
-    start: Expr
-    step: Expr | None
-    flow: str | None
-
     def __init__(
         self,
         name: str,
@@ -158,11 +148,6 @@ class System(Model):
         return tuple(key for key, law in self.laws.items() if isinstance(law, White))
 
     @property
-    def stepped(self) -> tuple[Process, ...]:
-        """Driving processes that are followed in discrete time only, in the order declared."""
-        return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))
-
-    @property
     def unknowns(self) -> tuple[Head, ...]:
         """The functions the equations and laws define, in the order declared."""
         defined = [equation.head for equation in self.equations if equation.head is not None]
@@ -175,7 +160,7 @@ class System(Model):
 
     @property
     def kernels(self) -> tuple[Head, ...]:
-        return tuple(head for head in self.unknowns if isinstance(head, Correlation | Response))
+        return tuple(head for head in self.unknowns if isinstance(head, TwoTime))
 
     def rescale_time(self, factor: Any, name: str | None = None) -> System:
         """Return the system in the time ``factor`` × t."""
@@ -354,17 +339,11 @@ class Flow(Model):
         mean-field system, and used by runs of the flow at finite size; gradient descent and momentum leave them out.
     """
 
-    state: Table
     weights: tuple[Expr, ...]
     fields: tuple[Field, ...]
     loss_gradient: tuple[Expr, ...]
     gradients: tuple[Gradient, ...]
-    drift: Table
-    laws: Table
     ratio: Parameter
-    variables: Table
-    substitute: Table
-    tables: Table
 
     def __init__(
         self,
@@ -421,11 +400,6 @@ class Flow(Model):
     def running_time(self) -> Time:
         """The time that expressions are at, t where none is written."""
         return next(iter(self.time_symbols), Time("t"))
-
-    @property
-    def stepped(self) -> tuple[Process, ...]:
-        """Noises that are followed in discrete time only, in the order declared."""
-        return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))
 
     @property
     def student_fields(self) -> tuple[Field, ...]:
@@ -655,11 +629,11 @@ class Minimiser(Basic):
         return Basic.__new__(cls, variable, target, *parts, table)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return (_restore_minimiser, tuple(self.args))
+        return (self.func, self.args)
 
     @property
     def func(self) -> Any:
-        return _restore_minimiser
+        return functools.partial(Basic.__new__, Minimiser)
 
     @property
     def penalty(self) -> Expr | None:
@@ -672,10 +646,6 @@ class Minimiser(Basic):
     @property
     def measures(self) -> dict[str, str]:
         return {str(name): str(kind) for name, kind in self.args[7]}
-
-
-def _restore_minimiser(*args: Any) -> Minimiser:
-    return Basic.__new__(Minimiser, *args)
 
 
 class FixedPoint(Model):
@@ -695,10 +665,6 @@ class FixedPoint(Model):
         A ``Minimiser``: the estimator at finite size whose limit this is, so that it can be validated.
     """
 
-    variables: Table
-    exact: Table
-    tables: Table
-    flow: str | None
     minimises: Minimiser | None
 
     def __init__(
@@ -741,6 +707,7 @@ class Cases(Model):
     """
 
     cases: tuple[tuple[Any, str], ...]
+    observables = Table()  # those of the model that is chosen
 
     def __init__(
         self,
@@ -755,10 +722,6 @@ class Cases(Model):
 
     def _normalise(self, field: str, value: Any) -> Any:
         return _choices(field, value) if field == "cases" else super()._normalise(field, value)
-
-    @property
-    def observables(self) -> Table:  # type: ignore[override]
-        return Table()
 
 
 class Singularity(Model):
@@ -779,7 +742,6 @@ class Singularity(Model):
     variable: Unknown
     unknown: Unknown
     law_of: tuple[tuple[Any, str], ...]
-    variables: Table
 
     def __init__(
         self,

@@ -16,10 +16,9 @@ from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
 from eqsolve.language.system import Flow
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, integrator
 from eqsolve.numerics.backend import CPU, Backend, demand_memory
 from eqsolve.numerics.gaussian import Factor
-from eqsolve.numerics.integrators import integrator
 
 # --- The noises of a flow at finite size: one value for every sample or coordinate.
 #

@@ -2,9 +2,12 @@
 
 import functools
 import importlib
+import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,23 @@ class Lazy:
 
 
 special = Lazy("scipy.special")
+_INTEGRATORS = "_eqsolve_ivp"
+
+
+def integrator(name: str) -> Any:
+    """Return what scipy.integrate has by a name; explicit methods without its optimisers, a quarter of a second to import."""
+    import scipy
+
+    if "scipy.integrate" not in sys.modules:
+        home = sys.modules.setdefault(_INTEGRATORS, ModuleType(_INTEGRATORS))
+        home.__path__ = [os.path.join(scipy.__path__[0], "integrate", "_ivp")]
+        try:
+            for part in ("rk", "common"):
+                if hasattr(module := importlib.import_module(f"{_INTEGRATORS}.{part}"), name):
+                    return getattr(module, name)
+        except ImportError:  # another scipy, where these are elsewhere
+            pass
+    return getattr(importlib.import_module("scipy.integrate"), name)
 
 
 def chunk(each: int) -> int:
@@ -43,9 +63,9 @@ def filled(value: Any, shape: tuple[int, ...]) -> Array:
     return made
 
 
-def over_neighbours(values: Array, reach: int, combine: Any) -> Array:
-    """Return the mean, or another function, over a window around every value."""
-    for axis in range(values.ndim):
+def over_neighbours(values: Array, reach: int, combine: Any, axes: Iterable[int] | None = None) -> Array:
+    """Return the mean, or another function, over a window around every value, along all axes or some."""
+    for axis in range(values.ndim) if axes is None else axes:
         last = values.shape[axis] - 1
         places = [np.clip(np.arange(last + 1) + k, 0, last) for k in range(-reach, reach + 1)]
         values = combine([np.take(values, place, axis=axis) for place in places], axis=0)

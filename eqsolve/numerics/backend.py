@@ -53,12 +53,15 @@ def _entry(path: str, name: str) -> float:
         return next(float(line.removeprefix(name).split()[0]) for line in file if line.startswith(name))
 
 
+SHARE = 0.5  # of the free memory, of the machine or of a card, that one thing in a solve may take
+
+
 def demand_memory(needed: float, what: str) -> None:
     """Refuse what would not fit into the memory; say what needs much of it."""
     if needed < 0.01 * _installed():
         return
     told, there = f"about {needed / 1e9:.1f} GB", memory()
-    if needed > 0.5 * there:
+    if needed > SHARE * there:
         told += f" of the {there / 1e9:.1f} GB that are free"
         raise MemoryLimitError(f"{what} would need {told}; ask for a larger rtol or a shorter time")
     logger.info("%s need %s", what, told)
@@ -120,18 +123,12 @@ class Backend:
 
     def memory(self) -> float:
         """Return the bytes that arrays can have: of the machine, or what is free on the card."""
-        return memory()
+        if not hasattr(self.arrays, "cuda"):
+            return memory()
+        return float(self.arrays.cuda.Device().mem_info[0] + self.arrays.get_default_memory_pool().free_bytes())
 
     def __reduce__(self) -> Any:  # modules do not pickle: the device is opened anew where it is needed
         return (choose_backend, (self.name,))
-
-
-class _Card(Backend):
-    """Arrays on a graphics card, by CuPy."""
-
-    def memory(self) -> float:
-        free, _ = self.arrays.cuda.Device().mem_info
-        return float(free + self.arrays.get_default_memory_pool().free_bytes())
 
 
 CPU = Backend("cpu", "the CPU", np)
@@ -178,7 +175,7 @@ def _open() -> Backend:
     if float((library.ones(2) @ library.ones(2)).sum()) != 2.0:
         raise RuntimeError("it computes wrongly")
     name = library.cuda.runtime.getDeviceProperties(library.cuda.Device().id)["name"]
-    return _Card("gpu", name.decode() if isinstance(name, bytes) else str(name), library)
+    return Backend("gpu", name.decode() if isinstance(name, bytes) else str(name), library)
 
 
 def anywhere(function: Callable[..., Any]) -> Callable[..., Any]:

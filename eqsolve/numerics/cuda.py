@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import Backend
-from eqsolve.numerics.lanes import COMPARE, LIBRARY, OPERATORS, UnknownFunctionError, constant_of, name_of
+from eqsolve.numerics.backend import SHARE, Backend
+from eqsolve.numerics.lanes import COMPARE, LIBRARY, UnknownFunctionError, Walker, constant_of
 
-_JOINED = {"logical_and": "&&", "logical_or": "||"}
-_ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_SYMBOLS = {
+    **COMPARE, "logical_and": "&&", "logical_or": "||", "add": "+", "subtract": "-", "multiply": "*", "divide": "/",
+}  # fmt: skip
 _PLAIN = {
     **LIBRARY, "exp": "exp", "expm1": "expm1", "tanh": "tanh", "sinh": "sinh", "cosh": "cosh", "sqrt": "sqrt", "abs": "fabs",
     "absolute": "fabs", "sech2": "sech2", "expit": "expit", "sign": "sign", "heaviside": "heaviside", "minimum": "minimum",
-    "maximum": "maximum", "choose": "choose",
+    "maximum": "maximum", "choose": "choose", "negative": "-",
 }  # fmt: skip
 _FUNCTIONS = """
 #ifndef INFINITY
@@ -44,31 +45,13 @@ __device__ inline double whole(double x, int n) {
 """
 _THREADS = 32  # of a group in `newton`: a warp, so that a thousand paths already keep 32 processors busy
 _GROUPS = 1024  # of threads in `tangents`: several for each of a card's hundred processors
-_SHARE = 0.25  # of a card's memory for the inverses of some paths
 
 
-class _Printer:
+class _Printer(Walker):
     """Writes the text of a lowered function in C."""
 
-    def value(self, node: ast.expr) -> str:
-        if (number := constant_of(node)) is not None:
-            return f"({number!r})"
-        match node:
-            case ast.Constant(value=bool() as truth):
-                return str(truth).lower()
-            case ast.Name(id=name):
-                return name
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return f"(-{self.value(operand)})"
-            case ast.BinOp(left=left, op=ast.Pow(), right=right):
-                return self.power(self.value(left), right)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                return f"({self.value(left)} {_ARITHMETIC[type(op)]} {self.value(right)})"
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPERATORS:
-                return f"({self.value(left)} {OPERATORS[type(op)]} {self.value(right)})"
-            case ast.Call(func=function, args=arguments, keywords=[]):
-                return self.call(name_of(function), arguments)
-        raise UnknownFunctionError(ast.dump(node)[:80])
+    def number(self, value: float) -> str:
+        return "NAN" if value != value else f"({value!r})"
 
     def power(self, base: str, exponent: ast.expr) -> str:
         value = constant_of(exponent)
@@ -79,27 +62,14 @@ class _Printer:
             return f"sqrt({base})"
         return f"pow({base}, {self.value(exponent)})"
 
-    def call(self, name: str, arguments: Sequence[ast.expr]) -> str:
-        match name, arguments:
-            case "reduce", [operation, ast.List(elts=items) | ast.Tuple(elts=items)]:
-                short = name_of(operation)
-                return functools.reduce(lambda a, b: self.binary(short, a, b), map(self.value, items))
-            case "piecewise", [ast.List(elts=conditions), ast.List(elts=choices)]:
-                made = "NAN"
-                for condition, item in zip(reversed(conditions), reversed(choices), strict=True):
-                    made = f"({self.value(condition)} ? {self.value(item)} : {made})"
-                return made
-        values = list(map(self.value, arguments))
-        if name in _PLAIN:
-            return f"{_PLAIN[name]}({', '.join(values)})"
-        return self.binary(name, *values)
-
-    def binary(self, name: str, *pair: str) -> str:
-        if len(pair) == 2 and (symbol := COMPARE.get(name) or _JOINED.get(name)):
-            return f"({pair[0]} {symbol} {pair[1]})"
-        if name in ("minimum", "maximum"):
-            return f"{name}({', '.join(pair)})"
-        raise UnknownFunctionError(name)
+    def function(self, name: str, *values: str) -> str:
+        if len(values) == 2 and name in _SYMBOLS:
+            return f"({values[0]} {_SYMBOLS[name]} {values[1]})"
+        if name == "where":
+            return "({} ? {} : {})".format(*values)
+        if name not in _PLAIN:
+            raise UnknownFunctionError(name)
+        return f"{_PLAIN[name]}({', '.join(values)})"
 
 
 @functools.lru_cache(maxsize=512)
@@ -185,7 +155,7 @@ def mean_tangents(
     sizes = {"COUNT": unknowns, "MANY": signals, "HIGH": unknowns * wide}
     invert, tangents = (_kernel(backend, name, "", **sizes) for name in ("invert", "tangents"))
     each = blocks * sizes["HIGH"] ** 2
-    step = min(paths, max(1, int(_SHARE * backend.memory() / (8 * each))))
+    step = min(paths, max(1, int(SHARE * backend.memory() / (8 * each))))
     groups, inverses = min(step, _GROUPS), arrays.empty(step * each)
     effects, sums = arrays.empty((groups, signals, nodes, nodes)), arrays.zeros((groups, jobs, nodes, nodes))
     shape, placed = (np.int32(nodes), np.int32(blocks), np.int64(paths)), arrays.asarray(starts, dtype=np.int32)

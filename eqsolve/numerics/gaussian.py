@@ -8,8 +8,10 @@ points take its place. Atoms of discrete laws are summed exactly.
 """
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -106,13 +108,13 @@ class Points:
         return Points(put(self.normals), constants, put(self.weights), scales, self.values)
 
 
-def factor_covariance(covariance: Array, drop: float = 1e-11) -> Array:
-    """Return L with L Lᵀ = covariance, columns by decreasing size; modes below ``drop`` are left out.
+def factor_covariance(covariance: Array) -> Array:
+    """Return L with L Lᵀ = covariance, columns by decreasing size; modes at the level of rounding are left out.
 
     Sizes are relative to the variance at each node: where noise falls by orders of magnitude, small
     variances that act for long are known as well as large ones.
     """
-    return _modes(covariance, drop)[0][:, ::-1]
+    return _modes(covariance, 1e-11)[0][:, ::-1]
 
 
 def factor_followers(covariance: Array, leading: int, modes: Array, order: Array) -> Array:
@@ -272,13 +274,11 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     chosen: list[tuple[int, ...]] = []
     total = 0
 
-    def gain(place: int, number: int) -> float:
+    def gain(effect: float, number: int) -> float:
         further = 2 * (number - 1)
-        return effects[place] * min(effects[place] ** further, math.exp(-2 * math.sqrt(further))) if number else 1.0
+        return effect * min(effect**further, math.exp(-2 * math.sqrt(further))) if 0 < number < len(_ALONG) else number == 0
 
-    def add(rest: tuple[int, ...]) -> bool:
-        """Add a combination with all it needs along the first mode; False once there are too many points."""
-        nonlocal total
+    for rest in _combinations(effects, level.accuracy, gain):  # each with all that it needs along the first mode
         moved = math.prod(min(1.0, moving * effects[place]) for place, number in enumerate(rest) if number)
         others = math.prod(2 * number + 1 for number in rest)
         while rest and rest[-1] == 0:
@@ -289,20 +289,24 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
                 break
             chosen.append((number, *rest))
             total += others * _ALONG[number]
-        return total <= level.most
+        if total > level.most:
+            return Layout("sample")
+    return Layout("sparse", tuple(chosen))
 
-    def grow(rest: tuple[int, ...], weight: float) -> bool:
-        place = len(rest)
-        if place == len(effects) or effects[place] * weight < level.accuracy:
-            return add(rest)
-        for number in range(len(_ALONG)):
-            if weight * gain(place, number) < level.accuracy:
-                break
-            if not grow((*rest, number), weight * gain(place, number)):
-                return False
-        return True
 
-    return Layout("sparse", tuple(chosen)) if grow((), 1.0) else Layout("sample")
+def _combinations(effects: Sequence[float], accuracy: float, gain: Callable[[float, int], float]) -> Iterator[tuple[int, ...]]:
+    """Yield the levels of modes by decreasing effect whose contribution, the product of their gains, reaches the accuracy."""
+
+    def grow(entry: tuple[int, ...], weight: float) -> Iterator[tuple[int, ...]]:
+        if len(entry) == len(effects) or (effect := effects[len(entry)]) * weight < accuracy:
+            yield entry
+            return
+        number = 0
+        while (more := weight * gain(effect, number)) >= accuracy:
+            yield from grow((*entry, number), more)
+            number += 1
+
+    return grow((), 1.0)
 
 
 def make_points(
@@ -375,7 +379,7 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     return normals, weights
 
 
-_DEEP = 500  # dimensions in which sparse grids are built, by recursion: Python allows a thousand calls
+_DEEP = sys.getrecursionlimit() // 2  # dimensions in which sparse grids are built, by recursion
 _MOST_LINES = 2000  # entries of their sparse grid: 34,000 paths or more
 
 
@@ -394,23 +398,11 @@ def spread_lines(effects: Array, accuracy: float) -> tuple[Array, Array] | None:
     """
     effects = np.minimum(effects, 0.5)
     order = np.argsort(-effects, kind="stable")
-    chosen: list[tuple[int, ...]] = []
     if np.count_nonzero(effects >= accuracy) > _DEEP:
         return None
-
-    def grow(entry: tuple[int, ...], gain: float) -> bool:
-        place = len(entry) - 1
-        if place == len(order) or effects[order[place]] * gain < accuracy:
-            chosen.append(entry)
-            return len(chosen) <= _MOST_LINES
-        effect, number = effects[order[place]], 0
-        while gain * effect**number >= accuracy:
-            if not grow((*entry, number), gain * effect**number):
-                return False
-            number += 1
-        return True
-
-    if not grow((0,), 1.0):
+    found = _combinations(effects[order].tolist(), accuracy, lambda effect, number: effect**number)
+    chosen = [(0, *entry) for entry in itertools.islice(found, _MOST_LINES + 1)]
+    if len(chosen) > _MOST_LINES:
         return None
     used = max(map(len, chosen))
     points, weights = _combined(used, Layout("sparse", tuple(chosen)), accuracy, 0)

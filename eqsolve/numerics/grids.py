@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, over_neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,17 +159,11 @@ class PanelGrid:
         return np.einsum("...pk,pk->...p", values[..., columns], weights)
 
 
-def largest_beside(values: Array) -> Array:
-    """Return the largest of each value and its neighbours along the last axis."""
-    wide = np.concatenate([values[..., :1], values, values[..., -1:]], axis=-1)
-    return np.maximum(np.maximum(wide[..., :-2], wide[..., 1:-1]), wide[..., 2:])
-
-
 def over_panels(change: Array, order: int, *, beside: bool = False) -> Array:
     """Give every node the largest value on its panel, and on those ``beside`` it: a chance zero is not accuracy."""
     first, panels = change[..., :1], change[..., 1:].reshape(*change.shape[:-1], -1, order).max(axis=-1)
     if beside:
-        panels = largest_beside(panels)
+        panels = over_neighbours(panels, 1, np.max, [-1])
         first = panels[..., :1]
     return np.concatenate([first, np.repeat(panels, order, axis=-1)], axis=-1)
 

@@ -9,7 +9,7 @@ Functions that this does not know are left to the caller, who evaluates on array
 import ast
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import binding, ir
@@ -30,8 +30,14 @@ _INTRINSIC = {
     "minnum": "minnum", "maxnum": "maxnum",
 }  # fmt: skip
 COMPARE = {"less": "<", "greater": ">", "less_equal": "<=", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
-OPERATORS = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
-_ARITHMETIC = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
+_OPERATIONS: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Lt: "less", ast.Gt: "greater",
+    ast.LtE: "less_equal", ast.GtE: "greater_equal", ast.Eq: "equal", ast.NotEq: "not_equal",
+}  # fmt: skip
+_BUILDER = {
+    "add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv", "where": "select", "logical_and": "and_",
+    "logical_or": "or_",
+}  # fmt: skip
 
 
 def _taylor(last: int, first: int) -> str:
@@ -81,19 +87,53 @@ class UnknownFunctionError(Exception):
     """The text holds something that has no translation."""
 
 
-class _Writer:
+class Walker:
+    """Walks over the expressions of a lowered function's text; a subclass writes numbers, powers and functions."""
+
+    number: Callable[..., Any]
+    power: Callable[..., Any]
+    function: Callable[..., Any]
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+
+    def value(self, node: ast.expr) -> Any:
+        if (constant := constant_of(node)) is not None:
+            return self.number(constant)
+        match node:
+            case ast.Name(id=name):
+                return self.names.get(name, name)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self.function("negative", self.value(operand))
+            case ast.BinOp(left=left, op=ast.Pow(), right=right):
+                return self.power(self.value(left), right)
+            case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
+                return self.function(_OPERATIONS.get(type(op), ""), self.value(left), self.value(right))
+            case ast.Call(func=function, args=[operation, ast.List(elts=items) | ast.Tuple(elts=items)], keywords=[]) if (
+                _name_of(function) == "reduce"
+            ):
+                return functools.reduce(functools.partial(self.function, _name_of(operation)), map(self.value, items))
+            case ast.Call(args=[ast.List(elts=conditions), ast.List(elts=choices)], keywords=[]):  # of piecewise
+                made = self.number(math.nan)
+                for condition, item in zip(reversed(conditions), reversed(choices), strict=True):
+                    known = isinstance(condition, ast.Constant) and condition.value is True
+                    made = self.value(item) if known else self.function("where", self.value(condition), self.value(item), made)
+                return made
+            case ast.Call(func=function, args=arguments, keywords=[]):
+                return self.function(_name_of(function), *map(self.value, arguments))
+        raise UnknownFunctionError(ast.dump(node)[:80])
+
+
+class _Writer(Walker):
     """Translates expressions; every value is a vector, conditions are vectors of bits."""
 
     def __init__(self, builder: Any, module: Any) -> None:
+        super().__init__()
         self.builder, self.module = builder, module
-        self.names: dict[str, Any] = {}
 
     # --- values
     def number(self, value: float) -> Any:
         return ir.Constant(_VECTOR, [float(value)] * LANES)
-
-    def mul(self, a: Any, b: Any) -> Any:
-        return self.builder.fmul(a, b, flags=_FAST)
 
     def inverse(self, a: Any) -> Any:
         return self.builder.fdiv(self.number(1.0), a)
@@ -124,7 +164,7 @@ class _Writer:
             bits = self.builder.shl(
                 self.builder.add(part, ir.Constant(_WHOLE, [1023] * LANES)), ir.Constant(_WHOLE, [52] * LANES)
             )
-            value = self.mul(value, self.builder.bitcast(bits, _VECTOR))
+            value = self.function("multiply", value, self.builder.bitcast(bits, _VECTOR))
         return self.builder.select(self.builder.fcmp_unordered("uno", x, x), x, value)
 
     def power(self, base: Any, exponent: ast.expr) -> Any:
@@ -139,31 +179,19 @@ class _Writer:
             made, square, count = None, base, abs(int(value))
             while count:
                 if count & 1:
-                    made = square if made is None else self.mul(made, square)
+                    made = square if made is None else self.function("multiply", made, square)
                 count >>= 1
-                square = self.mul(square, square) if count else square
+                square = self.function("multiply", square, square) if count else square
             made = self.number(1.0) if made is None else made
             return made if value >= 0 else self.inverse(made)
         if value == 1.5:
-            return self.mul(base, self.intrinsic("sqrt", base))
+            return self.function("multiply", base, self.intrinsic("sqrt", base))
         return self.library("pow", base, self.number(value))
 
-    def call(self, name: str, arguments: Sequence[ast.expr]) -> Any:
-        match name:
-            case "reduce":
-                operation, items = arguments
-                if not isinstance(items, ast.List | ast.Tuple):
-                    raise UnknownFunctionError(name)
-                short = name_of(operation)
-                return functools.reduce(lambda a, b: self.binary(short, a, b), map(self.value, items.elts))
-            case "piecewise":
-                conditions, choices = (item.elts for item in arguments if isinstance(item, ast.List))
-                made = self.number(math.nan)
-                for condition, item in zip(reversed(conditions), reversed(choices), strict=True):
-                    known = isinstance(condition, ast.Constant) and condition.value is True
-                    made = self.value(item) if known else self.builder.select(self.value(condition), self.value(item), made)
-                return made
-        values = list(map(self.value, arguments))
+    def function(self, name: str, *values: Any) -> Any:
+        if name in _BUILDER:
+            flags = {"flags": _FAST} if name in ("add", "subtract", "multiply") else {}
+            return getattr(self.builder, _BUILDER[name])(*values, **flags)
         if name in LIBRARY:
             return self.library(LIBRARY[name], *values)
         if name in _INTRINSIC:
@@ -177,21 +205,15 @@ class _Writer:
             self.names = outside
             return made
         match name:
+            case "negative":
+                return self.builder.fsub(self.number(-0.0), *values, flags=_FAST)
             case "scaled":
                 return self.scaled(*values)
             case "choose":
                 condition = self.builder.fcmp_ordered(">", values[0], self.number(0.0))
                 return self.builder.select(condition, values[1], values[2])
-        return self.binary(name, *values)
-
-    def binary(self, name: str, *pair: Any) -> Any:
-        match name:
             case "minimum" | "maximum":
-                return self.builder.select(self.builder.fcmp_unordered("<" if name == "minimum" else ">", *pair), *pair)
-            case "logical_and":
-                return self.builder.and_(*pair)
-            case "logical_or":
-                return self.builder.or_(*pair)
+                return self.builder.select(self.builder.fcmp_unordered("<" if name == "minimum" else ">", *values), *values)
         raise UnknownFunctionError(name)
 
     # --- the text
@@ -209,29 +231,8 @@ class _Writer:
                     raise UnknownFunctionError(ast.dump(statement)[:80])
         raise UnknownFunctionError("nothing is returned")
 
-    def value(self, node: ast.expr) -> Any:
-        constant = constant_of(node)
-        if constant is not None:
-            return self.number(constant)
-        match node:
-            case ast.Name(id=name) if name in self.names:
-                return self.names[name]
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return self.builder.fsub(self.number(-0.0), self.value(operand), flags=_FAST)
-            case ast.BinOp(left=left, op=ast.Pow(), right=right):
-                return self.power(self.value(left), right)
-            case ast.BinOp(left=left, op=op, right=right):
-                if (short := _ARITHMETIC.get(type(op))) is not None:
-                    flags = () if short == "fdiv" else _FAST
-                    return getattr(self.builder, short)(self.value(left), self.value(right), flags=flags)
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPERATORS:
-                return self.builder.fcmp_ordered(OPERATORS[type(op)], self.value(left), self.value(right))
-            case ast.Call(func=function, args=arguments, keywords=[]):
-                return self.call(name_of(function), arguments)
-        raise UnknownFunctionError(ast.dump(node)[:80])
 
-
-def name_of(node: ast.expr) -> str:
+def _name_of(node: ast.expr) -> str:
     """Return the last part of a dotted name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 

@@ -435,13 +435,9 @@ def _parts(law: NumericLaw) -> list[Part] | None:
         case LaplaceLaw():
             return [Part(1.0, _laplace(float(law.scale)))]
         case MixtureLaw():
-            made: list[Part] = []
-            for share, inner in zip(law.probabilities, law.laws, strict=True):
-                found = _parts(inner)
-                if found is None:
-                    return None
-                made += [Part(float(share) * part.probability, part.at) for part in found if share > 0]
-            return made
+            found = [(float(share), _parts(inner)) for share, inner in zip(law.probabilities, law.laws, strict=True)]
+            if all(parts is not None for _, parts in found):
+                return [Part(share * p.probability, p.at) for share, parts in found if share > 0 for p in parts or ()]
     return None
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -244,27 +244,22 @@ class LawBranch:
 
 def branches(constants: Sequence[str], laws: Mapping[str, NumericLaw], order: int) -> list[LawBranch]:
     """Return the parts of the product law; constants of one joint sample stay together."""
-    factors: list[tuple[tuple[str, ...], list[Any]]] = []
+    order_of: list[str] = []
+    factors: list[list[Any]] = [[(1, (), (), True)]]
     for members in joint_groups({item: laws[item] for item in constants}):
+        order_of += members
         columns = [law.column for law in map(laws.__getitem__, members) if isinstance(law, Component)]
         if columns:
             none, share = (0.0,) * len(members), Fraction(1, len(columns[0]))
-            parts = [(share, tuple(row), none, True) for row in np.stack(columns, axis=1).tolist()]
+            factors.append([(share, tuple(row), none, True) for row in np.stack(columns, axis=1).tolist()])
         else:
-            parts = [(p, (m,), (v,), e) for p, m, v, e in laws[members[0]].gaussians(order)]
-        factors.append((members, parts))
-    made = []
-    for choice in product(*(parts for _, parts in factors)):
-        probability: Any = 1
-        exact = True
-        mean: dict[str, Any] = {}
-        variance: dict[str, Any] = {}
-        for (names, _), (p, m, v, e) in zip(factors, choice, strict=True):
-            probability, exact = probability * p, exact and e
-            mean.update(zip(names, m, strict=True))
-            variance.update(zip(names, v, strict=True))
-        means, variances = (tuple(table[item] for item in constants) for table in (mean, variance))
-        made.append(LawBranch(probability, means, variances, exact))
+            factors.append([(p, (m,), (v,), e) for p, m, v, e in laws[members[0]].gaussians(order)])
+    places, made = [order_of.index(item) for item in constants], []
+    for choice in product(*factors):
+        probabilities, means, variances, exact = zip(*choice, strict=True)
+        tables = [tuple(chain(*columns)) for columns in (means, variances)]
+        mean, variance = (tuple(table[place] for place in places) for table in tables)
+        made.append(LawBranch(math.prod(probabilities), mean, variance, all(exact)))
     return made
 
 
@@ -280,7 +275,6 @@ def demand_second_moment(name: str, law: NumericLaw) -> None:
 # --- Lines through the space of random variables, along which expectations are integrals over one
 # Gaussian, in the direction in which what is integrated is not a polynomial; across it few
 # Gauss–Hermite nodes are exact. Where there is no such direction, many are taken.
-_DRAWS = 48  # points at which the gradient of a variable is looked at
 
 
 Integrands = Any
@@ -413,12 +407,12 @@ def _gradient_direction(
     plan: Integrands, parameters: Sequence[float], unknowns: Array, mean: Array, scale: Array, active: Array, name: str
 ) -> Array | None:
     """Return the direction of a variable's gradient if it is the same wherever it was looked at."""
-    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(active))) * np.geomspace(0.3, 6, _DRAWS)[:, None]
-    values = np.tile(mean, (_DRAWS, 1))
+    draws = np.random.default_rng(0).standard_normal((RULE, len(active))) * np.geomspace(0.3, 6, RULE)[:, None]
+    values = np.tile(mean, (RULE, 1))
     values[:, active] += scale[active] * draws
     with np.errstate(all="ignore"):
-        full = plan.run_stages([*parameters, *unknowns[:, 0], *values.T], _DRAWS)
-        slopes = stacked(plan.piece("variable slopes", name)(*full), _DRAWS)[active].T * scale[active]
+        full = plan.run_stages([*parameters, *unknowns[:, 0], *values.T], RULE)
+        slopes = stacked(plan.piece("variable slopes", name)(*full), RULE)[active].T * scale[active]
     length = np.linalg.norm(slopes, axis=1)
     good = np.isfinite(length) & (length > 0)
     if not good.any():

@@ -254,16 +254,12 @@ class Kernels:
         self._keep(item, right if left is None else solve_causal(left, right, self.grid.blocks))
 
     def _keep(self, item: Definition, value: Array) -> None:
-        if item.name in self.operators or item.name in self.tables or item.name in self.functions:
+        home = {"function": self.functions, "response": self.operators, "correlation": self.tables}[item.kind]
+        if item.name in home:
             self._known.clear()  # what was made of the old one
             self.derived.clear()
             self._values.pop(item.name, None)
-        if item.kind == "function":
-            self.functions[item.name] = value
-        elif item.kind == "response":
-            self.operators[item.name] = value
-        else:
-            self.tables[item.name] = (value + value.T) / 2
+        home[item.name] = (value + value.T) / 2 if item.kind == "correlation" else value
 
     def _left(self, parts: Sequence[DiagonalPart | ScaledPart]) -> Array:
         """Return L of the terms L X."""

@@ -81,7 +81,7 @@ def phase_diagram(
     if not 0 < tolerance < 1:
         raise UsageError(f"tolerance must lie between 0 and 1, got {tolerance:g}")
     if model.is_indexed:
-        every = getattr(model, "tables", {}).values()
+        every = model.tables.values()
         makers = {name for sources in every for name in sources.arguments}
         makers |= {index.size.name for index in all_indices(model) if not index.size.is_Integer}
         if wrong := [axis.name for axis in grid if axis.name in makers]:
@@ -152,7 +152,7 @@ class LongRun:
                 reason = str(error)
             plan = (task := make_task(model, at, None)).plan
             if not (why_not := why_not_stationary(task)):
-                gaussian = not plan.why_not_gaussian()
+                gaussian = not plan.why_not_gaussian
                 kernels = [head.name for head in getattr(plan.model, "kernels", ())]
                 moving = ["lyapunov", *plan.model.observables]
                 moving += [form.format(name) for form in ("{}0", "tau_{}") for name in kernels]

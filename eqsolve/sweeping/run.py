@@ -387,7 +387,7 @@ def grid_of(
 
 
 def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], float]:
-    start = float(getattr(model, "start", 0))
+    start = float(model.start)
     if at is None:
         last = 10.0 if t_max is None else float(t_max)
         if not last > start:

@@ -475,7 +475,7 @@ def validate(
     started = time.perf_counter()
     assert isinstance(model, Model)
     settings = {**(params or {}), **parameters}
-    if isinstance(model, Flow) or getattr(model, "flow", None) is not None:
+    if isinstance(model, Flow) or model.flow is not None:
         model, settings = written_out(model, settings)
     if isinstance(model, Cases):
         chosen = select_case(model, settings)
@@ -509,11 +509,11 @@ def validate(
 def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
     if given is None and isinstance(model, Flow):
         return model
-    name: Any = given if given is not None else getattr(model, "flow", None)
+    name: Any = given if given is not None else model.flow
     if name is None and isinstance(model, Singularity):
         known = settable(model)
         law = bind_singularity(model, {key: value for key, value in settings.items() if key in known}).law
-        name = getattr(law.model, "flow", None) if law is not None else None
+        name = law.model.flow if law is not None else None
     if name is None:
         raise UsageError(
             f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
@@ -613,7 +613,7 @@ class _Task:
         theory = solve(self.model, rtol=min(self.rtol, 1e-4), params=self._own())
         last = t_max or 200.0
         moving_names = (*self.flow.variables, *(item.name for item in self.flow.state))
-        variable = next((name for name in moving_names if name in self.model.variables), None)  # type: ignore[attr-defined]
+        variable = next((name for name in moving_names if name in self.model.variables), None)
         large, half = self._two_sizes([last / 2, last], variable is not None)
         values = {name: float(theory[name]) for name in theory.names if theory[name].ndim == 0}
         compared, notes = {}, list(large.notes)
@@ -651,7 +651,7 @@ class _Task:
         spec = self.model.minimises  # type: ignore[attr-defined]
         size = (d, round(binding.number(spec.ratio) * d), str(self.data))
         made = self._package("fixed point", compared, size, [], theory, None, None)
-        named = large.law.names[0] in self.model.variables  # type: ignore[attr-defined]
+        named = large.law.names[0] in self.model.variables
         return self._with_law(made, theory, [half.law, large.law]) if named else made
 
     def rate(self) -> Validation:

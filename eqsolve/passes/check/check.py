@@ -113,7 +113,7 @@ def _unused(model: Model) -> list[str]:
     parts = tuple(getattr(model, part) for part in model.content if part != "defaults")
     used = {item for leaf in leaves(parts) for item in symbols_in(leaf)}
     laws = {item for law in model.defaults.values() if isinstance(law, Law) for item in symbols_in(law)}
-    made = {name for sources in getattr(model, "tables", {}).values() for name in sources.arguments}
+    made = {name for sources in model.tables.values() for name in sources.arguments}
     idle = [item for item in model.defaults if isinstance(item, Parameter) and item not in used | laws]
     return sorted(item.name for item in idle if item.name not in made)
 
@@ -131,7 +131,7 @@ def _laws(model: Model) -> Iterator[str]:
             )
         if law is not None:
             yield from _law_symbols(model, f"the law {law} of `{item}` ({model.location})", law, allowed)
-    starts = {**getattr(model, "init", {}), **getattr(model, "state", {})}
+    starts = {**model.init, **model.state}
     for key, law in starts.items():
         if isinstance(law, Law):
             yield from _law_symbols(model, f"the initial law {law} of `{key}` ({model.location})", law, (Parameter,))
@@ -149,12 +149,12 @@ def _law_symbols(model: Model, label: str, law: Basic, allowed: tuple[type[Named
 
 def _names(model: Model) -> Iterator[str]:
     for item in (*model.parameters, *model.randoms):
-        if item.name in RESERVED and item != getattr(model, "step", None):
+        if item.name in RESERVED and item != model.step:
             yield f"{model.label} has a {item.kind_name} named `{item.name}`, an option of solve or simulate; rename it"
     for part in ("observables", "variables"):
         for name in getattr(model, part, {}):
             other = model.names.get(name)
-            if part == "observables" and name in getattr(model, "variables", {}):
+            if part == "observables" and name in model.variables:
                 yield f"{model.label} has an observable and a variable named `{name}`; give them different names"
             clash = (Parameter, Unknown) if part == "variables" else (Named, Head)
             if isinstance(other, clash) and not isinstance(other, Plain):
@@ -181,16 +181,20 @@ def _defaults(model: Model) -> Iterator[str]:
 
 def _conditions(model: Model) -> Iterator[str]:
     for condition in model.conditions:
-        odd = [item for item in sorted(condition.free_symbols, key=str) if not isinstance(item, Parameter)]
-        if odd or condition.has(Value):
-            item = odd[0] if odd else next(iter(condition.atoms(Value)))
-            yield f"the condition `{condition}` of {model.label} uses `{item}`; expected parameters only"
+        yield from _beyond_parameters(condition, f"the condition `{condition}` of {model.label}")
+
+
+def _beyond_parameters(condition: Basic, label: str) -> Iterator[str]:
+    for item in sorted(
+        str(item) for item in condition.free_symbols | condition.atoms(Value) if not isinstance(item, Parameter)
+    )[:1]:
+        yield f"{label} uses `{item}`; expected parameters only"
 
 
 def _closed_forms(model: Model) -> Iterator[str]:
     """``exact=`` names unknowns or observables, in declared symbols."""
     known = {item.name for item in getattr(model, "unknowns", ())} | set(model.observables)
-    for key, expr in getattr(model, "exact", {}).items():
+    for key, expr in model.exact.items():
         name = key.head.name if isinstance(key, Value) else key if isinstance(key, str) else getattr(key, "name", str(key))
         label = f"the closed form of `{name}` ({model.location})"
         if name not in known:
@@ -268,6 +272,4 @@ def _chosen(model: Model, pairs: Iterable[tuple[Any, str]], where: str) -> Itera
     for condition, name in pairs:
         if not name.isidentifier():
             yield f"{model.label}: {where} names the model {name!r}; expected a model's name, such as `fixed_point`"
-        odd = sorted(str(item) for item in condition.free_symbols if not isinstance(item, Parameter))
-        if odd:
-            yield f"{model.label}: the condition `{condition}` in {where} uses `{odd[0]}`; expected parameters only"
+        yield from _beyond_parameters(condition, f"{model.label}: the condition `{condition}` in {where}")

@@ -523,8 +523,7 @@ def _solved_for(equation: Equation, system: System) -> str:
 
 def _scope(equation: Equation) -> Scope:
     """Return the scope of a right-hand side; of a response only t' <= t is asked for."""
-    target = equation.target
-    assert target is not None
+    target = equation.defined
     ordered = isinstance(target.head, Response) and len(set(target.moments)) == 2
     order = frozenset({(target.moments[1], target.moments[0])} if ordered else ())
     function = target.head if isinstance(target.head, Function) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -153,8 +153,7 @@ def write_operators(equations: Iterable[Equation]) -> tuple[OperatorForm, ...]:
 
 
 def _form(equation: Equation) -> OperatorForm:
-    target, right = equation.target, equation.rhs
-    assert target is not None
+    target, right = equation.defined, equation.rhs
     mapping: dict[Expr, Expr] = {value: Symbol(_value_text(value, target)) for value in right.atoms(Value)}
     for node in right.atoms(Int):
         text = _composition(node, target)
@@ -228,9 +227,7 @@ def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: b
 
 def _solved(equation: Equation, mapping: dict[Expr, Expr]) -> str:
     """Return the triangular solve of an unknown that enters its own definition only as L∘X, else nothing."""
-    target = equation.target
-    assert target is not None
-    head, row = target.head, target.moments[0]
+    head, row = equation.defined.head, equation.defined.moments[0]
     own = [term for term in Add.make_args(expand(equation.rhs, deep=False)) if _reads(term, head)]
     rest = expand(equation.rhs, deep=False) - Add(*own)
     lefts = []
@@ -453,7 +450,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
         substitutions=_substitutions(derivation) if derivation is not None else (),
         memories=tuple(" = ".join(equation_text(item)) for item in write_memories(form)) if form is not None else (),
         tangents=_tangents(form) if form is not None else (),
-        settings=_settings(model, {left: law for _, lines in others for left, how, law in lines if how == "~"}),
+        settings=_settings(model),
         statements=tuple(
             (title, tuple(f"{left} {relation} {right}" for left, relation, right in lines))
             for title, lines in others
@@ -527,13 +524,13 @@ def describe_settings(model: Model) -> tuple[Setting, ...]:
     """Return everything that can be set in a model, what belongs to the models behind it included."""
     found: dict[str, Setting] = {}
     for part in (model, *models_behind(model)):
-        laws = {left: law for _, lines in part.show().sections() for left, how, law in lines if how == "~"}
-        found = {**{item.name: item for item in _settings(part, laws)}, **found}
+        found = {**{item.name: item for item in _settings(part)}, **found}
     return tuple(sorted(found.values(), key=lambda item: (item.domain == "a law", item.name)))
 
 
-def _settings(model: Model, laws: Mapping[str, str]) -> tuple[Setting, ...]:
+def _settings(model: Model) -> tuple[Setting, ...]:
     made, said = [], meanings(model.file)
+    laws = {left: law for _, lines in model.show().sections() for left, how, law in lines if how == "~"}
     for item in model.parameters:
         default = model.given(item)
         text = None if default is None else f"{float(default):g}"

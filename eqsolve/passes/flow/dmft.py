@@ -24,7 +24,7 @@ from sympy import Basic, Dummy, Expr, KroneckerDelta, Max, Poly, S, sqrt
 from sympy.core.function import Derivative, Subs
 
 from eqsolve.errors import ModelError, quoted
-from eqsolve.language.laws import Bernoulli, Law, Normal, Point, Resampled, exact_value
+from eqsolve.language.laws import Bernoulli, Law, Normal, Resampled, exact_value
 from eqsolve.language.model import Equation, Model, Table, mapper
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.printing import kept_by_model
@@ -108,15 +108,11 @@ def settle_noises(flow: Flow) -> Flow:
     t = flow.running_time
     certain: dict[Process, Expr] = {}
     for noise, law in flow.laws.items():
-        match law:
-            case Resampled(law=Bernoulli(args=(share,))) if share in (S.Zero, S.One):
-                certain[noise] = share
-            case Resampled(law=Normal(args=(mean, variance))) if variance == 0:
-                certain[noise] = mean
-            case Resampled(law=Point(args=(value,))):
-                certain[noise] = value
-            case White() if law.strength == 0:
-                certain[noise] = S.Zero
+        moments = law.law.moments() if isinstance(law, Resampled) else None
+        if moments is not None and (moments[1] - moments[0] ** 2).expand() == 0:
+            certain[noise] = moments[0]
+        elif isinstance(law, White) and law.strength == 0:
+            certain[noise] = S.Zero
     if not certain:
         return flow
     put: dict[Any, Any] = {noise(t): value for noise, value in certain.items()}

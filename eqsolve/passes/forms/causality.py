@@ -89,8 +89,7 @@ def _shortest_cycles(graph: Graph[str], names: list[str]) -> Iterator[tuple[str,
 
 
 def _dependency(equation: Equation, read: Read, source: str) -> Dependency:
-    target = equation.target
-    assert target is not None
+    target = equation.defined
     integrated = {integral.variable for integral in read.integrals}
     if read.response == "noise":
         kind = "history"

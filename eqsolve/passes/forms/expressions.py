@@ -1,6 +1,7 @@
 """Walks over expressions: the values they read, and derivatives by values, integrals, expectations."""
 
 import functools
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -61,8 +62,9 @@ def outside_means(expr: Basic) -> list[Value]:
 
 
 def rebuilt(expr: Any, change: Callable[[Any], Any]) -> Any:
-    """Return an expression of changed parts."""
-    return expr.func(*map(change, expr.args)) if expr.args else expr
+    """Return an expression of changed parts; itself where none is."""
+    parts = tuple(map(change, expr.args))
+    return expr if all(map(operator.is_, parts, expr.args)) else expr.func(*parts)
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from sympy.logic.boolalg import BooleanFunction
 
 from eqsolve.language.nodes import E, Int, InverseValue
 from eqsolve.language.symbols import Parameter, Value
+from eqsolve.numerics.arrays import DIFFERENCE, ROUNDING
 from eqsolve.passes.forms.expressions import rebuilt
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
@@ -85,11 +86,14 @@ class Stages:
 
     def smooth(self, expr: Basic, randoms: frozenset[Basic]) -> Any:
         """Return an expression with inverse functions and random switches replaced by the variables of stages."""
-        if not expr.args or not expr.free_symbols & randoms:
-            return expr if not expr.has(InverseValue) else self._rebuild(expr, randoms)
+        moving = expr.free_symbols & randoms
+        if not expr.args or not (moving or expr.has(InverseValue)):
+            return expr
         match expr:
             case InverseValue():
                 return self._root(expr, randoms)
+            case _ if not moving:
+                pass
             case sign():
                 return self._switch(self.smooth(expr.args[0], randoms))
             case Abs():
@@ -109,11 +113,6 @@ class Stages:
                 return Piecewise(*((self.smooth(e, randoms), self._condition(c, randoms)) for e, c in expr.args))
             case E():
                 raise TypeError("an expectation inside an integrand")
-        return self._rebuild(expr, randoms)
-
-    def _rebuild(self, expr: Basic, randoms: frozenset[Basic]) -> Any:
-        if isinstance(expr, InverseValue):
-            return self._root(expr, randoms)
         return rebuilt(expr, lambda arg: self.smooth(arg, randoms))
 
     def _root(self, node: InverseValue, randoms: frozenset[Basic]) -> Dummy:
@@ -160,7 +159,7 @@ def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list
 # expectation is a density of paths: slopes alone do not give it.
 _TRIES = 24  # draws of everything else, for each of which a variable crosses the surface
 _REACH, _LINE = 4.0, 81  # where and how densely a crossing is looked for
-_STEPS = (1e-3, 1e-6)  # to both sides of it
+_STEPS = (DIFFERENCE, DIFFERENCE**2)  # to both sides of it
 
 
 def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
@@ -202,8 +201,6 @@ def _plain(expr: Any, placeholders: dict[Basic, Symbol], variables: frozenset[Ba
 
 def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset[Symbol]) -> bool:
     """Whether a function stays apart on both sides of where another vanishes, in one of the variables."""
-    from eqsolve.numerics.arrays import ROUNDING
-
     # of a difference at the first step a jump leaves all at the second, a square root the root of their ratio: half way
     left = (_STEPS[1] / _STEPS[0]) ** 0.25
     rng = np.random.default_rng(0)

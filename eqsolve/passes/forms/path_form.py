@@ -391,11 +391,10 @@ def derive_path_form(system: System) -> PathForm:
     for equation in system.equations:
         if isinstance(equation.head, Process):
             continue
-        assert equation.target is not None
-        places = dict(zip(equation.target.moments, (ROW, COLUMN), strict=False))
-        moved = equation.map(places)
+        target = equation.defined
+        moved = equation.map(dict(zip(target.moments, (ROW, COLUMN), strict=False)))
         builder.collect(moved.rhs, equation.label)
-        (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
+        (kernels if target.head.arity == 2 else functions).append(moved)
     observables = [(name, builder.collect(at_row(expr), f"observable `{name}`")) for name, expr in system.observables.items()]
     running = {eq.time for eq in system.equations if isinstance(eq.head, Process)}  # a covariance's first time
     covariances = []
@@ -421,8 +420,7 @@ def _ensembles(builder: _Builder) -> tuple[PathEnsemble, ...]:
     """Write down the path equations and cut the system into parts that share nothing random."""
     rights: dict[Any, tuple[PathUnknown, Expr]] = {}
     for equation in (*builder.states, *builder.loops):
-        head, integrated, start = equation.head, equation.is_differential, S.Zero
-        assert head is not None
+        head, integrated, start = equation.defined.head, equation.is_differential, S.Zero
         right = builder.at_row(equation.rhs, equation.time, equation.label)
         if integrated:
             given = builder.system.init[head]

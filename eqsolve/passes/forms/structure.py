@@ -21,6 +21,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Unknown
 from eqsolve.language.system import Cases, FixedPoint, Singularity, System
+from eqsolve.passes.forms.expressions import rebuilt
 from eqsolve.passes.forms.path_form import PathForm
 
 if TYPE_CHECKING:
@@ -79,8 +80,7 @@ def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:
                     break
             pairs = [(v, truths.get(c, c)) for v, c in expr.args]
             return Piecewise(*((resolve(v), c) for v, c in pairs if c != False))  # noqa: E712
-        new = [resolve(arg) for arg in expr.args]
-        return expr if all(a is b for a, b in zip(new, expr.args, strict=True)) else expr.func(*new)
+        return rebuilt(expr, resolve)
 
     return resolve
 
@@ -302,8 +302,7 @@ def distribute_parameters(expr: Any) -> Any:
     """Multiply parameters into sums, λ(a − b) into λa − λb, as sympy does with numbers: passes look at terms."""
     if not expr.args or not expr.atoms(Parameter):
         return expr
-    changed = [distribute_parameters(arg) for arg in expr.args]
-    made = expr.func(*changed) if any(new is not old for new, old in zip(changed, expr.args, strict=True)) else expr
+    made = rebuilt(expr, distribute_parameters)
     if isinstance(made, Mul):
         sums = [factor for factor in made.args if isinstance(factor, Add)]
         rest = [factor for factor in made.args if not isinstance(factor, Add)]
@@ -341,7 +340,7 @@ def check_routed(model: Model, settings: Mapping[str, Any]) -> None:
     others = {name: value for name, value in settings.items() if name not in own}
     behind = models_behind(model) if others else ()
     if behind:
-        refuse_unknown(model, others, sorted({*own}.union(*(source.settable for source in behind))))
+        refuse_unknown(model, others, sorted(settable(model)))
     bind_some(model, {name: value for name, value in settings.items() if name in own or not behind})
     for name, value in others.items():  # which of the models behind it goes to is not decided yet: one must take it
         problems = []
@@ -388,7 +387,7 @@ def is_found(model: Model, item: Random) -> bool:
 def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> SingularityBinding:
     """Return a singularity with its own settings bound and the others routed to the model that gives its laws."""
     own, sources = model.settable, law_models(model)
-    refuse_unknown(model, settings, sorted({*own}.union(*(source.settable for _, source in sources))))
+    refuse_unknown(model, settings, sorted(settable(model)))
     binding = bind(model, {key: value for key, value in settings.items() if key in own})
     if not sources:
         return SingularityBinding(model, binding.values, binding.laws)

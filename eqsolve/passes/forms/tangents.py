@@ -21,16 +21,14 @@ from sympy.core.function import Derivative
 from eqsolve.graphs import make_graph, reached
 from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Head, Process, Time, Value
+from eqsolve.language.symbols import Process, Time, TwoTime, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.expressions import chain, outside_means
 
 
-class Tangent(Head):
+class Tangent(TwoTime, kind="tangent process"):
     """The regular response ∂x(t)/∂z(t') of a process to a noise, path by path."""
 
-    arity = 2
-    kind_name = "tangent process"
     process: Process
     noise: Process
 

@@ -74,12 +74,7 @@ def reduce_constraints(system: System) -> Reduction:
     back = {dummy: value for value, dummy in placeholders.items()}
     bare = ImmutableMatrix([residual.xreplace(placeholders) for residual in residuals])
     slopes = bare.jacobian(list(back))
-    determinant = slopes.det(method="berkowitz")
-    if determinant == 0:
-        raise ModelError(
-            f"{constraint_label(heads[0], system.constraints[heads[0]])}: the constraints do not determine {quoted(heads)}; "
-            "each needs a constraint that it acts upon"
-        )
+    determinant = _determinant(slopes, system)
     implicit = slopes.has(*back)
     base = bare if implicit else bare.xreplace(dict.fromkeys(back, S.Zero))
     steps = -(slopes.adjugate() * base) / determinant
@@ -93,6 +88,17 @@ def reduce_constraints(system: System) -> Reduction:
         equations.append(Equation(head(now), right, system.constraints[head].location))
     newton = frozenset(head.name for head in heads) if implicit else frozenset()
     return Reduction(_explicit(system, flow, equations, known, implicit), tuple(equations), newton, tuple(invariants))
+
+
+def _determinant(slopes: ImmutableMatrix, system: System) -> Expr:
+    made = slopes.det(method="berkowitz")
+    if made == 0:
+        (first, constraint), *_ = system.constraints.items()
+        raise ModelError(
+            f"{constraint_label(first, constraint)}: the constraints do not determine {quoted(system.constraints)}; "
+            "each needs a constraint that it acts upon"
+        )
+    return made
 
 
 def without_constraints(binding: Binding) -> Binding:
@@ -137,46 +143,28 @@ def _keep_means(system: System) -> Reduction:
         label = constraint_label(head, constraint)
         residual = constraint.lhs - constraint.rhs
         residual = residual.xreplace({item: now for item in free_times(residual)})
-        marks = {mean: Dummy(real=True) for mean in outermost(residual, E)}
-        bare = residual.xreplace(marks)
-        back = {mark: mean for mean, mark in marks.items()}
-        rate = bare.diff(now)
-        for mean, mark in marks.items():
-            rate += bare.diff(mark) * E(_drift(system, mean.argument, now, label))
         residuals.append(residual)
-        rates.append(rate.xreplace(back))
+        rates.append(chain(residual, (E,), lambda mean: E(_drift(system, mean.argument, now, label)), now))  # noqa: B023
         starts = {v: start_constant(v.head, system.init[v.head]) for v in residual.atoms(Value) if v.head in system.init}
         invariants.append((label, residual.xreplace({**starts, now: system.start})))
     values = [head(now) for head in heads]
-    rows = [[_taken_out(rate, value) for value in values] for rate in rates]
-    if any(entry is None or entry.has(*values) for row in rows for entry in row):
+
+    def slope(rate: Expr, value: Expr) -> Expr:
+        return chain(rate, (E,), lambda mean: S.Zero if (inner := partial(mean.argument, value)) == 0 else E(inner))
+
+    slopes = ImmutableMatrix([[slope(rate, value) for value in values] for rate in rates])
+    if slopes.has(*values):
         raise ModelError(
             f"{constraint_label(heads[0], system.constraints[heads[0]])}: {quoted(heads)} must enter the equations linearly, "
             "and act on what is constrained; write the multiplier's own equation"
         )
-    slopes = ImmutableMatrix(rows)
-    if slopes.det() == 0:
-        raise ModelError(
-            f"{constraint_label(heads[0], system.constraints[heads[0]])}: the constraints do not determine {quoted(heads)}; "
-            "each needs a constraint that it acts upon"
-        )
+    scale = _determinant(slopes, system)
     free = [rate.xreplace(dict.fromkeys(values, S.Zero)) for rate in rates]
     base = ImmutableMatrix([-rate - _DAMPING * residual for rate, residual in zip(free, residuals, strict=True)])
-    scale = slopes.det()
     found = slopes.adjugate() * base * scale / (scale**2 + _FINITE)
     equations = [Equation(v, right, system.constraints[h].location) for v, h, right in zip(values, heads, found, strict=True)]
     made = system._with(equations=(*system.equations, *equations), constraints=Table())
     return Reduction(made, tuple(equations), frozenset(), tuple(invariants))
-
-
-def _taken_out(rate: Expr, value: Expr) -> Expr:
-    """Return ∂rate/∂value of a function of one time, which may stand under expectations."""
-    change = S.Zero
-    for mean in outermost(rate, E):
-        mark = Dummy(real=True)
-        inner = partial(mean.argument, value)
-        change += rate.xreplace({mean: mark}).diff(mark).xreplace({mark: mean}) * (E(inner) if inner != 0 else S.Zero)
-    return change
 
 
 def _drift(system: System, expr: Expr, now: Time, label: str) -> Expr:
@@ -287,9 +275,7 @@ def _at_start(system: System, expr: Expr, now: Time, depth: int = 0) -> Expr | N
     for value in begin.atoms(Value):
         equation, inner = system.get(value.head.name), None
         if equation is not None and not equation.is_differential and depth < 10:
-            assert equation.target is not None
-            right = equation.rhs.xreplace(dict.fromkeys(equation.target.moments, now))
-            inner = _at_start(system, right, now, depth + 1)
+            inner = _at_start(system, equation.at(now, now), now, depth + 1)
         elif value.head in given:
             key, entry = given[value.head]
             inner = entry.xreplace(dict.fromkeys(getattr(key, "moments", ()), system.start))
@@ -379,8 +365,7 @@ class _Flow:
         if not equation.is_differential or not equation.rhs.has(Int) or head in self.auxiliary:
             return
         name = fresh_name(f"{head.name}_rate", self.system.names)
-        assert equation.target is not None
-        moments = equation.target.moments
+        moments = equation.defined.moments
         right = without_future(equation.rhs, moments)
         self.auxiliary[head] = Equation(AuxiliaryResponse(name)(*moments), right, equation.location)
 
@@ -393,8 +378,6 @@ class _Flow:
 
     def _moved(self, equation: Equation, moments: tuple[Expr, ...]) -> Expr:
         """Return a right-hand side at other times, integration variables renamed where they would collide."""
-        target = equation.target
-        assert target is not None
         right = equation.rhs
         taken = {item for item in (*moments, *right.atoms(Time)) if isinstance(item, Time)}
         for node in right.atoms(Int):
@@ -402,4 +385,4 @@ class _Flow:
                 spare = next(Time(name) for name in _SPARE_TIMES if Time(name) not in taken)
                 taken.add(spare)
                 right = right.xreplace({node: node.xreplace({node.variable: spare})})
-        return right.xreplace(dict(zip(target.moments, moments, strict=True)))
+        return right.xreplace(dict(zip(equation.defined.moments, moments, strict=True)))

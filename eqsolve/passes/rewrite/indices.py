@@ -150,7 +150,7 @@ def index_problems(model: Model) -> list[str]:
                 found.append(f"{label}: the index `{names}` stands in its value alone; sum over it, Sum(..., {names})")
     known = {item.name for item in model.parameters}
     entries = {item.base for item in _members(model) if isinstance(item, Parameter)}
-    for sources in getattr(model, "tables", {}).values():
+    for sources in model.tables.values():
         for name in sources.arguments:
             if name not in known:
                 found.append(
@@ -177,7 +177,7 @@ def _table_problems(model: Model) -> Iterator[str]:
         return
     axes = table_axes(model)
     given = {item.name: model.given(item) for item in model.parameters}
-    for sources in getattr(model, "tables", {}).values():
+    for sources in model.tables.values():
         shapes = {name: counts(axes[name]) for name in sources.names if name in axes}
         many = sum(np.prod([float(count) for count in shape]) for shape in shapes.values())
         if any(given.get(name) is None for name in sources.arguments):
@@ -224,21 +224,14 @@ def _resized(expr: Any, sizes: Mapping[Index, Index]) -> Any:
     swaps: dict[Basic, Basic] = dict(sizes)
     for item in members_in(expr):
         axes = tuple(sizes.get(axis, axis) for axis in item.axes)
-        member = (axes, tuple(entry.xreplace(sizes) for entry in item.indices))
-        swaps[item] = _with_member(item, member, sizes)
+        extra = tuple(_resized(entry, sizes) if isinstance(entry, Basic) else entry for entry in item.extra)
+        swaps[item] = item.changed(extra, (axes, tuple(entry.xreplace(sizes) for entry in item.indices)))
     for item in expr.atoms(sympy.Rel):
         for index in item.free_symbols & {index for index in sizes if index.size.is_Integer}:
             few = sizes[index].count
             late = {it: it + few - index.count for it in item.args if it.is_Integer and it >= few}
             swaps[item] = item.xreplace({**swaps, **late})
     return expr.xreplace(swaps)
-
-
-def _with_member(item: Named | Head, member: tuple[Any, Any], sizes: Mapping[Index, Index]) -> Basic:
-    if isinstance(item, Head):
-        return type(item)(item.base, item.own_latex, member)
-    extra = tuple(_resized(entry, sizes) if isinstance(entry, Basic) else entry for entry in item.extra)
-    return type(item)(item.base, item.own_latex, extra, member, **item._assumptions_orig)
 
 
 def all_indices(model: Model) -> tuple[Index, ...]:
@@ -268,7 +261,7 @@ def _sized(model: Model, numbers: tuple[tuple[str, Any], ...]) -> Model:
             count = read_value(given, what=f"parameter `{item.size}`")
             if not count.is_Integer or count < 1:
                 raise ParameterError(f"the size `{item.size}` of the index `{item}` must be a whole number > 0, got {given}")
-            swaps[item] = item.func(item.base, item.own_latex, (count, item.size), **item._assumptions_orig)
+            swaps[item] = item.changed((count, item.size))
     return _changed(model, lambda expr: _resized(expr, swaps))
 
 
@@ -280,7 +273,7 @@ def _small(model: Model) -> Model:
     for item in all_indices(model):
         most = item.count if item.size.is_Integer else _REPRESENTATIVE
         count = Integer(min(most, max(_REPRESENTATIVE, least)))
-        swaps[item] = item.func(item.base, item.own_latex, (count, *item.extra), **item._assumptions_orig)
+        swaps[item] = item.changed((count, *item.extra))
     return _changed(model, lambda expr: _resized(expr, swaps))
 
 
@@ -421,12 +414,9 @@ class _MemberWriter:
         for value in expr.atoms(Value):
             definition = self.crossed.get(value.head.base)
             if definition is not None and value.head.indices[0] != value.head.indices[1]:
-                target = definition.target
-                assert target is not None
-                here = dict(zip(target.head.indices, value.head.indices, strict=True))
-                right = self._summed(at_indices(definition.rhs, here))
-                moved = right.xreplace(dict(zip(target.moments, value.moments, strict=True)))
-                expr = expr.xreplace({value: self._crossed(moved)})
+                here = dict(zip(definition.defined.head.indices, value.head.indices, strict=True))
+                right = self._summed(at_indices(definition.at(*value.moments), here))
+                expr = expr.xreplace({value: self._crossed(right)})
         return expr
 
     def _summed(self, expr: Any) -> Any:
@@ -587,7 +577,7 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
     refuse_unknown(model, rest, [*model.settable, *axes])
     shapes = {name: counts(own) for name, own in axes.items()}
     found: dict[str, Any] = {}
-    for sources in model.tables.values():  # type: ignore[attr-defined]
+    for sources in model.tables.values():
         if not set(sources.names) <= given.keys():
             numbers = {name: _number(model, name, rest) for name in sources.arguments}
             for name in shapes.keys() & {*sources.names} if callable(sources.source) else ():

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.convolution import ConvolutionProgram, Integrand, MemoryEquation, Reading, Terms
+from eqsolve.compile.convolution import ConvolutionProgram, MemoryEquation, Reading, Terms
 from eqsolve.compile.families import over_points
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
@@ -278,7 +278,7 @@ class MemoryPanel:
         return total, found
 
     def _summed(
-        self, integrand: Integrand, group: tuple[Array, Array, Samples, Samples], table: Array,
+        self, integrand: Terms, group: tuple[Array, Array, Samples, Samples], table: Array,
         found: list[tuple[int, Array, Array, Array]] | None,
     ) -> Array:  # fmt: skip
         """Return an integral over a group of points; its derivatives are added to those ``found``."""
@@ -296,7 +296,7 @@ class MemoryPanel:
                     values = places[item.where].values(members, item.rate, table)
                 arguments.append(self._shaped(item.unknown, values))
             arguments += self.constants
-            value = over_points(integrand.function(arguments)[0], integrand.shape, points.shape)
+            value = over_points(integrand.function(arguments)[0], integrand.shapes[0], points.shape)
             total = total + np.einsum("...tp,tp->...t", _counting(value, weights), weights)
             if found is None:
                 continue

@@ -52,7 +52,7 @@ class ConvolutionSolver(Solver):
     families = True
 
     def why_not(self, plan: Plan) -> str:
-        return why_not_closed(plan) or plan.why_not_convolution()
+        return why_not_closed(plan) or plan.why_not_convolution
 
     def why(self, plan: Plan) -> str:
         what = "functions at shifted times" if plan.facts.shifted else "functions of one time"

@@ -26,10 +26,10 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.stochastic import Covariance, MeanPlan
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError
-from eqsolve.numerics.arrays import ROUNDING, Array, extrapolate
+from eqsolve.numerics.arrays import ROUNDING, Array, extrapolate, over_neighbours
 from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.gaussian import make_level
-from eqsolve.numerics.grids import PanelGrid, largest_beside
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.relations import Kernels
@@ -374,7 +374,7 @@ class GaussianSolver(Solver):
         if unfit := why_not_driven(plan):
             return unfit
         try:
-            return plan.why_not_gaussian()
+            return plan.why_not_gaussian
         except ModelError as error:
             return str(error)
 
@@ -548,7 +548,7 @@ class _GaussianSolve:
                 table, error = np.abs(curves.tables[name]), errors[name]
                 part = error / (self.options.rtol * np.maximum(table, 0.1 * table.max()) + (self.options.atol or 0.0) + 1e-300)
                 over = np.maximum(over, np.maximum(part.max(axis=0), part.max(axis=1)))
-        panels = largest_beside(over[1:].reshape(-1, found.panels.order).max(axis=1))
+        panels = over_neighbours(over[1:].reshape(-1, found.panels.order).max(axis=1), 1, np.max)
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
 
     def _demand_memory(self, nodes: int) -> None:

@@ -19,11 +19,10 @@ import numpy as np
 from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import OdeEquation, OdeProgram
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.numerics.arrays import ROUNDING, Array, filled
+from eqsolve.numerics.arrays import ROUNDING, Array, filled, integrator
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths, sample_paths
 from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
-from eqsolve.numerics.integrators import integrator
 from eqsolve.numerics.laws import NumericLaw, joint_groups
 from eqsolve.numerics.secants import solve_krylov
 from eqsolve.numerics.sobol import DIMENSIONS
