@@ -615,7 +615,7 @@ def with_slopes(model: Model, arrays: Mapping[str, Any], settings: Mapping[str, 
     made, known = dict(arrays), []
     for symbol in (item for item in model.parameters if item.name in along):
         name, value = symbol.name, _number(model, symbol.name, settings)
-        makers = [item for item in model.tables.values() if name in item.arguments]  # type: ignore[attr-defined]
+        makers = [item for item in model.tables.values() if name in item.arguments]
         if not makers or any(name not in item.slopes or lawful & {*item.names} for item in makers):
             continue
         known.append(name)

@@ -14,7 +14,7 @@ class Control:
     growth: float = 2.0
     slower: float = 1.5
     ratio: float = math.sqrt(2.0)  # density of the panels that a solution is compared with
-    # of the density of panels, at least, that is left where a rough solution is quiet
+    # of the density of panels that is left, at least, where a rough solution is quiet: it tells no more
     quiet: float = 0.25
     rounds: int = 8  # of refinement, at most
     share: float = 0.45  # of the tolerance, for panels, and for points

@@ -201,7 +201,7 @@ class _Solve:
                     logger.info("paths: no solution by a sample of all of them (%s); going on with fewer", reason)
             found = self._from_window(window, few)
             if found is None:
-                return self._run_sampled(self._start_sampled(window.grid, self._level(1e-2)))
+                return self._run_sampled(self._start_sampled(self._slower(window.grid), self._level(1e-2)))
             solved, by_panels, level = found
             wanted = wanted if level == few else level
         else:
@@ -282,9 +282,10 @@ class _Solve:
         return self._package(final, self.judge.total(final, by_panels, by_points))
 
     def _begin_sampled(self, window: Solved) -> Solved:
-        """Return the small ensemble's solution; from a start on denser panels where it does not come near one."""
+        """Return the small ensemble's solution; from a march, then on denser panels, where it does not come near one."""
         best: Solved | None = None
-        for slower in (self.control.slower, math.sqrt(self.control.slower), None):
+        own, slower = window.grid, math.sqrt(self.control.slower)
+        for grid in (own, self._slower(own), self._slower(own, slower), None):
             try:
                 small = self.ensembles.begin(window)
                 best = small if best is None or small.left < best.left else best
@@ -292,11 +293,11 @@ class _Solve:
                     break
             except SolverError as reason:
                 logger.info("paths: no solution from this start (%s)", reason)
-                if slower is None and best is None:
+                if grid is None and best is None:
                     raise
-            if slower is not None:
+            if grid is not None:
                 try:
-                    window = self._start_sampled(window.grid, self._level(1e-2), slower)
+                    window = self._start_sampled(grid, self._level(1e-2))
                 except SolverError:
                     if best is None:
                         raise
@@ -362,7 +363,7 @@ class _Solve:
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
-                found = self._begin_with(self._start_sampled(begun.grid, self._level(1e-2)), few)
+                found = self._begin_with(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
                 begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
         solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.nothing(solved)
@@ -424,19 +425,21 @@ class _Solve:
         first = min(self.control.first / max(self._rate, 1e-12), span / 4)
         return PanelGrid.geometric(self.begin, self.options.t_max, first, growth or self.control.growth, self.order)
 
+    def _slower(self, grid: OperatorGrid, growth: float | None = None) -> OperatorGrid:
+        """Return first panels that grow more slowly, where a grid has panels."""
+        return grid if grid.panels is None else OperatorGrid.from_panels(self._first_panels(growth or self.control.slower))
+
     def _start(self, grid: OperatorGrid, rough: Level) -> Solved:
         try:
             return start(self.engine, grid, rough)
         except SolverError:
             logger.info("paths: the first times cannot be solved with a few chosen ones; drawing them at random instead")
-            return self._start_sampled(grid, rough)
+            return self._start_sampled(self._slower(grid), rough)
 
-    def _start_sampled(self, grid: OperatorGrid, rough: Level, slower: float | None = None) -> Solved:
+    def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
         """Return a start by an ensemble that drives itself; where the covariances do not allow it, by a sample of paths."""
         level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
         try:
-            if grid.panels is not None:
-                grid = OperatorGrid.from_panels(self._first_panels(slower or self.control.slower))
             means = march(self.engine, grid, rough, self.options.seed)
             averages = sweep(self.engine, grid, means, Design(level))
         except SolverError as reason:
@@ -446,17 +449,21 @@ class _Solve:
         return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
     def _fitted(self, begun: Solved) -> Solved:
-        """Return a rough solution on longer panels where its functions of time are quiet."""
+        """Return a rough solution on longer panels where its functions of time are quiet: half as long as these allow."""
         if begun.grid.panels is None:
             return begun
-        wanted = self.judge.resolution(self.judge.curves(begun), begun.grid.panels)
+        wanted = 2.0 * self.judge.resolution(self.judge.curves(begun), begun.grid.panels)
         grid = OperatorGrid.from_panels(denser(begun.grid.panels, np.clip(wanted, self.control.quiet, 1.0)))
-        means, design = transfer(begun.means, self.engine.responses, begun.grid, grid), Design(begun.averages[0].choice.level)
-        for find in (lambda: means, lambda: march(self.engine, grid, design.level, self.options.seed)):
+        level = begun.averages[0].choice.level
+        for again in (False, True):
             with contextlib.suppress(SolverError):
-                averages = sweep(self.engine, grid, found := find(), design)
+                if again:
+                    means = march(self.engine, grid, level, self.options.seed)
+                else:
+                    means = transfer(begun.means, self.engine.responses, begun.grid, grid)
+                averages = sweep(self.engine, grid, means, Design(level))
                 logger.info("time grid: %d nodes, by what polynomials on %d leave out", grid.size, begun.grid.size)
-                return Solved(grid, found, self.engine.kernels(grid, found), averages, Secants(), 1.0)
+                return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
         return begun
 
     def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
@@ -569,9 +576,9 @@ class _Solve:
                 design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
                 begin = final if judge.worst(curves, errors) <= control.few else solved
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
-                rough = max(effects[way] for way in ways) > control.few
+                rough = number == 1 and max(effects[way] for way in ways) > control.few
                 rough |= judge.worst(curves, by_panels) > control.share
-                if self.options.step is None and number == 1 and rough:
+                if self.options.step is None and rough:
                     by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
                     if judge.worst(curves, by_panels) > control.share:
                         solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
