@@ -1,10 +1,12 @@
 """Randomised quasi-Monte Carlo ensembles of paths, from small to large by a full approximation scheme.
 
-A small ensemble, about a thousand scrambled Sobol points in all modes, is iterated to its own fixed point x = F_small(x) and
-chooses the panels, on all of which it has the same points. Large ensembles are swept once or twice only: at a solution,
-τ = F_large(x) − F_small(x) is added to the small problem, which is solved again with cheap sweeps (Brandt, Math. Comp. 31,
-333 (1977), doi:10.1090/S0025-5718-1977-0431719-X). Large ensembles are independent scramblings (Owen, J. Complexity 14, 466
-(1998), doi:10.1006/jcom.1998.0487); how far each alone would move the solution gives its standard error.
+A small ensemble, about a thousand scrambled Sobol points in all modes, is iterated to its own fixed
+point x = F_small(x) and chooses the panels, on all of which it has the same points. Large ensembles
+are swept once or twice only: at a solution, τ = F_large(x) − F_small(x) is added to the small
+problem, which is solved again with cheap sweeps (Brandt, Math. Comp. 31, 333 (1977),
+doi:10.1090/S0025-5718-1977-0431719-X). Large ensembles are independent scramblings (Owen, J.
+Complexity 14, 466 (1998), doi:10.1006/jcom.1998.0487); how far each alone would move the solution
+gives its standard error.
 """
 
 import contextlib
@@ -88,8 +90,9 @@ class Steps:
 def steps_in_time(begin: float, options: Options, count: float, control: Steps) -> OperatorGrid:
     """Return a grid of about ``count`` steps, with a node at every time asked for.
 
-    Between these times nodes are evenly spaced in s with t = begin + span (eˢ − 1)/(ratio − 1): steps are shorter at the
-    start, from which paths relax, and their error keeps its expansion in the squares of the spacing.
+    Between these times nodes are evenly spaced in s with t = begin + span (eˢ − 1)/(ratio − 1):
+    steps are shorter at the start, from which paths relax, and their error keeps its expansion in
+    the squares of the spacing.
     """
     span, ratio, last = options.t_max - begin, control.ratio, math.log(control.ratio)
     asked = {*options.at, *(moment for pair in options.at2 for moment in pair)}
@@ -183,8 +186,8 @@ class Ensembles:
     def steps(self) -> Steps:
         """What steps in time are chosen by.
 
-        Ramps in place of jumps are as wide as a step: Newton's method finds its place on those of one step at a time, and
-        where paths are held on them they err by the first order.
+        Ramps in place of jumps are as wide as a step: Newton's method finds its place on those of
+        one step at a time, and where paths are held on them they err by the first order.
         """
         plans = self.engine.plan.ensembles
         if any(plan.held for plan in plans):
@@ -195,7 +198,8 @@ class Ensembles:
     def begin(self, rough: Solved) -> Solved:
         """Return the fixed point of the small ensemble on the grid of a rough solution.
 
-        Modes are chosen twice: by the responses of the rough paths, then by those of the ensemble itself.
+        Modes are chosen twice: by the responses of the rough paths, then by those of the ensemble
+        itself.
         """
         control = self.control
         shapes = variation(rough.averages)
@@ -221,7 +225,8 @@ class Ensembles:
         """Return how far small ensembles are from means found otherwise at a rough solution, and from each other; and how
         far two such means are apart.
 
-        All in units of the tolerance, as far as mean responses carry them to the controlled outputs.
+        All in units of the tolerance, as far as mean responses carry them to the controlled
+        outputs.
         """
         engine, layouts = self.engine, self._layouts(rough)
         levels = [self._level(self.control.small, self.seed + _APART * number) for number in (1, 2)]
@@ -242,7 +247,8 @@ class Ensembles:
     def _mover(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], Means]:
         """Return what moves all means where those over paths change.
 
-        Those that act back as mean responses tell, the others as the paths do that are swept at the moved ones.
+        Those that act back as mean responses tell, the others as the paths do that are swept at the
+        moved ones.
         """
         engine, means, grid = self.engine, solved.means, solved.grid
         packed, weights = pack(engine, means), weigh(engine, grid, means)
@@ -274,8 +280,8 @@ class Ensembles:
     def settle_panels(self, solved: Solved) -> tuple[Solved, Errors]:
         """Return the small ensemble's solution on panels that are dense enough, and the error of the panels.
 
-        They are compared with coarser ones first, which cost less, and which take their place while they would do; then with
-        those that they were refined from.
+        They are compared with coarser ones first, which cost less, and which take their place while
+        they would do; then with those that they were refined from.
         """
         control, judge, worst, dense = self.control, self.judge, 0.0, solved
         while True:
@@ -353,8 +359,9 @@ class Ensembles:
     ) -> tuple[tuple[Solved, ...], Errors]:
         """Return the solution moved to the average of large ensembles, and its error.
 
-        ``small`` are solutions by the small ensemble on one grid, or on nested ones, from which curves are extrapolated; so
-        are those returned. ``by_panels`` tells the error of these grids.
+        ``small`` are solutions by the small ensemble on one grid, or on nested ones, from which
+        curves are extrapolated; so are those returned. ``by_panels`` tells the error of these
+        grids.
         """
         judge, control, engine, size = self.judge, self.control, self.engine, small[0].grid.size
         known = Design(
@@ -470,7 +477,8 @@ class Ensembles:
     def _choose_share(self, solved: Solved, small: Solved, taus: Sequence[Means], chance: float) -> int:
         """Return one over the share of paths whose responses are needed: where these scatter little, few suffice.
 
-        ``chance`` is the error of these sets in tolerances, which mean responses overstate where paths react strongly.
+        ``chance`` is the error of these sets in tolerances, which mean responses overstate where
+        paths react strongly.
         """
         carry, responses = self._carrier(solved, small.averages), self.engine.responses
         mean = {name: np.mean([tau[name] for tau in taus], axis=0) for name in taus[0]}

@@ -1,8 +1,9 @@
 """Sweeps iterated to a fixed point of the means, and the start that grows the window.
 
-The paths' answer to a change of the means is approximated by what their mean responses make of the changed covariances
-and memory kernels; (1 − that) is inverted by a Krylov method that never touches a path. What this leaves is combined by
-Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X).
+The paths' answer to a change of the means is approximated by what their mean responses make of the
+changed covariances and memory kernels; (1 − that) is inverted by a Krylov method that never touches
+a path. What this leaves is combined by Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49,
+1715 (2011), doi:10.1137/10078356X).
 """
 
 from __future__ import annotations
@@ -139,8 +140,8 @@ _ALONE = 25  # sweeps over a window with one more panel
 class Solved:
     """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
 
-    ``left`` is what the iteration would still change, relative to the largest value of each mean; ``trusting`` whether mean
-    responses helped to the end.
+    ``left`` is what the iteration would still change, relative to the largest value of each mean;
+    ``trusting`` whether mean responses helped to the end.
     """
 
     grid: OperatorGrid
@@ -179,9 +180,9 @@ class Solved:
 class Correction:
     """What makes few points do the work of many: the paths to go on with, and what is added to the means of every sweep.
 
-    With the difference of a sweep with many points and one with few, both at the same means, few points have the solution of
-    many up to how their responses differ (the full approximation scheme of multigrid: Brandt, Math. Comp. 31, 333 (1977),
-    doi:10.1090/S0025-5718-1977-0431719-X).
+    With the difference of a sweep with many points and one with few, both at the same means, few
+    points have the solution of many up to how their responses differ (the full approximation scheme
+    of multigrid: Brandt, Math. Comp. 31, 333 (1977), doi:10.1090/S0025-5718-1977-0431719-X).
     """
 
     averages: tuple[Averages, ...]
@@ -208,9 +209,10 @@ def unpack(engine: Engine, vector: Array, like: Means) -> Means:
 def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
     """Return for every entry of a packed vector one over its size: the largest value of its mean.
 
-    A mean that vanishes but for rounding must not count: it is compared with the largest of all means. A response is an
-    operator, whose entries are integrals over panels: one over a short panel is no larger than the panel's share of the
-    largest kernel, so that early times are known as well as late ones.
+    A mean that vanishes but for rounding must not count: it is compared with the largest of all
+    means. A response is an operator, whose entries are integrals over panels: one over a short
+    panel is no larger than the panel's share of the largest kernel, so that early times are known
+    as well as late ones.
     """
     largest = max((float(np.abs(value).max()) for value in means.values()), default=1.0)
     floor = max(1e-10 * largest, 1e-12)
@@ -257,8 +259,8 @@ def iterate(
 ) -> Solved:  # fmt: skip
     """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
 
-    With a correction they are those of its paths throughout; with ``kept`` ones, these. ``moved`` tells how far two means are
-    apart, if that is not the largest relative change of all of them.
+    With a correction they are those of its paths throughout; with ``kept`` ones, these. ``moved``
+    tells how far two means are apart, if that is not the largest relative change of all of them.
     """
     averages: Sequence[Averages | Kept] | None = kept if correction is None else correction.averages
     secants: Secants | None = None
@@ -399,7 +401,8 @@ class Begun:
 def hand_on(engine: Engine, solved: Solved, rate: float, ratios: Array | None) -> Neighbour:
     """Return what the solve of a neighbour may begin with.
 
-    ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should be.
+    ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should
+    be.
     """
     panels, means = solved.grid.panels, {name: solved.means[name] for name in solved.means if name in engine.fed}
     edges = np.empty(0)
@@ -446,7 +449,8 @@ def _complete(means: Means, kinds: dict[str, str], size: int) -> Means:
 def _edges_until(edges: Array, end: float, slower: float) -> Array:
     """Return panels, as times since the start, up to an end that is not later, for a first time scale so many times as long.
 
-    They are cut, then stretched evenly in the logarithm of time: as many panels, the first one as its time scale asks for.
+    They are cut, then stretched evenly in the logarithm of time: as many panels, the first one as
+    its time scale asks for.
     """
     inside = edges[edges < end * (1 - 1e-12)]
     if len(inside) > 2 and end - inside[-1] < _LAST * (inside[-1] - inside[-2]):

@@ -122,7 +122,8 @@ class Judge:
     def spread(self, curves: Curves, changes: list[Errors], margin: float = _MARGIN) -> Errors:
         """Return the error that some independent changes of a solution show: margin × the largest of them.
 
-        Where all changes happen to be small, a part of their size at other times counts, relative to the values.
+        Where all changes happen to be small, a part of their size at other times counts, relative
+        to the values.
         """
         made, values = {}, curves.all
         for name in changes[0]:
@@ -138,7 +139,8 @@ class Judge:
     def differ(self, solved: Solution, other: Solution) -> Errors:
         """Return the error of a solution's panels that one on other panels, of another order, shows.
 
-        They are compared on the nodes of both: between its own nodes a solution is less good than on them.
+        They are compared on the nodes of both: between its own nodes a solution is less good than
+        on them.
         """
         made, between = self.compare(other, solved), self.compare(solved, other)
         assert solved.grid.panels is not None
@@ -155,8 +157,8 @@ class Judge:
     def compare(self, base: Solution, dense: Solution, ratios: Array | None = None) -> Errors:
         """Return how far two solutions on panels are apart; with ``ratios``, what the order promises to be left of it.
 
-        Panels that are r times denser leave 1/(r^{m+1} − 1) of the difference. ``ratios`` tell how many times denser the
-        panels of the second solution are.
+        Panels that are r times denser leave 1/(r^{m+1} − 1) of the difference. ``ratios`` tell how
+        many times denser the panels of the second solution are.
         """
         final, middle = self.curves(dense), self.curves(base)
         assert dense.grid.panels is not None
@@ -187,8 +189,8 @@ class Judge:
     def excesses(self, final: Curves, errors: Errors, *, kinks: bool = False) -> dict[str, float]:
         """Return the error in units of the tolerance of every observable, and of every kernel if asked for.
 
-        Averages of functions with a kink are found at the end, with more points; grids are not chosen by them, but by kernels
-        where all observables have one.
+        Averages of functions with a kink are found at the end, with more points; grids are not
+        chosen by them, but by kernels where all observables have one.
         """
         declared = [name for name, _ in self.engine.plan.observables]
         kinked = frozenset() if kinks or self.kinks else self.engine.plan.kinked
@@ -207,7 +209,8 @@ class Judge:
     def without_noise(self, curves: Curves, errors: Errors) -> Errors:
         """Return the panels' errors with those of kinks bounded: paths are resolved as well as for smooth functions of them.
 
-        What kinks differ by beyond that, from grid to grid, is the noise of few points, which are replaced at the end.
+        What kinks differ by beyond that, from grid to grid, is the noise of few points, which are
+        replaced at the end.
         """
         plan = self.engine.plan
         smooth = [name for name, _ in plan.observables if name not in plan.kinked]
@@ -265,7 +268,8 @@ def standard_error(changes: Sequence[Errors], weights: Array) -> Errors:
 def margin_of(sets: int) -> float:
     """Return the multiple of the standard error over so many sets that is stated as an error.
 
-    The quantile of Student's t distribution with ``sets`` − 1 degrees of freedom that is exceeded in size once in seven.
+    The quantile of Student's t distribution with ``sets`` − 1 degrees of freedom that is exceeded
+    in size once in seven.
     """
     from scipy.special import stdtrit
 
@@ -275,9 +279,10 @@ def margin_of(sets: int) -> float:
 def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, curves: Curves) -> str:
     """Return where plain sampled paths contradict a solution's means; nothing where they do not.
 
-    A guard against errors that all refined sets share: the paths are drawn with a seed of their own from the whole law.
-    Tested are the means of one time, and those of pairs at equal times, on some nodes: the distance to the solution in
-    standard errors, less the rest of the tolerance. Several are allowed, since tails may be heavy.
+    A guard against errors that all refined sets share: the paths are drawn with a seed of their own
+    from the whole law. Tested are the means of one time, and those of pairs at equal times, on some
+    nodes: the distance to the solution in standard errors, less the rest of the tolerance. Several
+    are allowed, since tails may be heavy.
     """
     nodes = np.unique(np.linspace(1, solved.grid.size - 1, _LOOKED).astype(int))
     stated = [float(errors[name].max() / np.abs(values).max()) for name, values in curves.single.items() if values.any()]
@@ -391,7 +396,8 @@ def make_result(
 def path_set(sample: Sample, every: int = 1, place: int = 0) -> PathSet:
     """Return every process at some of the nodes, found for all when one of them is looked at.
 
-    Ensembles behind the first are shuffled: they share their quasi-random points, and are independent.
+    Ensembles behind the first are shuffled: they share their quasi-random points, and are
+    independent.
     """
     points, shape = sample.points, (len(sample.points.weights), (sample.nodes - 1) // every + 1)
     order = np.random.default_rng(place).permutation(shape[0]) if place else np.arange(shape[0])

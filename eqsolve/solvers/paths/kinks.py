@@ -1,9 +1,10 @@
 """Averages of functions with a kink at a solution, and their error.
 
-They act back on nothing, so that paths are enough, without responses. By pre-integration (Griebel, Kuo & Sloan, Math. Comp.
-82, 383 (2013), doi:10.1090/S0025-5718-2012-02578-6): along lines in which the function switches most, paths are
-interpolated and the function is integrated finely; over the lines a sparse grid averages. Where that does not converge,
-or paths themselves have kinks: independent scrambled Sobol sets of paths, as large as their spread asks for.
+They act back on nothing, so that paths are enough, without responses. By pre-integration (Griebel,
+Kuo & Sloan, Math. Comp. 82, 383 (2013), doi:10.1090/S0025-5718-2012-02578-6): along lines in which
+the function switches most, paths are interpolated and the function is integrated finely; over the
+lines a sparse grid averages. Where that does not converge, or paths themselves have kinks:
+independent scrambled Sobol sets of paths, as large as their spread asks for.
 """
 
 from __future__ import annotations
@@ -181,8 +182,8 @@ def _choose(
 class _Base:
     """A function with a kink, and how what it switches by varies with the modes.
 
-    ``rows`` are directions of unit length, for every time one for every expression at whose zero there is a kink: its
-    linear regression on the coordinates, over a sample of paths.
+    ``rows`` are directions of unit length, for every time one for every expression at whose zero
+    there is a kink: its linear regression on the coordinates, over a sample of paths.
     """
 
     def __init__(self, engine: Engine, kernels: Kernels, item: Averages, mean: MeanPlan, paths: int) -> None:
@@ -259,7 +260,8 @@ class _Window:
 class _Lines:
     """Points on lines (modes, lines × points), weights of lines, and the points as a choice.
 
-    ``fine`` interpolates from them to the points on which functions are summed, with weights ``mass``.
+    ``fine`` interpolates from them to the points on which functions are summed, with weights
+    ``mass``.
     """
 
     normals: Array

@@ -1,12 +1,15 @@
 """A causal start: an ensemble that drives itself, panel after panel.
 
-The noise of path i is Σ_j O_ij φ_j(t), with O one fixed orthogonal matrix and φ_j the ensemble's own trajectories of what the
-covariance is made of: its empirical covariance is then that of the ensemble at all pairs of times, it is Gaussian for many
-paths, and it continues into the next panel without a regression on its past (as in Eissfeller & Opper, Phys. Rev. Lett. 68,
-2094 (1992), doi:10.1103/PhysRevLett.68.2094). A covariance P C Pᵀ, with P made of responses, applies P to the trajectories.
+The noise of path i is Σ_j O_ij φ_j(t), with O one fixed orthogonal matrix and φ_j the ensemble's
+own trajectories of what the covariance is made of: its empirical covariance is then that of the
+ensemble at all pairs of times, it is Gaussian for many paths, and it continues into the next panel
+without a regression on its past (as in Eissfeller & Opper, Phys. Rev. Lett. 68, 2094 (1992),
+doi:10.1103/PhysRevLett.68.2094). A covariance P C Pᵀ, with P made of responses, applies P to the
+trajectories.
 
-On each panel the unknowns are the noises, the rows of the mean responses and the means of one time there, iterated with
-Anderson's method; the past stays. Its sampling error, some percent, is that of a first guess.
+On each panel the unknowns are the noises, the rows of the mean responses and the means of one time
+there, iterated with Anderson's method; the past stays. Its sampling error, some percent, is that of
+a first guess.
 """
 
 import logging
@@ -42,7 +45,8 @@ _PROVED = 1e-6  # of the variances: how well sections give the covariance
 class _Sections(Kernels):
     """Correlations at (t, start) for given trajectories: P φ in place of the table P C Pᵀ, column by column.
 
-    At t' = start every integral over the past of t' vanishes, so that what acts from the left is left.
+    At t' = start every integral over the past of t' vanishes, so that what acts from the left is
+    left.
     """
 
     def table(self, item: Pointwise) -> Array:

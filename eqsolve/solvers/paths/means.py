@@ -23,9 +23,9 @@ Reactions = Mapping[str, list[Array]]
 class Averages:
     """What one ensemble gives after its paths were followed.
 
-    ``sizes`` hold E|f| beside E f, what a mean that cancels is compared with. ``reactions`` are mean responses to functions
-    on the nodes, ``steps`` those to white noises, which are constant in every step, ``steady`` those to constants among the
-    modes.
+    ``sizes`` hold E|f| beside E f, what a mean that cancels is compared with. ``reactions`` are
+    mean responses to functions on the nodes, ``steps`` those to white noises, which are constant in
+    every step, ``steady`` those to constants among the modes.
     """
 
     paths: Paths
@@ -92,8 +92,9 @@ def average(
 ) -> Averages:  # fmt: skip
     """Return the means over paths, responses among them; tangents are followed on the backend.
 
-    Mean responses to some noises may be ``known``, and where the tangents come from be given. On a sparse grid mean responses
-    are always found: what is linear in the weak modes is taken from them exactly.
+    Mean responses to some noises may be ``known``, and where the tangents come from be given. On a
+    sparse grid mean responses are always found: what is linear in the weak modes is taken from them
+    exactly.
     """
     plan = paths.plan
     made: dict[str, Array] = {}
@@ -148,7 +149,8 @@ def _respond_to_white(
     """Return responses to a white noise: those asked for, mean responses to a function on the nodes in its place, and to
     what it is in every step.
 
-    One follows from the other where its coefficients are constant: ∫ on the nodes is that of means over steps.
+    One follows from the other where its coefficients are constant: ∫ on the nodes is that of means
+    over steps.
     """
     means = over_steps(paths.shape[0])
     if _coefficients(paths, noise) is None or not all(mean.plain for mean in asked):
@@ -243,8 +245,8 @@ def _controlled(
 ) -> Array:
     """Return what the linearised paths as a control variate add to a mean over pairs: its exact value less the sampled one.
 
-    The linearised path is the mean response acting on the noises, and on the Gaussian coordinates of the constants; the
-    estimate is unbiased whatever these responses are.
+    The linearised path is the mean response acting on the noises, and on the Gaussian coordinates
+    of the constants; the estimate is unbiased whatever these responses are.
     """
     weights, backend = paths.points.weights, paths.backend
     values = []

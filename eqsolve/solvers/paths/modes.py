@@ -27,7 +27,8 @@ _CUBIC = 3  # degree to which the simplest design of points is exact
 class Group:
     """Noises that are driven together: their joint covariance on the nodes, and the mean of each.
 
-    Of the first ``leading`` ones modes are drawn; the others follow them (see ``factor_followers``).
+    Of the first ``leading`` ones modes are drawn; the others follow them (see
+    ``factor_followers``).
     """
 
     noises: tuple[str, ...]
@@ -54,8 +55,8 @@ class Group:
     def beyond(self, modes: Array) -> Array | None:
         """Return the covariance less that of the modes; None where this is rounding.
 
-        Between leading noises and followers what does not change the covariance of their sum does not count, and nothing among
-        followers.
+        Between leading noises and followers what does not change the covariance of their sum does
+        not count, and nothing among followers.
         """
         covariance, led = self.covariance, self.led
         left = (covariance + covariance.T) / 2 - modes @ modes.T
@@ -78,10 +79,11 @@ class Group:
 class Choice:
     """Modes, in the order of what they do, and points.
 
-    ``factors`` hold one matrix (nodes of the group's leading noises, modes) per group; ``order`` sorts all modes by strength;
-    ``strong`` ones are followed as they are, of the others the linear part is known. ``shapes`` is what they were chosen by;
-    ``turn`` mixes the modes of all groups and the Gaussian constants, which come last: where there are such constants, and in
-    a set of other points.
+    ``factors`` hold one matrix (nodes of the group's leading noises, modes) per group; ``order``
+    sorts all modes by strength; ``strong`` ones are followed as they are, of the others the linear
+    part is known. ``shapes`` is what they were chosen by; ``turn`` mixes the modes of all groups
+    and the Gaussian constants, which come last: where there are such constants, and in a set of
+    other points.
     """
 
     level: gaussian.Level
@@ -98,9 +100,9 @@ class Choice:
 class Rest:
     """Of a group of noises, what is known to act linearly: weak modes with their coordinates, and what modes do not reach.
 
-    ``steady`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the covariance less that of all
-    modes. It vanishes at a solution; on the way there a covariance may have negative eigenvalues, which no mode has, and
-    what is linear in the covariance stays so.
+    ``steady`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the
+    covariance less that of all modes. It vanishes at a solution; on the way there a covariance may
+    have negative eigenvalues, which no mode has, and what is linear in the covariance stays so.
     """
 
     group: Group
@@ -144,9 +146,10 @@ def choose(
 ) -> Choice:  # fmt: skip
     """Choose modes by what they do, and points for them: as laid out before, as the level asks for, or as given.
 
-    With ``shapes``, how much responses vary, modes are ordered by what is not linear in them; without, by their mean
-    effect. Constants that are functions of a Gaussian coordinate are modes like those of the noises, if ``joint``; the others
-    have their own rules. ``by_value`` is the same for each of their values: points of each are turned to its own directions.
+    With ``shapes``, how much responses vary, modes are ordered by what is not linear in them;
+    without, by their mean effect. Constants that are functions of a Gaussian coordinate are modes
+    like those of the noises, if ``joint``; the others have their own rules. ``by_value`` is the
+    same for each of their values: points of each are turned to its own directions.
     """
     mine = {name: laws[name] for name in plan.constants}
     simple = plan.degree is not None and plan.degree <= _CUBIC
@@ -206,7 +209,8 @@ def _spread(level: gaussian.Level, laws: Mapping[str, Any]) -> gaussian.Level:
 def constants_among_modes(plan: EnsemblePlan, laws: Mapping[str, Any], *, simple: bool) -> dict[str, tuple[Part, ...]]:
     """Return the parts of the constants that may be modes: functions of a Gaussian coordinate, in which nothing jumps.
 
-    In a ``simple`` plan points are exact for polynomials of low degree in the modes: there only Gaussian constants are.
+    In a ``simple`` plan points are exact for polynomials of low degree in the modes: there only
+    Gaussian constants are.
     """
     found = {
         name: parts_of(laws[name])

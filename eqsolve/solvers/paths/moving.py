@@ -1,6 +1,7 @@
 """A solution moved from set to set of finer points, until it stays where it is.
 
-The sets share nothing, neither modes nor rules nor samples, so that how far one moves what another left is the error of both.
+The sets share nothing, neither modes nor rules nor samples, so that how far one moves what another
+left is the error of both.
 """
 
 import itertools
@@ -91,7 +92,8 @@ _WELL_ABOVE = 3.0  # tolerances: moves of single sets differ by less than that f
 class Moved:
     """A solution after the last set of points, and the error of its points.
 
-    ``trend`` are the sets by number of paths, with the errors they showed in units of the tolerance.
+    ``trend`` are the sets by number of paths, with the errors they showed in units of the
+    tolerance.
     """
 
     final: Solved
@@ -111,8 +113,8 @@ class Mover:
     def more(self, solved: Solved, design: Design, rough: float, settled: float) -> tuple[Solved, Design]:
         """Return a solution with enough points to choose panels by, iterated until ``rough``.
 
-        With too few every path is seen: what moves at its own time on each asks for panels that the mean over many does not
-        need. A finer set that leaves more than ``settled`` is not taken.
+        With too few every path is seen: what moves at its own time on each asks for panels that the
+        mean over many does not need. A finer set that leaves more than ``settled`` is not taken.
         """
         control, judge = self.control, self.judge
         for _ in range(control.early):
@@ -138,9 +140,10 @@ class Mover:
     def move(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
         """Return a solution moved from set to set of finer points, and the error of its points.
 
-        The sets share nothing, neither modes nor rules nor samples. Each moves the solution that the last one left; the error
-        is how far the last one moved it, and not less than a part of the move before. After a move by more than the tolerance,
-        the paths of the solution tell how the means act back, not mean responses (``corrected``).
+        The sets share nothing, neither modes nor rules nor samples. Each moves the solution that
+        the last one left; the error is how far the last one moved it, and not less than a part of
+        the move before. After a move by more than the tolerance, the paths of the solution tell how
+        the means act back, not mean responses (``corrected``).
         """
         judge, control = self.judge, self.control
         final, finer, moved = begun, design, judge.nothing(begun)
@@ -176,7 +179,8 @@ class Mover:
     def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:
         """Return another set of points, finer in the ways given as far as it is not too dear.
 
-        The second is not finer in modes than the first, so that two of about the same size are compared.
+        The second is not finer in modes than the first, so that two of about the same size are
+        compared.
         """
         most = self._most(solved, number)
         level = replace(last.level, twist=number)

@@ -1,7 +1,7 @@
 """All paths of an ensemble at once, block by block in time.
 
-History enters as matrix products over all paths; within a block each path has a small nonlinear system, solved by Newton's
-method with elimination vectorised over paths. Cost: nodes² × paths.
+History enters as matrix products over all paths; within a block each path has a small nonlinear
+system, solved by Newton's method with elimination vectorised over paths. Cost: nodes² × paths.
 """
 
 from __future__ import annotations
@@ -268,12 +268,13 @@ def follow(
 ) -> list[Paths]:
     """Solve the path equations for given kernels and noises to a relative accuracy.
 
-    The equations are solved on the backend, where the points and what is drawn are and the paths returned will be: on the CPU
-    some paths at a time and on threads. Ensembles with the same equations but for numbers, as the members of a family have
-    them, are followed side by side in one array.
+    The equations are solved on the backend, where the points and what is drawn are and the paths
+    returned will be: on the CPU some paths at a time and on threads. Ensembles with the same
+    equations but for numbers, as the members of a family have them, are followed side by side in
+    one array.
 
-    Newton's method ends when a step changes the unknowns by less than the root of the accuracy: a further one would change
-    them by the square of this.
+    Newton's method ends when a step changes the unknowns by less than the root of the accuracy: a
+    further one would change them by the square of this.
     """
     size, enough = kernels.grid.size, min(math.sqrt(accuracy), _ACCEPTED)
     every = []

@@ -1,7 +1,7 @@
 """Linear responses of all paths: the tangent equations solved exactly on the paths' own grid.
 
-They give the responses that a system asks for, the mean responses of everything that is averaged, and how much responses
-vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
+They give the responses that a system asks for, the mean responses of everything that is averaged,
+and how much responses vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,9 +35,10 @@ def respond(
 ) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
     """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target, if wanted.
 
-    Both are operators; the paths are taken chunk by chunk, on threads, and each is followed by its tangents on the backend,
-    unless it is said where these come from. Of white noise the responses are to what it is in every step, or to a function
-    ``at_nodes``; what ``after`` makes of those asked for is returned.
+    Both are operators; the paths are taken chunk by chunk, on threads, and each is followed by its
+    tangents on the backend, unless it is said where these come from. Of white noise the responses
+    are to what it is in every step, or to a function ``at_nodes``; what ``after`` makes of those
+    asked for is returned.
     """
     plan, size, weights, home = paths.plan, paths.shape[0], paths.points.weights, paths.backend
     source, by_noise = enter(paths, noise, at_nodes)
@@ -177,12 +178,14 @@ def _tables(paths: Paths, values: Sequence[Any]) -> list[Array]:
 def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> list[Array]:
     """Return, by group of noises, the quadratic form that tells how much the targets' responses vary.
 
-    ``by_value`` there is one for every value of the constants that are no modes, along a first axis.
+    ``by_value`` there is one for every value of the constants that are no modes, along a first
+    axis.
 
     Constants among the modes come last, by their coordinates, with all noises in one form.
 
-    H = Σ over targets and times of the covariance over paths of the response to the noises, relative to the size of
-    the target. Looked at on the heaviest paths for each value of the constants that are no modes, rare ones too.
+    H = Σ over targets and times of the covariance over paths of the response to the noises,
+    relative to the size of the target. Looked at on the heaviest paths for each value of the
+    constants that are no modes, rare ones too.
     """
     plan, size = paths.plan, paths.shape[0]
     some, mass = heaviest(replace(paths.points, weights=paths.backend.get(paths.points.weights)))
@@ -284,7 +287,8 @@ def follow_tangents(
 ) -> Array:
     """Solve the linearised path equations; returns (unknown, node, path, node of the noise).
 
-    The blocks are halved again and again: what the first half does to the second is one large matrix product over all paths.
+    The blocks are halved again and again: what the first half does to the second is one large
+    matrix product over all paths.
     """
     count, size, width = len(source), slopes.shape[2], slopes.shape[3]
     made = np.empty((count, size, width, size))

@@ -1,13 +1,15 @@
 """Derivatives of a solved stochastic system along parameters: the linearised equations of the means, at the solution.
 
-The enlarged system (every unknown beside its derivative) has known means, and those of its derivatives, which a sweep maps
-affinely onto themselves: D ↦ J D + b, with J the exact linearisation of the sweep in the means and b its explicit derivative
-by the parameter. D = (1 − J)⁻¹ b is found by Anderson's iteration, which on an affine map is GMRES (Walker & Ni, SIAM J.
-Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X), preconditioned by the mean responses: with the points of the solution
-first, then with sets of finer points that share nothing. All parameters go together.
+The enlarged system (every unknown beside its derivative) has known means, and those of its
+derivatives, which a sweep maps affinely onto themselves: D ↦ J D + b, with J the exact
+linearisation of the sweep in the means and b its explicit derivative by the parameter. D = (1 −
+J)⁻¹ b is found by Anderson's iteration, which on an affine map is GMRES (Walker & Ni, SIAM J.
+Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X), preconditioned by the mean responses: with the
+points of the solution first, then with sets of finer points that share nothing. All parameters go
+together.
 
-Errors: how far the last set moved the derivatives is that of the points, how far panels of another order do that of the
-panels.
+Errors: how far the last set moved the derivatives is that of the points, how far panels of another
+order do that of the panels.
 
 Cost: see ``Linearised``; some ten sweeps with the points of the solution, and three with each set.
 """
@@ -87,7 +89,8 @@ def linearise(
 ) -> Linearised:
     """Follow the paths of a solution with the points of a level, or with its own, and prepare what is linear at it.
 
-    ``own`` is the engine of the solution, ``engine`` that of its derivatives; ``before`` holds paths of the same points.
+    ``own`` is the engine of the solution, ``engine`` that of its derivatives; ``before`` holds
+    paths of the same points.
     """
     groups = groups_of(own.plan.covariances, base.kernels)
     before = before or base.averages
@@ -116,8 +119,8 @@ def linearise(
 class _Ensemble:
     """Paths of a solution, and the plan of their derivatives.
 
-    What is found once is kept: in ``pieces`` the resolvents and tangents of some paths, in ``reactions`` the mean responses to
-    what follows the noises.
+    What is found once is kept: in ``pieces`` the resolvents and tangents of some paths, in
+    ``reactions`` the mean responses to what follows the noises.
     """
 
     plan: EnsemblePlan
@@ -391,8 +394,8 @@ class _Search:
     def other_panels(self, judge: Judge, found: Solved) -> Errors:
         """Return the errors of the panels: how far panels of another order move everything.
 
-        Modes, points and paths are carried there, so that nothing but the panels differs. The solution is balanced there
-        first, up to what its points ask for, which is not the panels'.
+        Modes, points and paths are carried there, so that nothing but the panels differs. The
+        solution is balanced there first, up to what its points ask for, which is not the panels'.
         """
         own, base = self.own, self.base
         old = base.grid.panels

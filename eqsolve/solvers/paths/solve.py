@@ -1,14 +1,16 @@
 """Stochastic systems solved to a tolerance: a causal start, whole-window sweeps, then refined panels and points.
 
-Where few modes of the noises carry everything, expectations are sparse grids. First the panels: with few points,
-grids of growing density are compared until the change is small enough; then with panels of another order, whose
-difference is the error. Then the points, on that grid: sets of finer points that share nothing with those before are
-swept one after the other, and what each changes is carried to the solution by the mean responses. How far the last
-set moved the solution is the error of the points. Elsewhere paths are sampled (``ensembles``). Averages of functions
-with a kink are taken at the end, and every solve ends with plain sampled paths as a check.
+Where few modes of the noises carry everything, expectations are sparse grids. First the panels:
+with few points, grids of growing density are compared until the change is small enough; then with
+panels of another order, whose difference is the error. Then the points, on that grid: sets of finer
+points that share nothing with those before are swept one after the other, and what each changes is
+carried to the solution by the mean responses. How far the last set moved the solution is the error
+of the points. Elsewhere paths are sampled (``ensembles``). Averages of functions with a kink are
+taken at the end, and every solve ends with plain sampled paths as a check.
 
-Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels' length (Radau IIA with
-m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.
+Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels'
+length (Radau IIA with m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps ×
+paths × nodes³ / 3; memory: paths × nodes.
 """
 
 import contextlib
@@ -549,8 +551,9 @@ class _Solve:
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
         """Move a solution from one set of points to the next, finer one until it stays where it is.
 
-        Returned are the solution, the error of its panels, and that of its points. When it does not stay, every way to have
-        more points is probed, and it is iterated again with more in those that matter.
+        Returned are the solution, the error of its panels, and that of its points. When it does not
+        stay, every way to have more points is probed, and it is iterated again with more in those
+        that matter.
         """
         judge, control = self.judge, self.control
         ways = self.mover.ways(solved)

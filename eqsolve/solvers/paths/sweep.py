@@ -1,7 +1,8 @@
 """One sweep of a stochastic system on a grid: means over paths in, means over paths out.
 
-A sweep evaluates the closed relations for given means, draws the modes of the noises, follows all paths with their linear
-responses, and averages. What it is told, and what it finds, are values; only ``Work`` counts and keeps.
+A sweep evaluates the closed relations for given means, draws the modes of the noises, follows all
+paths with their linear responses, and averages. What it is told, and what it finds, are values;
+only ``Work`` counts and keeps.
 """
 
 import functools
@@ -158,8 +159,8 @@ def sweep_large(
 ) -> tuple[Means, tuple[Kept, ...]]:  # fmt: skip
     """Return the means over a large set of paths, and its points with the unknowns on all paths.
 
-    Paths are followed some at a time, and what they add to the means is all that is kept of them. ``known`` are mean
-    responses to noises and constants by ensemble: those of the control variates.
+    Paths are followed some at a time, and what they add to the means is all that is kept of them.
+    ``known`` are mean responses to noises and constants by ensemble: those of the control variates.
     """
     kernels, total, kept = engine.kernels(grid, means), dict[str, Array](), []
     for place, plan in enumerate(engine.plan.ensembles):
@@ -207,8 +208,8 @@ def add_by_parts(
 ) -> Means:  # fmt: skip
     """Return the sum of what paths at chosen points ``add``, followed some at a time.
 
-    A part is a span of the points of every value of the constants; none goes across the ``cut``. The ``unknowns`` of all paths
-    are written where there is an array for them.
+    A part is a span of the points of every value of the constants; none goes across the ``cut``.
+    The ``unknowns`` of all paths are written where there is an array for them.
     """
     points, size, values = choice.points, kernels.grid.size, choice.points.values
     groups, actions = engine.groups(kernels, plan), act(plan, kernels)
