@@ -455,6 +455,8 @@ class _Solve:
         if begun.grid.panels is None:
             return begun
         wanted = 2.0 * self.judge.resolution(self.judge.curves(begun), begun.grid.panels)
+        if (wanted >= 1.0).all():
+            return begun
         grid = OperatorGrid.from_panels(denser(begun.grid.panels, np.clip(wanted, self.control.quiet, 1.0)))
         level = begun.averages[0].choice.level
         for again in (False, True):
