@@ -239,7 +239,7 @@ class Judge:
         relative = [curves.single[name] / (self.allowed(curves, name) + 1e-300) for name in watched]
         relative += [table / (self.options.rtol * np.abs(table).max() + 1e-300) for table in curves.tables.values()]
         left = [neglected(panels, values).reshape(-1, panels.panels).max(axis=0) for values in relative]
-        return np.asarray(np.max(left, axis=0) ** (1 / (panels.order + 1)))
+        return np.asarray(np.max(left or [np.ones(panels.panels)], axis=0) ** (1 / (panels.order + 1)))
 
     def allowed(self, curves: Curves, name: str) -> Array:
         """Return the largest error allowed, time by time."""

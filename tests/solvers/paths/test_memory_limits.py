@@ -85,7 +85,6 @@ def test_the_memory_of_a_sample_in_steps_is_not_underestimated(monkeypatch: pyte
 
 def test_two_time_functions_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch, 1e5)
-    monkeypatch.setattr("eqsolve.solvers.two_time.solve._LOOK", 5)
     with pytest.raises(
         eqsolve.SolverError, match=r"two-time functions would need about .* GB of the .* GB that are free; .*shorter time"
     ):
@@ -97,7 +96,6 @@ def test_what_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels grow with time: what is needed goes by their number, not by the time that is left."""
     result = eqsolve.solve("pspin", t_max=30, rtol=1e-2)
     shrink(monkeypatch, 3 * result.rows.nbytes)  # of which half may be used
-    monkeypatch.setattr("eqsolve.solvers.two_time.solve._LOOK", 5)
     assert eqsolve.solve("pspin", t_max=30, rtol=1e-2).status == "ok"
 
 
