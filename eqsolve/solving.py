@@ -361,7 +361,7 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     else:
         found = None if alone else _solve_generic(model, rest, options, solve, arrays)
         if found is None:
-            made = indices.expand(linear)
+            made = (indices.expand if options.observables else indices.expand_with_pairs)(linear)
             wanted = options.observables
             if wanted is not None:
                 shapes = {name: counts(axes.get(name, ())) for name in wanted}

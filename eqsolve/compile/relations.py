@@ -12,7 +12,7 @@ from eqsolve.graphs import blocks_in_order, make_graph
 from eqsolve.language.indices import MemberSum
 from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E, Int
-from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
+from eqsolve.language.symbols import Correlation, CrossCorrelation, Function, Response, Time, Value
 from eqsolve.language.system import System
 from eqsolve.numerics import relations as numeric
 from eqsolve.passes.forms.expressions import outermost, outside_means
@@ -152,7 +152,7 @@ class Relations:
         )
 
 
-_KINDS = {Correlation: "correlation", Response: "response", Function: "function"}
+_KINDS = {CrossCorrelation: "cross", Correlation: "correlation", Response: "response", Function: "function"}
 
 
 def _kind(head: object) -> str:

@@ -347,6 +347,10 @@ class Correlation(TwoTime):
     """A symmetric function of two times, C(t, t') = C(t', t)."""
 
 
+class CrossCorrelation(Correlation):
+    """The correlation of two members of a family, C_kl(t, t') = C_lk(t', t): not symmetric in its times alone."""
+
+
 class Response(TwoTime):
     """A causal function of two times, R(t, t') = 0 for t < t'."""
 

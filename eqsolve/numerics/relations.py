@@ -100,7 +100,7 @@ class Definition:
     """X = rest + own X, or its derivative in the first time; ``start`` is then the value at the start or the diagonal."""
 
     name: str
-    kind: str  # "function", "response", "correlation"
+    kind: str  # "function", "response", "correlation", or "cross" without its symmetry
     rest: Pointwise | OperatorSum
     own: tuple[DiagonalPart | ScaledPart, ...]
     differential: bool = False
@@ -254,7 +254,7 @@ class Kernels:
         self._keep(item, right if left is None else solve_causal(left, right, self.grid.blocks))
 
     def _keep(self, item: Definition, value: Array) -> None:
-        home = {"function": self.functions, "response": self.operators, "correlation": self.tables}[item.kind]
+        home = {"function": self.functions, "response": self.operators}.get(item.kind, self.tables)
         if item.name in home:
             self._known.clear()  # what was made of the old one
             self.derived.clear()
@@ -292,7 +292,7 @@ def evaluate(
     for item in definitions:
         if item.name in there:
             continue
-        if item.kind == "correlation":
+        if item.kind in ("correlation", "cross"):
             state.later[item.name] = item
         else:
             state.define(item)

@@ -22,7 +22,7 @@ from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Unknown, Value
-from eqsolve.numerics.arrays import Array, Lazy, member_names, special
+from eqsolve.numerics.arrays import Array, Lazy, member_name, member_names, special
 from eqsolve.numerics.grids import ROWS, PanelGrid, lagrange_integrals, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
@@ -537,11 +537,22 @@ class Result:
     def _two_time(self, name: str, points: Array) -> Array:
         if self.rows is None:
             raise UsageError(f"the result of `{self.model}` holds no two-time functions")
-        later, earlier = points.max(axis=1), points.min(axis=1)
-        values = self.rows.evaluate(name, np.stack([later, earlier], axis=1))
+        values = self.rows.evaluate(name, -np.sort(-points, axis=1))
+        early = points[:, 0] < points[:, 1]
         if not self.dataset[name].attrs["symmetric"]:
-            values[points[:, 0] < points[:, 1]] = 0.0
+            values[early] = 0.0
+        elif early.any() and (other := self._transposed(name)) != name:
+            values[early] = self.rows.evaluate(other, points[early, ::-1])
         return values
+
+    def _transposed(self, name: str) -> str:
+        """Return the function that is this one with its times exchanged: of members k, l of a family that of l, k."""
+        for base, axes in self.families.items():
+            shape = (*axes.values(),)
+            if len(shape) == 2 and name in (names := member_names(base, shape)):
+                swapped = np.unravel_index(names.index(name), shape)[::-1]
+                return member_name(base, swapped) if shape[0] == shape[1] else name
+        return name
 
     def _two_time_error(self, name: str, points: Array) -> Array:
         nodes, table = self.dataset["row"].values, self.dataset[name + _ERROR].values

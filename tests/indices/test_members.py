@@ -290,3 +290,37 @@ def test_a_run_is_known_by_its_tables(monkeypatch) -> None:
         found = eqsolve.solve(species(2, np.full((2, 2), scale)), t_max=0.1, rtol=1e-2)
         assert "C[a]" in found.provenance["source"]
     assert known[0] == known[1] != known[2]
+
+
+@pytest.mark.parametrize("observables", [None, ["total"]])
+def test_correlations_of_two_members_are_results(observables: list[str] | None, tmp_path) -> None:
+    """x_k' = Σ B_kl w_l − r_k x_k: E x_0(t) x_1(t') = (B Bᵀ)_01 f_0(t) f_1(t') with f_k = (1 − exp(−r_k t))/r_k."""
+    k, m = index("k m", 2)
+    r, B, w = table("r", k), table("B", k, m), random("w", Normal(0, 1), k)
+    x, C = process("x", k), correlation("C", k, m)
+    rates, mixing = np.array([0.5, 2.0]), np.array([[1.0, 0.5], [0.3, -1.0]])
+    model = System(
+        "pair",
+        eqs=[
+            Eq(x[k](t).diff(t), Sum(B[k, m] * w[m], m) - r[k] * x[k](t)),
+            Eq(C[k, m](t, tp), E(x[k](t) * x[m](tp))),
+        ],
+        init={x[k]: 0},
+        tables={r: rates, B: mixing},
+        observables={"total": Sum(C[k, m](t, t), k, m)},
+    )
+    result = eqsolve.solve(model, t_max=3, rtol=1e-5, observables=observables)
+    if observables:  # what is not asked for is left out
+        assert "C" not in result.families
+        return
+    result.save(tmp_path / "pair.nc")
+    for found in (result, eqsolve.open(tmp_path / "pair.nc")):
+        values, errors = found["C"], found.error["C"].values
+        assert values.dims == ("k", "m", "t", "t'")
+        curves = (1 - np.exp(-rates * values["t"].values[:, None])) / rates
+        truth = np.einsum("km,tk,sm->kmts", mixing @ mixing.T, curves, curves)
+        assert np.all(np.abs(values.values - truth) <= 3 * errors + 1e-13)
+        pairs = found.at2([(1, 2.5), (2.5, 1)])["C_0_1"].values
+        f, g = ((1 - np.exp(-rates * time)) / rates for time in (1, 2.5))
+        expected = (mixing @ mixing.T)[0, 1] * np.array([f[0] * g[1], g[0] * f[1]])
+        np.testing.assert_allclose(pairs, expected, rtol=1e-5)

@@ -220,7 +220,7 @@ class _SystemCheck(ExpressionCheck):
 
     def _symmetry(self, equation: Equation) -> None:
         target = equation.target
-        if target is None or not isinstance(target.head, Correlation) or equation.is_differential:
+        if target is None or type(target.head) is not Correlation or equation.is_differential:
             return
         first, second = target.moments
         if first != second and is_asymmetric(equation.rhs, first, second):

@@ -33,7 +33,19 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model, Table, leaves, mapper
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Time, Unknown, Value, default_latex
+from eqsolve.language.symbols import (
+    Correlation,
+    CrossCorrelation,
+    Head,
+    Named,
+    Parameter,
+    Process,
+    Random,
+    Time,
+    Unknown,
+    Value,
+    default_latex,
+)
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.numerics.backend import memory
@@ -295,7 +307,16 @@ def representative(model: Model) -> Expanded:
 @kept_by_model
 def expand(model: Model) -> Expanded:
     """Return a model with every member written out."""
-    writer = _MemberWriter(model)
+    return _expanded(model, _MemberWriter(model))
+
+
+@kept_by_model
+def expand_with_pairs(model: Model) -> Expanded:
+    """Return the same with correlations of two different members as outputs, beside processes."""
+    return _expanded(model, _MemberWriter(model, pairs=bool(getattr(model, "processes", ()))))
+
+
+def _expanded(model: Model, writer: "_MemberWriter") -> Expanded:
     made = writer.written(model)
     idle = {size for item in all_indices(model) for size in item.extra} - {*made._with(defaults=Table()).names.values()}
     made = made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0] not in idle))
@@ -357,11 +378,12 @@ def generic(model: System) -> System | None:
 class _MemberWriter:
     """Writes the parts of a model without indices; ``axes`` are those of the families met.
 
-    With ``stand``, one member stands for all: an index becomes another, and names are made of it as of a number.
+    With ``stand``, one member stands for all: an index becomes another, and names are made of it as of a number. With
+    ``pairs``, correlations of two different members are defined, too.
     """
 
-    def __init__(self, model: Model, stand: bool = False) -> None:
-        self.model, self.generic = model, stand
+    def __init__(self, model: Model, stand: bool = False, pairs: bool = False) -> None:
+        self.model, self.generic, self.pairs = model, stand, pairs
         self.called: dict[str, str] = {}  # observables, by the names that they have here
         self.axes: dict[str, tuple[Index, ...]] = {}
         self.tables: set[str] = set()
@@ -489,13 +511,20 @@ class _MemberWriter:
         left, right = (self.at(side, place, equation.label) for side in (equation.lhs, equation.rhs))
         return Equation(left, right, equation.location)
 
+    def _pair(self, equation: Equation, place: Mapping[Index, Any]) -> Equation:
+        """Return the definition of the correlation of two different members, which nothing else reads."""
+        target = at_indices(equation.defined, place)
+        head = CrossCorrelation(member_name(target.head.base, target.head.indices), target.head.latex_name)
+        return Equation(head(*target.moments), self.at(equation.rhs, place, equation.label), equation.location)
+
     def _equations(self, equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
         made: dict[str, Equation] = {}
         for equation in equations:
             for place in self.places(ordered_indices(equation.lhs, equation.rhs)):
-                if equation.head is not None and equation.head.base in self.crossed and len(set(place.values())) > 1:
+                crossed = equation.head is not None and equation.head.base in self.crossed and len(set(place.values())) > 1
+                if crossed and not self.pairs:
                     continue
-                one = self._equation(equation, place)
+                one = self._pair(equation, place) if crossed else self._equation(equation, place)
                 if one.key in made and self.model.kind == "System":
                     raise ModelError(f"two equations for `{one.key}`: {made[one.key].location} and {one.location}; keep one")
                 made[one.key if self.model.kind == "System" else str(len(made))] = one
