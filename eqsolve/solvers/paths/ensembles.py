@@ -426,7 +426,7 @@ class Ensembles:
             if not again:  # more paths
                 if number == 1:
                     share = self._choose_share(final[0], small[0], rounds[0].taus[0], chance)
-                most = self._most_paths(size, share, round(paths)) - spent
+                most = self._most_paths(size, share, round(paths), spent)
                 if most < paths / 2:
                     break
                 stated = chance * margin_of(len(weights) + control.sets) / margin
@@ -438,12 +438,12 @@ class Ensembles:
         errors = {name: error + np.where(error > 0, rest, 0) * judge.allowed(curves, name) for name, error in errors.items()}
         return tuple(replace(item, left=0.0) for item in final), errors
 
-    def _most_paths(self, size: int, share: int, paths: int) -> float:
-        """Return how many paths an ensemble may have in all rounds: by its cost, and by memory."""
+    def _most_paths(self, size: int, share: int, paths: int, spent: float) -> float:
+        """Return how many paths an ensemble may have: by the cost of all rounds, ``spent`` paths so far, and by memory."""
         plans, control = self.engine.plan.ensembles, self.control
         held = 8.0 * size * control.sets * sum(len(plan.unknowns) + len(plan.driving) for plan in plans)
         faster = control.card if self.engine.is_on_card(size, paths) else 1.0
-        return min(faster * control.cost / (size**2 * (size / share + _FOLLOWING)), 0.3 * memory() / held)
+        return min(faster * control.cost / (size**2 * (size / share + _FOLLOWING)) - spent, 0.3 * memory() / held)
 
     def _compare_small(
         self, paths: float, means: list[list[Means]], small: Sequence[Solved], final: tuple[Solved, ...]

@@ -304,6 +304,8 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
             )
             found = values @ weights
             spread = np.sqrt(sum(_variance(values[:, part], weights[part]) for part in strata))
+            # where no path shows anything, one in all of them might: events may be rare
+            spread = np.where(spread > 0, spread, np.abs(values).max() / count)
             known = solved.means[mean.name] if mean.kind == "one" else np.diagonal(solved.means[mean.name])
             sizes = np.maximum(np.abs(values) @ weights, KERNEL_FLOOR * np.abs(known).max())
             allowed = _DEVIATIONS * spread + (scale + 1e-6) * sizes + 1e-12

@@ -247,9 +247,10 @@ class _Solve:
         self.chance = chance
         control = self.control
         errs = alone > control.few or apart > max(control.few, 3.0 * chance)
-        # many weak modes may do together what none of them does: the grids agree then, and err
-        errs |= apart > max(control.negligible, 0.5 * control.few * chance)
-        self.hidden = min(apart, control.negligible / 2)
+        # many weak modes may do together what none of them does: the grids agree then, and err. Two
+        # ensembles tell their scatter badly: one ratio in eight exceeds five by chance
+        errs |= apart > max(2 * control.negligible, 0.5 * control.few * chance)
+        self.hidden = min(apart, control.negligible)
         return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
     def _run_sampled(self, window: Solved) -> Result:
