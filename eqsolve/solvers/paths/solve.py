@@ -570,7 +570,8 @@ class _Solve:
                 final, errors = moved.final, moved.errors
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
-                enough = 0.8 if self.engine.plan.kinked else 0.95  # averages of kinks, or what is hidden, err beside that
+                # averages of kinks, or what is hidden, err beside that
+                enough = 0.8 if self.engine.plan.kinked else min(0.95, 1.0 - self.hidden)
                 if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._unsettled(solved):
                     break
                 if number == control.rounds or matter == {"sample"} or not moved.trend:
