@@ -35,7 +35,7 @@ from eqsolve.solvers.paths.control import Sampling
 from eqsolve.solvers.paths.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, margin_of, standard_error
 from eqsolve.solvers.paths.march import march
-from eqsolve.solvers.paths.means import Averages
+from eqsolve.solvers.paths.means import Averages, control
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.sweep import (
     Design,
@@ -165,6 +165,11 @@ logger = logging.getLogger("eqsolve")
 
 _SINGLE = Layout("single")
 _NEAR = 10  # sweeps in which a solution is carried to other panels, where it is near; 3 to 6 in `benchmarks/corners.py`
+_RIDGES = (
+    math.inf,
+    30.0,
+    10.0,
+)  # 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
 _APART = 1_000_003  # between the seeds of two ensembles
 _FOLLOWING = 64  # nodes on which to follow a path costs as much as its tangents: 20 to 70 with three models
 
@@ -233,32 +238,36 @@ class Ensembles:
         shapes = variation(rough.averages)
         swept = [sweep(engine, rough.grid, rough.means, Design(level, layouts, shapes)) for level in levels]
         first, second = (collect(item) for item in swept)
-        moved = self._carrier(rough, swept[0])
+        moved = self._carrier(rough, swept[0], follow=True)
         centre = {name: (value + second[name]) / 2 for name, value in first.items()}
         apart = moved({name: centre[name] - means[name] for name in rough.means})
         alone = moved({name: others[name] - means[name] for name in rough.means})
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
 
-    def _carrier(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], float]:
-        """Return what tells how many tolerances the controlled outputs move by where means over paths change."""
-        curves, move = self.judge.curves(solved), self._mover(solved, swept)
+    def _carrier(self, solved: Solved, swept: tuple[Averages, ...], *, follow: bool = False) -> Callable[[Means], float]:
+        """Return what tells how many tolerances the controlled outputs move by where means over paths change.
+
+        Unless paths are to ``follow``, means that do not act back move by their own change alone.
+        """
+        curves, move = self.judge.curves(solved), self._mover(solved, swept, follow=follow)
         return lambda change: self.judge.moved(curves, solved.grid, move(change))
 
-    def _mover(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], Means]:
+    def _mover(self, solved: Solved, swept: tuple[Averages, ...], *, follow: bool = True) -> Callable[[Means], Means]:
         """Return what moves all means where those over paths change.
 
         Those that act back as mean responses tell, the others as the paths do that are swept at the
-        moved ones.
+        moved ones, if these are to ``follow``.
         """
         engine, means, grid = self.engine, solved.means, solved.grid
         packed, weights = pack(engine, means), weigh(engine, grid, means)
         look = functools.partial(report, engine, grid, design=Design(swept[0].choice.level), previous=swept)
-        base = look(means)
+        base = look(means) if follow else {}
 
         def move(change: Means) -> Means:
             step = improve(engine, means, pack(engine, change), swept, weights)
             moved = unpack(engine, packed + step, {name: means[name] + value for name, value in change.items()})
-            return moved | {name: moved[name] + value - base[name] for name, value in look(moved).items()}
+            after = look(moved) if follow else {}
+            return moved | {name: moved[name] + value - base[name] for name, value in after.items()}
 
         return move
 
@@ -363,7 +372,8 @@ class Ensembles:
         curves are extrapolated; so are those returned. ``by_panels`` tells the error of these
         grids.
         """
-        judge, control, engine, size = self.judge, self.control, self.engine, small[0].grid.size
+        # averages of functions with a kink as well: the same paths give them
+        judge, control, engine, size = replace(self.judge, kinks=True), self.control, self.engine, small[0].grid.size
         known = Design(
             small[0].averages[0].choice.level, self._layouts(small[0]), variation(small[0].averages),
             variation(small[0].averages, by_value=True),
@@ -373,7 +383,7 @@ class Ensembles:
         density = self._choose_density(small[0], known)
         rounds: list[_Round] = []
         before = moved = math.inf
-        left, again, drawn, spent = control.left, False, 2 * control.sets + 1, 0.0
+        left, again, drawn, spent, by_parts = control.left, False, 2 * control.sets + 1, 0.0, (math.inf, 0.0)
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * (drawn + place) for place in range(control.sets)]
             known = replace(known, share=max(1, min(share, round(paths) // control.small)))
@@ -388,6 +398,10 @@ class Ensembles:
                 logger.info("paths: no larger samples: %s", reason)
                 break
             followed, spent = time.perf_counter(), spent + paths
+            if number == 1:
+                first = [item[0] for item in means]
+                by_parts = self._choose_control(small[0], first)
+            means = [self._control(final, item, by_parts) for item in means]
             rounds = [*(rounds[:-1] if again else rounds), self._compare_small(paths, means, small, final)]
             rounds = [item for item in rounds if control.growth * item.paths >= paths]
             weights = np.concatenate([[item.paths ** (2 * control.rate)] * control.sets for item in rounds])
@@ -398,7 +412,8 @@ class Ensembles:
             curves = extrapolate(levels, self.steps)
             changes = [self._apart(curves, final, [item.means for item in made.at]) for made in rounds]
             rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
-            room = 0.95 - judge.worst(curves, by_panels(levels)) - rest
+            whole = 0.99 - judge.worst(curves, by_panels(levels)) - rest
+            room = whole - 0.04  # aimed at
             room = room if room > control.share / 4 else control.share  # panels that miss the tolerance leave none
             margin = margin_of(len(weights))
             for exact in (False, True):
@@ -419,13 +434,13 @@ class Ensembles:
             logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
                         len(weights), paths, worst, moved)  # fmt: skip
             alone = len(weights) <= control.sets  # four sets may agree by chance: eight hardly do
-            if (worst <= room and not alone) or rest > 1.0 or judge.options.is_short_of_time():
+            if (worst <= max(room, whole) and not alone) or rest > 1.0 or judge.options.is_short_of_time():
                 break  # where the iteration does not settle more paths are of no use
             again, more = chance <= room and not alone, paths
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
                 if number == 1:
-                    share = self._choose_share(final[0], small[0], rounds[0].taus[0], chance)
+                    share = self._choose_share(small[0], first, by_parts, chance)
                 most = self._most_paths(size, share, round(paths), spent)
                 if most < paths / 2:
                     break
@@ -469,26 +484,64 @@ class Ensembles:
                     ", ".join(f"{value:.2g}" for value in scatter))  # fmt: skip
         return int(np.argmin(scatter))
 
+    def _control(self, final: Sequence[Solved], means: Sequence[Means], by_parts: tuple[float, float]) -> list[Means]:
+        """Return the means of one set on every grid, with integration by parts as a control variate."""
+        made = []
+        for item, own in zip(final, means, strict=True):
+            total: Means = {}
+            for plan, averages in zip(self.engine.plan.ensembles, item.averages, strict=True):
+                groups = self.engine.groups(item.kernels, plan)
+                total |= control(plan, groups, item.kernels, own, averages.drawn, *by_parts)
+            made.append(total)
+        return made
+
+    def _choose_control(self, solved: Solved, means: Sequence[Means]) -> tuple[float, float]:
+        """Return the ridge and the share with which integration by parts leaves the least scatter of some sets."""
+        if all(len(own) == len(solved.means) for own in means):
+            return math.inf, 0.0  # nothing has defects
+        moved = self._carrier(solved, solved.averages)
+
+        def scatter(by_parts: tuple[float, float]) -> float:
+            every = [self._control([solved], [own], by_parts)[0] for own in means]
+            mean = {name: np.mean([made[name] for made in every], axis=0) for name in every[0]}
+            return math.hypot(*(moved({name: made[name] - mean[name] for name in mean}) for made in every))
+
+        tried = {by_parts: scatter(by_parts) for by_parts in ((math.inf, 0.0), *((ridge, 0.5) for ridge in _RIDGES))}
+        ridge = min(_RIDGES, key=lambda ridge: tried[ridge, 0.5])
+        tried |= {(ridge, share): scatter((ridge, share)) for share in (0.0, 1.0)}
+        best = min(tried, key=lambda by_parts: tried[by_parts])
+        logger.info("paths: integration by parts as a control variate: scatter of %.2g instead of %.2g times the tolerance",
+                    tried[best], tried[math.inf, 0.0])  # fmt: skip
+        return best
+
     def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""
         levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
         return self.judge.apart(curves, extrapolate(levels, self.steps))
 
-    def _choose_share(self, solved: Solved, small: Solved, taus: Sequence[Means], chance: float) -> int:
-        """Return one over the share of paths whose responses are needed: where these scatter little, few suffice.
+    def _choose_share(self, solved: Solved, means: Sequence[Means], by_parts: tuple[float, float], chance: float) -> int:
+        """Return one over the share of paths that are followed by their tangents, for the least cost of a given error.
 
-        ``chance`` is the error of these sets in tolerances, which mean responses overstate where
-        paths react strongly.
+        The error of N paths is N^−rate √(others² + (share^rate responses)²), their cost N n² (n / share
+        + ``_FOLLOWING``) on n nodes. ``means`` are those of sets without integration by parts,
+        ``chance`` their error with it in tolerances, which mean responses overstate where paths
+        react strongly.
         """
-        carry, responses = self._carrier(solved, small.averages), self.engine.responses
-        mean = {name: np.mean([tau[name] for tau in taus], axis=0) for name in taus[0]}
-        among, others = (
-            math.hypot(*(carry({n: (tau[n] - v) * ((n in responses) == flag) for n, v in mean.items()}) for tau in taus))
-            for flag in (True, False)
-        )
+        moved, responses = self._carrier(solved, solved.averages), self.engine.responses
+        mean = {name: np.mean([own[name] for own in means], axis=0) for name in means[0]}
+
+        def scatter(of_responses: bool) -> float:
+            apart = ({n: (own[n] - v) * ((n in responses) == of_responses) for n, v in mean.items()} for own in means)
+            return math.hypot(*(moved(self._control([solved], [item], by_parts)[0]) for item in apart))
+
+        among, others = scatter(True), scatter(False)
         logger.info("paths: responses scatter by %.2g times the tolerance, all else by %.2g", among, others)
-        most = 0.5 * min(others, chance)
-        return max(2**power for power in range(12) if not power or among * 2 ** (power * self.control.rate) <= most)
+        rate, size = self.control.rate, solved.grid.size
+
+        def cost(share: int) -> float:
+            return math.hypot(min(others, chance), share**rate * among) ** (1 / rate) * (size / share + _FOLLOWING)
+
+        return min((2**power for power in range(12)), key=cost)
 
     def _correct(
         self, small: Solved, final: Solved, rounds: Sequence[Sequence[Means]], weights: Array

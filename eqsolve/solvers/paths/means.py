@@ -2,7 +2,8 @@
 
 import functools
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.modes import Choice, Group
 from eqsolve.solvers.paths.paths import Paths, over_steps
-from eqsolve.solvers.paths.responses import Tangents, respond, respond_steadily
+from eqsolve.solvers.paths.responses import Tangents, enter, instantaneous, respond, respond_steadily, target_slopes
 
 Reactions = Mapping[str, list[Array]]
 """By noise, the mean response of every target, as operators."""
@@ -127,7 +128,8 @@ def add_up(
 ) -> dict[str, Array]:
     """Return what some paths of a large set add to all means, with given mean responses for the control variates.
 
-    To responses, those that have ``weights`` for that, which stand for all.
+    To responses, those that have ``weights`` for that, which stand for all. Beside them, by
+    ``defect_name``, what they add to the defects of integration by parts.
     """
     plan, made = paths.plan, average_single(paths)[0]
     sampled = _centred(paths, choice) if drawn else None
@@ -140,7 +142,113 @@ def add_up(
                 made |= respond(few, noise, asked, backend, targets=False)[0]
             elif asked:
                 made |= _respond_to_white(few, noise, asked, backend, 1)[0]
+    else:
+        few = None
+    return made | _with_noises(paths, drawn, steady, sampled or {}, few)
+
+
+# --- Integration by parts: E[y(t) ζ(t')] = ∫ R(t, s) C(s, t') ds for a Gaussian noise ζ with covariance C and the mean
+# response R = E[∂y/∂ζ] (Furutsu 1963, Novikov 1965; Stein's identity). Sampled paths give both sides, whose difference, the
+# defect, vanishes in the mean and is thus a control variate. Tangents of single paths are large where a path is about to
+# move: along the strong modes of the noise the left side scatters less than the right one.
+def defect_name(response: str) -> str:
+    return f"integration by parts, {response}"
+
+
+def controlled_responses(
+    plan: EnsemblePlan, drawn: Reactions, covariances: Mapping[str, Array]
+) -> dict[str, tuple[MeanPlan, int]]:
+    """Return the responses that integration by parts gives as well, by name, with the target that stands for their output.
+
+    ``covariances`` hold the noises that are independent of all others. Of targets with the same
+    mean response it is one whose correlations are wanted: it carries less of what does not respond.
+    """
+    pairs = {target for mean in plan.means if mean.kind == "two" for pair in mean.targets for target in pair}
+    made = {}
+    for mean in plan.means:
+        plain = mean.kind == "response" and not mean.reads and mean.outers[0] is None
+        if plain and mean.noise in covariances and mean.noise in drawn:
+            own = drawn[mean.noise]
+            like = (target for target in sorted(pairs) if np.array_equal(own[target], own[mean.output]))
+            made[mean.name] = mean, next(like, mean.output)
     return made
+
+
+def lone_covariances(groups: Sequence[Group], noises: Sequence[str]) -> dict[str, Array]:
+    """Return the covariances of the noises that are independent of all others."""
+    made = {}
+    for group in groups:
+        for noise in group.noises:
+            rows = group.rows(noise)
+            others = np.delete(group.covariance[rows], np.arange(rows.start, rows.stop), axis=1)
+            if noise in noises and not others.any():
+                made[noise] = group.covariance[rows, rows]
+    return made
+
+
+def _with_noises(
+    paths: Paths, drawn: Reactions, steady: Reactions, sampled: dict[str, Array], few: Paths | None
+) -> dict[str, Array]:
+    """Return E[y ζ] less what is instantaneous in the response, acting on the covariance, by ``defect_name``.
+
+    The linearised path is a control variate; ``few`` are the paths that the responses are taken
+    from.
+    """
+    plan, weights, made = paths.plan, paths.points.weights, {}
+    covariances = lone_covariances([rest.group for rest in paths.drawn.rests], plan.noises)
+    for name, (mean, target) in controlled_responses(plan, drawn, covariances).items():
+        covariance = covariances[mean.noise]
+        factors = paths.values(mean.factors)
+        if any(float(factor[0, 0]) != 1.0 for factor in factors):
+            continue
+        left = paths.values(plan.target_values)[target] - _linearised(paths, target, drawn, steady, sampled)
+        total = paths.backend.get((left * weights) @ sampled[mean.noise].T)
+        total += float(weights.sum()) * drawn[mean.noise][target] @ covariance
+        if few is not None:
+            direct = instantaneous(few, enter(paths, mean.noise)[0], paths.values(mean.by_unknown), factors)
+            direct = direct + paths.backend.get(target_slopes(paths, mean.noise)[1][target] @ few.points.weights)
+            total -= direct[:, None] * covariance
+        made[defect_name(name)] = total
+    return made
+
+
+def control(
+    plan: EnsemblePlan, groups: Sequence[Group], kernels: Kernels, made: Mapping[str, Array], drawn: Reactions,
+    ridge: float, share: float,
+) -> dict[str, Array]:  # fmt: skip
+    """Return the means over a large set of paths with the defects of integration by parts as control variates.
+
+    A response takes over what its defect D shows along the noise's strong modes, D (C + ridge S)⁻¹
+    with S the variances, as far as it is causal. A correlation of the output y loses ``share`` of
+    what the defect left after that makes of E[y ζ] in the product of y and the linearised path.
+    """
+    result = {mean.name: made[mean.name] for mean in plan.means}
+    covariances = lone_covariances(groups, plan.noises)
+    causal = np.zeros((kernels.grid.size, kernels.grid.size), dtype=bool)
+    for block in kernels.grid.blocks:
+        causal[block, : block.stop] = True
+    for name, (response, target) in controlled_responses(plan, drawn, covariances).items():
+        if defect_name(name) not in made:
+            continue
+        covariance, reaction = covariances[response.noise], drawn[response.noise]
+        defect = made[defect_name(name)] - made[name] @ covariance
+        if math.isfinite(ridge):
+            sizes = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
+            matrix = covariance / np.multiply.outer(sizes, sizes) + ridge * np.eye(len(sizes))
+            step = np.where(causal, np.linalg.solve(matrix, (defect / sizes).T).T / sizes, 0.0)
+            result[name] = result[name] + step
+            defect = defect - step @ covariance
+        for mean in plan.means:
+            if mean.kind != "two" or mean.joint is not None:
+                continue
+            for outer, (left, right) in zip(mean.outers, mean.targets, strict=True):
+                both = np.zeros_like(defect)
+                if left == target:
+                    both += defect @ reaction[right].T
+                if right == target:
+                    both += reaction[left] @ defect.T
+                result[mean.name] = result[mean.name] - share * kernels.scaled(both, outer)
+    return result
 
 
 def _respond_to_white(
@@ -245,19 +353,10 @@ def _controlled(
 ) -> Array:
     """Return what the linearised paths as a control variate add to a mean over pairs: its exact value less the sampled one.
 
-    The linearised path is the mean response acting on the noises, and on the Gaussian coordinates
-    of the constants; the estimate is unbiased whatever these responses are.
+    The estimate is unbiased whatever the mean responses are.
     """
     weights, backend = paths.points.weights, paths.backend
-    values = []
-    for target in places:
-        linear = backend.arrays.zeros(paths.shape)
-        for noise, value in sampled.items():
-            if noise in reactions:
-                linear += backend.put(reactions[noise][target]) @ value
-            elif noise in steady:
-                linear += backend.put(steady[noise][target])[:, None] * value
-        values.append(linear)
+    values = [_linearised(paths, target, reactions, steady, sampled) for target in places]
     exact = np.zeros((paths.shape[0], paths.shape[0]))
     for name, slopes in steady.items():
         if name in sampled:
@@ -265,6 +364,17 @@ def _controlled(
     for rest in paths.drawn.rests:
         exact += _carried(rest.group, rest.group.covariance, reactions, places)
     return exact * float(weights.sum()) - backend.get((values[0] * weights) @ values[1].T)
+
+
+def _linearised(paths: Paths, target: int, reactions: Reactions, steady: Reactions, sampled: dict[str, Array]) -> Array:
+    """Return the linearised paths: mean responses acting on the noises and on the Gaussian coordinates of constants."""
+    linear = paths.backend.arrays.zeros(paths.shape)
+    for noise, value in sampled.items():
+        if noise in reactions:
+            linear += paths.backend.put(reactions[noise][target]) @ value
+        elif noise in steady:
+            linear += paths.backend.put(steady[noise][target])[:, None] * value
+    return linear
 
 
 def _linear(paths: Paths, target: int, reactions: Reactions, steady: Reactions) -> list[Array | None]:

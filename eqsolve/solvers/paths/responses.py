@@ -43,7 +43,7 @@ def respond(
     plan, size, weights, home = paths.plan, paths.shape[0], paths.points.weights, paths.backend
     source, by_noise = enter(paths, noise, at_nodes)
     jobs = [(mean, paths.values(mean.by_unknown), paths.values(mean.factors)) for mean in asked]
-    slopes, own = _target_slopes(paths, noise) if targets else ([], [])
+    slopes, own = target_slopes(paths, noise) if targets else ([], [])
     plain = all(mean.plain for mean in asked)
     unknowns = range(len(plan.unknowns))
     moving: list[int] = []  # targets with different slopes; others share those of one of these
@@ -202,7 +202,7 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
             source, by_noise = enter(paths, noise)
             operators, blocks = paths.actions.operators, paths.kernels.grid.blocks
             tangents[noise] = follow_tangents(operators, blocks, paths.slopes, source, by_noise)
-        changes = {noise: _target_slopes(paths, noise) for noise in group.noises}
+        changes = {noise: target_slopes(paths, noise) for noise in group.noises}
         for target, value in enumerate(values):
             scale = np.sqrt((value**2) @ mass) / (1.0 if target in acting else _ASIDE)
             if not scale.any():
@@ -239,7 +239,7 @@ def heaviest(points: Points) -> tuple[Array, Array]:
     return (likely[:, None] * weights.shape[1] + inside).ravel(), mass.ravel() / mass.sum()
 
 
-def _target_slopes(paths: Paths, noise: str) -> tuple[list[list[Array]], list[Array]]:
+def target_slopes(paths: Paths, noise: str) -> tuple[list[list[Array]], list[Array]]:
     """Return the derivatives of every target by the unknowns, and by a noise at the same time."""
     plan = paths.plan
     count = len(plan.unknowns)

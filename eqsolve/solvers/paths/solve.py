@@ -217,8 +217,9 @@ class _Solve:
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         curves = self.judge.curves(final)
         by_panels, by_points = (self.judge.without_noise(curves, errors) for errors in (by_panels, by_points))
-        for name, error in by_points.items():
-            by_points[name] = error + np.where(error > 0, self.hidden, 0.0) * self.judge.allowed(curves, name)
+        if any(layout.kind == "sparse" for layout in final.layouts):  # samples hide nothing
+            for name, error in by_points.items():
+                by_points[name] = error + np.where(error > 0, self.hidden, 0.0) * self.judge.allowed(curves, name)
         self.near = self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
 
@@ -263,6 +264,8 @@ class _Solve:
         by_panels = self.judge.nothing(small)
         if small.grid.panels is not None:
             small, by_panels = ensembles.settle_panels(small)
+            if not self._kinked:
+                by_panels = self.judge.without_noise(self.judge.curves(small), by_panels)
         self._keep(small, None, f"with {small.grid.size} nodes")
         self.stage = "paths"
         (final,), by_points = ensembles.refine([small], lambda _: by_panels)
