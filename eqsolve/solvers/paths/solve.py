@@ -193,7 +193,8 @@ class _Solve:
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
         begun = self._from_neighbour(few)
         if begun is None:
-            window = self._fitted(self.begin_window())
+            begun_window = self.begin_window()
+            window = self._fitted(begun_window)
             if self._needs_sample(window):
                 try:
                     return self._run_sampled(window)
@@ -202,6 +203,8 @@ class _Solve:
                         raise
                     logger.info("paths: no solution by a sample of all of them (%s); going on with fewer", reason)
             found = self._from_window(window, few)
+            if found is None and window is not begun_window:  # longer panels may leave the iteration no solution
+                found = self._from_window(begun_window, few)
             if found is None:
                 return self._run_sampled(self._start_sampled(self._slower(window.grid), self._level(1e-2)))
             solved, by_panels, level = found
