@@ -150,11 +150,6 @@ class _StaticParts:
 
 
 def _polished(function: Lowered, start: float, given: Sequence[Any]) -> Any:
-    """Return a root in mpmath's present precision by Newton's method, which doubles the digits in every step."""
-    y = mpmath.mpf(float(start))
-    for _ in range(60):
-        value, slope = function(y, *given)
-        y -= (step := value / slope)
-        if abs(step) <= 100 * mpmath.eps * (abs(y) + mpmath.eps):
-            break
-    return y
+    """Return a root in mpmath's present precision by Newton's method."""
+    value, slope = (lambda y, k=place: function(y, *given)[k] for place in (0, 1))
+    return mpmath.findroot(value, mpmath.mpf(float(start)), solver="newton", df=slope, verify=False)

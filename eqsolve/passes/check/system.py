@@ -165,12 +165,7 @@ def _number(item: Expr, sample: int) -> Expr:
     return Integer(draw.randint(2, 9)) if item.is_integer else Float(draw.uniform(0.3, 1.7), _DIGITS)
 
 
-def system_problems(system: System) -> list[str]:
-    """Return everything that is wrong with a system, equations first."""
-    return _SystemCheck(system).problems_in_order()
-
-
-class _SystemCheck(ExpressionCheck):
+class SystemCheck(ExpressionCheck):
     """What is wrong with the parts of a system; methods yield problems in full, or report those of a place."""
 
     def __init__(self, system: System) -> None:
@@ -179,6 +174,7 @@ class _SystemCheck(ExpressionCheck):
         self.delayed = delayed_heads(system)
 
     def problems_in_order(self) -> list[str]:
+        """Return everything that is wrong with the system, equations first."""
         system = self.system
         wrong = {equation: tuple(_left_hand_side(equation, system)) for equation in system.equations}
         lefts = [problem for problems in wrong.values() for problem in problems]

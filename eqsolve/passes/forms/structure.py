@@ -190,16 +190,6 @@ class Derivation:
         return self.system.equations if self.form is None else (*self.form.kernels, *self.form.functions)
 
 
-def derive(system: System, reduction: Reduction, *, path: bool, change: bool) -> Derivation:
-    """Return how a system is brought to path form, its declared changes of variable made first if asked for."""
-    from eqsolve.passes.forms.path_form import derive_path_form
-    from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
-
-    changes = derive_substitutions(system)
-    system = apply_substitutions(system, changes) if change else system
-    return Derivation(system, reduction, changes, change, derive_path_form(system) if path else None)
-
-
 # --- A stable hash of a model's content: the same on every machine and in every process.
 @kept_by_model
 @functools.lru_cache(maxsize=256)
