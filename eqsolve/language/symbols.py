@@ -273,7 +273,8 @@ class Head(Declared, Atom, kind="function"):
     It is an atom: sympy takes expressions apart down to their atoms and puts them together again.
     """
 
-    arity: ClassVar[int] = 1
+    times: ClassVar[tuple[str, ...]] = ("t",)
+    arity = property(lambda self: len(self.times))
     extra = ()
 
     def __new__(cls, name: str, latex: str | None = None, member: Place = ((), ())) -> Head:
@@ -305,7 +306,7 @@ class Head(Declared, Atom, kind="function"):
     @property
     def usage(self) -> str:
         """How it is written at its times, such as ``C(t, t')``."""
-        return f"{self.name}(t)" if self.arity == 1 else f"{self.name}(t, t')"
+        return f"{self.name}({', '.join(self.times)})"
 
     @property
     def uncalled(self) -> str:
@@ -340,7 +341,7 @@ class Function(Head, kind="one-time function"):
 class TwoTime(Head):
     """A function of two times."""
 
-    arity = 2
+    times = ("t", "t'")
 
 
 class Correlation(TwoTime):

@@ -80,20 +80,14 @@ def _equation(equation: Equation, system: System) -> Iterator[str]:
             )
         elif any(item.value.moments != (equation.time,) for item in mine):
             yield f"{label} reads the white noise at another time, `{value}`; expected `{name}({equation.time})`"
-        else:
-            yield from _coefficient(equation, value, system)
-
-
-def _coefficient(equation: Equation, value: Value, system: System) -> Iterator[str]:
-    weight, name = partial(equation.rhs, value), value.head.name
-    if weight.has(value):
-        yield f"{equation.label} is not linear in the white noise `{value}`; its powers and functions have no meaning"
-    elif any(isinstance(item.head, Process) for item in outside_means(weight)) and system.laws[value.head].sense is None:
-        yield (
-            f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; say in which "
-            f'sense this is integrated: laws={{{name}: White({system.laws[value.head].strength}, sense="ito")}} or '
-            'sense="stratonovich"'
-        )
+        elif (weight := partial(equation.rhs, value)).has(value):
+            yield f"{label} is not linear in the white noise `{value}`; its powers and functions have no meaning"
+        elif any(isinstance(it.head, Process) for it in outside_means(weight)) and system.laws[value.head].sense is None:
+            yield (
+                f"{label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; say in which sense "
+                f'this is integrated: laws={{{name}: White({system.laws[value.head].strength}, sense="ito")}} or '
+                'sense="stratonovich"'
+            )
 
 
 def _elsewhere(system: System) -> Iterator[tuple[str, Basic]]:

@@ -393,13 +393,12 @@ def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> Singula
 
 
 def law_models(model: Singularity) -> list[tuple[Any, Model]]:
-    """Return the models that may give the laws, each with its condition."""
-    return [(condition, _load(model, name)) for condition, name in model.law_of]
-
-
-def _load(model: Singularity, name: str) -> Model:
-    beside = Path(model.file).parent / f"{name}.py" if model.file else None
-    try:
-        return load(str(beside) if beside is not None and beside.is_file() else name)
-    except UsageError as error:
-        raise ModelError(f"{model.label} takes its law from `{name}`: {error}") from None
+    """Return the models that may give the laws, each with its condition; a file beside the own one goes before others."""
+    made = []
+    for condition, name in model.law_of:
+        beside = Path(model.file).parent / f"{name}.py" if model.file else None
+        try:
+            made.append((condition, load(str(beside) if beside is not None and beside.is_file() else name)))
+        except UsageError as error:
+            raise ModelError(f"{model.label} takes its law from `{name}`: {error}") from None
+    return made
