@@ -163,7 +163,7 @@ def places(axes: Iterable[str]) -> Iterator[dict[str, int]]:
         yield dict(zip(axes, place, strict=True))
 
 
-class _Writer:
+class _MemberWriting:
     """Writes parts of a program for one member; shared pieces stay shared, and what no place changes stays itself."""
 
     def __init__(self) -> None:
@@ -189,13 +189,13 @@ class _Writer:
 
 def axes_of(item: Any) -> list[str]:
     """Return what a part of a program stands for: the ends of the names in it, of families that it does not read whole."""
-    _Writer()(item, found := collections.defaultdict[str, int](int), {})
+    _MemberWriting()(item, found := collections.defaultdict[str, int](int), {})
     return list(found)
 
 
 def for_members(item: Any, axes: Iterable[str] = ()) -> list[Any]:
     """Return a part of a program for every member of what it stands for."""
-    write = _Writer()
+    write = _MemberWriting()
     write(item, found := collections.defaultdict[str, int](int), {})
     return [write(item, place, {}) for place in places(axes or found)]
 

@@ -311,7 +311,7 @@ class Writer:
         taken, factors = self._vanishing(factors)
         pieces = [self.pair(factor) for factor in factors]
         if sum(exponent != 0 for _, exponent in pieces) < 2:
-            # one over something that overflows harmlessly is not to be heard of
+            # the reciprocal of what overflows is zero: no warning is due
             falls = [isinstance(it, Pow) and it.exp.is_negative and isinstance(it.base, sp.cosh | sp.sinh) for it in factors]
             pieces = [
                 piece if piece[1] != 0 and harmless else (self._plain(factor), S.Zero)
@@ -586,9 +586,6 @@ def on_arrays() -> dict[str, Any]:
             made = number if condition is True else np.where(condition, number, made)
         return made
 
-    def choose_(c: Any, a: Any, b: Any) -> Any:
-        return np.where(np.greater(np.real(c), 0), a, b)
-
     def log1mexp_(x: Any) -> Any:
         near = np.greater(x, -0.6931)
         with np.errstate(all="ignore"):
@@ -638,7 +635,7 @@ def on_arrays() -> dict[str, Any]:
         return np.where(zero, slope, f / np.where(zero, 1.0, x))
 
     return dict(
-        piecewise=piecewise_, choose=choose_,
+        piecewise=piecewise_, choose=lambda c, a, b: np.where(np.greater(np.real(c), 0), a, b),
         expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special_("expit"), sech2=sech2_,
         log_cosh=log_cosh_, log_erfc=log_erfc_,
         log_half_erfc=lambda x: special.log_ndtr(-np.sqrt(2) * x),

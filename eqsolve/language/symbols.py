@@ -50,18 +50,14 @@ def default_latex(name: str) -> str:
     return text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "") + primes
 
 
-def with_subscript(latex: str, subscript: str) -> str:
-    """Return the LaTeX of a member of a family: its indices join a subscript that is there."""
-    found = re.fullmatch(r"(.*)_\{(.*?)\}(\^.*|'*)", latex)
-    head, inside, rest = found.groups() if found else (latex, "", "")
-    return f"{head}_{{{inside + ',' if inside else ''}{subscript}}}{rest}"
-
-
 def _member_name(name: str, latex: str, indices: tuple[Any, ...]) -> tuple[str, str]:
-    """Return name and LaTeX of a member: ``phi[k]``, φ_{k}."""
+    """Return name and LaTeX of a member, ``phi[k]``, φ_{k}; its indices join a subscript that is there."""
     if not indices:
         return name, latex
-    return f"{name}[{', '.join(map(str, indices))}]", with_subscript(latex, ",".join(map(latex_text, indices)))
+    found = re.fullmatch(r"(.*)_\{(.*?)\}(\^.*|'*)", latex)
+    head, inside, rest = found.groups() if found else (latex, "", "")
+    subscript = ",".join(filter(None, (inside, *map(latex_text, indices))))
+    return f"{name}[{', '.join(map(str, indices))}]", f"{head}_{{{subscript}}}{rest}"
 
 
 def check_name(name: str, kind: str) -> None:
