@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.numerics.arrays import CHUNK, Array, special, tensor_rule
+from eqsolve.numerics.arrays import Array, special, tensor_rule
 from eqsolve.numerics.laws import Component, NormalLaw, NumericLaw, joint_groups
 from eqsolve.numerics.sobol import sobol_normals
+
+_MOST_PATHS = 400_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +140,8 @@ def _product_rule(laws: Mapping[str, NumericLaw], orders: Mapping[str, int], lea
             tables.append(nodes[None, keep])
             weights.append(mass[keep])
     total = int(np.prod([len(mass) for mass in weights])) if weights else 1
-    if total > CHUNK:
-        raise UsageError(f"{total} paths are needed for the random constants, at most {CHUNK} are handled")
+    if total > _MOST_PATHS:
+        raise UsageError(f"{total} paths are needed for the random constants, at most {_MOST_PATHS} are handled")
     index, product = tensor_rule([(np.arange(len(mass)), mass) for mass in weights])
     chosen = (table[:, places] for table, places in zip(tables, index, strict=True))
     values = dict(zip(itertools.chain(*groups), itertools.chain(*chosen), strict=True))
