@@ -5,7 +5,7 @@ from typing import Any
 
 import mpmath
 import numpy as np
-from sympy import Basic, Dummy, Expr, Pow, cse
+from sympy import Basic, Dummy, Expr
 
 from eqsolve.compile.lowering import Lowered, Module, as_function
 from eqsolve.language.nodes import E, InverseValue
@@ -69,11 +69,8 @@ class Bundle:
 
     def functions(self, module: Module) -> tuple[Any, Any]:
         if module not in self._made:
-            shared = _reciprocals if module == "numpy" else True
-            self._made[module] = tuple(
-                as_function(arguments, body, module, real=False, shared=shared)
-                for arguments, body in (self.inner, self._outer)
-            )
+            pieces = (self.inner, self._outer)
+            self._made[module] = tuple(as_function(arguments, body, module, real=False) for arguments, body in pieces)
         return self._made[module]
 
     def static_values(self, values: Mapping[str, Array], parameters: Sequence[Any], module: Module = "numpy") -> list[Array]:
@@ -110,26 +107,6 @@ class Bundle:
             bodies = inner(R, p, *parameters, *(column[index] for column in statics))
             sums = [total + weight * body for total, body in zip(sums, bodies, strict=True)]
         return outer(R, p, *parameters, *sums)
-
-
-def _reciprocals(expressions: list[Expr]) -> tuple[list[tuple[Basic, Expr]], list[Expr]]:
-    """Return common parts and expressions in terms of them, with powers of denominators as products of one reciprocal."""
-    parts, bodies = cse(expressions, list=False)
-    made: list[tuple[Basic, Expr]] = []
-    swaps: dict[Basic, Basic] = {}
-
-    def swapped(expr: Expr) -> Expr:
-        found = [node for node in expr.atoms(Pow) if node.exp.is_Integer and -4 <= node.exp < 0]
-        for base in dict.fromkeys(node.base for node in found):
-            if Pow(base, -1) not in swaps:
-                one, two = Dummy("r"), Dummy("r")
-                made.extend([(one, 1 / base), (two, one**2)])
-                swaps.update({Pow(base, -1): one, Pow(base, -2): two, Pow(base, -3): one * two, Pow(base, -4): two**2})
-        return expr.xreplace(swaps)
-
-    for name, body in parts:
-        made.append((name, swapped(body)))
-    return made, [swapped(body) for body in bodies]
 
 
 class _StaticParts:
@@ -173,11 +150,6 @@ class _StaticParts:
 
 
 def _polished(function: Lowered, start: float, given: Sequence[Any]) -> Any:
-    """Return a root in mpmath's present precision by Newton's method, which doubles the digits in every step."""
-    y = mpmath.mpf(float(start))
-    for _ in range(60):
-        value, slope = function(y, *given)
-        y -= (step := value / slope)
-        if abs(step) <= 100 * mpmath.eps * (abs(y) + mpmath.eps):
-            break
-    return y
+    """Return a root in mpmath's present precision by Newton's method."""
+    value, slope = (lambda y, k=place: function(y, *given)[k] for place in (0, 1))
+    return mpmath.findroot(value, mpmath.mpf(float(start)), solver="newton", df=slope, verify=False)

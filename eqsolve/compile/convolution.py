@@ -88,11 +88,8 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
             lower_families(expressions, inputs, known), lower_slopes(expressions, inputs, by, known),
         )  # fmt: skip
 
-    def at_times(expr: Expr, free: tuple[Index, ...]) -> Functions:
-        return lower_families([(expr, free)], [NOW, *constants], known)
-
     def equation(head: Head, source: Equation, label: str, start: Expr | None, kind: str, _: Expr) -> MemoryEquation:
-        past = None if start is None else at_times(start, head.indices)
+        past = None if start is None else lower_families([(start, head.indices)], [NOW, *constants], known)
         return MemoryEquation(head.base, label, not_everywhere(source.rhs), kind, counts(head.axes), past)
 
     seen = [(name, counts(ordered_indices(expr))) for name, expr in form.observables.items()]

@@ -112,13 +112,12 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
 
 def as_function(
     arguments: Sequence[Basic], expressions: Sequence[Expr], module: Module = "numpy", *,
-    real: bool = True, shared: bool | Callable[[list[Expr]], Any] = True,
-    names: Sequence[Basic] | None = None,
+    real: bool = True, names: Sequence[Basic] | None = None,
 ) -> Lowered:  # fmt: skip
     """Return a function of arrays or of mpmath's numbers that evaluates expressions in symbols, written safely.
 
-    All lowering ends here. ``real=False`` says that complex values may come; ``shared`` how common parts are found;
-    ``names`` are what the arguments stand for, in messages.
+    All lowering ends here. ``real=False`` says that complex values may come; ``names`` are what the arguments stand for, in
+    messages.
     """
     placeholders = []  # they keep what is known about signs
     for index, item in enumerate(arguments):
@@ -133,8 +132,11 @@ def as_function(
         raise ZeroDivisionError("an expression divides by zero")
     printer = _ArrayPrinter(_SETTINGS) if module == "numpy" else MpmathPrinter(_SETTINGS)
     called = {node.func.__name__: node.func._imp_ for body in bodies for node in body.atoms(AppliedUndef)}
-    text = _text(placeholders, bodies, printer, shared)
-    return Lowered(text, (), module, tuple(sorted(called.items(), key=lambda item: item[0])))
+    common, reduced = cse(bodies, symbols=numbered_symbols("c_"), list=False)
+    lines = [f"def lowered({', '.join(item.name for item in placeholders)}):"]
+    lines += [f"    {printer.doprint(name)} = {printer.doprint(expr)}" for name, expr in common]
+    lines.append(f"    return [{', '.join(printer.doprint(expr) for expr in reduced)}]")
+    return Lowered("\n".join(lines), (), module, tuple(sorted(called.items(), key=lambda item: item[0])))
 
 
 class _ArrayPrinter(SciPyPrinter):
@@ -155,17 +157,6 @@ class _ArrayPrinter(SciPyPrinter):
 def _place(index: int) -> Dummy:
     """Return the symbol in the place of an argument, always the same one, so that sympy knows what it worked out before."""
     return Dummy(f"x{index}", real=True)
-
-
-def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared: Any) -> str:
-    if callable(shared):
-        common, reduced = shared(bodies)
-    else:
-        common, reduced = cse(bodies, symbols=numbered_symbols("c_"), list=False) if shared else ([], bodies)
-    lines = [f"def lowered({', '.join(item.name for item in arguments)}):"]
-    lines += [f"    {printer.doprint(name)} = {printer.doprint(expr)}" for name, expr in common]
-    lines.append(f"    return [{', '.join(printer.doprint(expr) for expr in reduced)}]")
-    return "\n".join(lines)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 from sympy import Basic, Expr
 
 from eqsolve.compile.families import IndexedTerm, Use, as_term, tables_in
-from eqsolve.compile.lowering import Constant, Lowered, lower
+from eqsolve.compile.lowering import Constant, Lowered, lower, with_parts
 from eqsolve.language.indices import MemberSum, Slot, ordered_indices
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Time, Value
@@ -28,9 +28,6 @@ from eqsolve.passes.forms.expressions import outermost
 
 if TYPE_CHECKING:
     from eqsolve.compile.plan import Values
-
-
-Writer = Callable[[Mapping[str, int], dict[int, Any]], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,78 +163,41 @@ def places(axes: Iterable[str]) -> Iterator[dict[str, int]]:
         yield dict(zip(axes, place, strict=True))
 
 
-def _writer(item: Any, known: dict[int, Writer | None]) -> Writer | None:
-    """Return what writes a part of a program, given a place and what is written there already.
+class _MemberWriting:
+    """Writes parts of a program for one member; shared pieces stay shared, and what no place changes stays itself."""
 
-    None stands for a part that no place changes.
-    """
-    if id(item) not in known:
-        known[id(item)] = _new_writer(item, known)
-    return known[id(item)]
+    def __init__(self) -> None:
+        self.still: dict[int, Any] = {}
 
-
-def _new_writer(item: Any, known: dict[int, Writer | None]) -> Writer | None:
-    if isinstance(item, str):
-        axes = [match[0] for match in GENERIC.finditer(item)] if "_at_" in item else []
-        text = GENERIC.sub("_%d", item.replace("%", "%%"))
-        return (lambda place, _: text % tuple(place[axis] for axis in axes)) if axes else None
-    if isinstance(item, Total):
-        return lambda place, _: dataclasses.replace(item, place=tuple(place[axis] for axis in item.free))
-    parts, build, whole = _parts(item)
-    writers = [(key, _writer(part, known)) for key, part in parts.items()]
-    moving = [(key, write) for key, write in writers if write is not None]
-    if not moving:
-        still = build(parts) if whole else None
-        return (lambda *_: still) if whole else None
-
-    def write_all(place: Mapping[str, int], made: dict[int, Any]) -> Any:
-        if id(item) not in made:  # shared pieces stay shared
-            now = parts.copy()
-            for key, write in moving:
-                now[key] = write(place, made)
-            made[id(item)] = build(now)
-        return made[id(item)]
-
-    return write_all
-
-
-def _parts(item: Any) -> tuple[dict[Any, Any], Callable[[dict[Any, Any]], Any], bool]:
-    """Return the parts of a tuple, table or frozen dataclass, and what makes another one of such parts.
-
-    The last of three says whether it reads whole families.
-    """
-    if isinstance(item, tuple):
-        whole = any(isinstance(entry, Every) for entry in item)
-        return dict(enumerate(item)), _flat if whole else lambda parts: tuple(parts.values()), whole
-    if isinstance(item, dict):
-        return item, dict, False
-    fields = getattr(item, "__dataclass_fields__", None)
-    if fields is None or isinstance(item, IndexedTerm | Every | type):
-        return {}, dict, False
-    return {name: item.__dict__[name] for name in fields}, lambda parts: type(item)(**parts), False
-
-
-def _flat(parts: dict[int, Any]) -> tuple[Any, ...]:
-    entries = (entry.entries if isinstance(entry, Every) else (entry,) for entry in parts.values())
-    return tuple(itertools.chain.from_iterable(entries))
+    def __call__(self, item: Any, place: Mapping[str, int], made: dict[int, Any]) -> Any:
+        """Return a part at a place; ``made`` is what is written there already."""
+        if isinstance(item, str):
+            return GENERIC.sub(lambda found: f"_{place[found[0]]}", item) if "_at_" in item else item
+        if isinstance(item, Total):
+            return dataclasses.replace(item, place=tuple(place[axis] for axis in item.free))
+        if isinstance(item, IndexedTerm | Every) or id(item) in self.still:
+            return self.still.get(id(item), item)
+        if id(item) not in made:
+            new = with_parts(item, lambda part: self(part, place, made))
+            still = new is item or (isinstance(item, dict) and all(new[key] is part for key, part in item.items()))
+            if isinstance(item, tuple):
+                entries = (entry.entries if isinstance(entry, Every) else (entry,) for entry in new)
+                new = tuple(itertools.chain.from_iterable(entries)) if any(isinstance(it, Every) for it in item) else new
+            (self.still if still else made)[id(item)] = new
+        return self.still.get(id(item), made.get(id(item)))
 
 
 def axes_of(item: Any) -> list[str]:
     """Return what a part of a program stands for: the ends of the names in it, of families that it does not read whole."""
-    found = collections.defaultdict[str, int](int)
-    _as_writer(item)(found, {})
+    _MemberWriting()(item, found := collections.defaultdict[str, int](int), {})
     return list(found)
 
 
 def for_members(item: Any, axes: Iterable[str] = ()) -> list[Any]:
     """Return a part of a program for every member of what it stands for."""
-    write = _as_writer(item)
-    write(found := collections.defaultdict[str, int](int), {})
-    return [write(place, {}) for place in places(axes or found)]
-
-
-def _as_writer(item: Any) -> Writer:
-    return _writer(item, {}) or (lambda *_: item)
+    write = _MemberWriting()
+    write(item, found := collections.defaultdict[str, int](int), {})
+    return [write(item, place, {}) for place in places(axes or found)]
 
 
 def write_members(program: Any) -> Any:

@@ -105,11 +105,15 @@ class Plan:
         """Return the equations that the program of this form is compiled from, derived once."""
         source = "model" if form is None else form.source
         if source not in self._derivations:
-            from eqsolve.passes.forms.structure import derive
+            from eqsolve.passes.forms.path_form import derive_path_form
+            from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
-            assert isinstance(self.model, System)
-            path, change = source != "model", source == "changed paths"
-            self._derivations[source] = derive(self.model, _reduce(self.declared), path=path, change=change)
+            system, change = self.model, source == "changed paths"
+            assert isinstance(system, System)
+            changes = derive_substitutions(system)
+            system = apply_substitutions(system, changes) if change else system
+            made = derive_path_form(system) if source != "model" else None
+            self._derivations[source] = Derivation(system, _reduce(self.declared), changes, change, made)
         return self._derivations[source]
 
     @functools.cached_property
@@ -509,13 +513,6 @@ class _Known:
         flow: Any = self._with_laws(laws)
         return self._once(("mean field", key), lambda: later("derive_dmft")(without_jumps(flow), None))
 
-    def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""
-        laws = self.model.laws.values()
-        found = {item for law in laws for item in law.free_symbols if isinstance(item, Parameter)}
-        known = {item.name: settings.get(item.name, self.model.given(item)) for item in found}
-        return {name: value for name, value in known.items() if value is not None and read_value(value) in (0, 1)}
-
     @functools.cached_property
     def in_steps(self) -> tuple[Model, bool]:
         """The system in discrete time, and whether the length of a step is a parameter of it."""
@@ -569,7 +566,11 @@ def solved_model(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapp
     if not isinstance(model, Flow):
         return model, settings
     names = {item.name for item in model.randoms}
-    laws = {name: value for name, value in settings.items() if name in names} | _known(model).settling(settings)
+    laws = {name: value for name, value in settings.items() if name in names}
+    # a value that makes a noise certain, as a batch of all samples does, goes in first
+    moving = {item for law in model.laws.values() for item in law.free_symbols if isinstance(item, Parameter)}
+    known = {item.name: settings.get(item.name, model.given(item)) for item in moving}
+    laws |= {name: value for name, value in known.items() if value is not None and read_value(value) in (0, 1)}
     return _known(model).mean_field(laws), {name: value for name, value in settings.items() if name not in laws}
 
 

@@ -311,7 +311,7 @@ class Writer:
         taken, factors = self._vanishing(factors)
         pieces = [self.pair(factor) for factor in factors]
         if sum(exponent != 0 for _, exponent in pieces) < 2:
-            # one over something that overflows harmlessly is not to be heard of
+            # the reciprocal of what overflows is zero: no warning is due
             falls = [isinstance(it, Pow) and it.exp.is_negative and isinstance(it.base, sp.cosh | sp.sinh) for it in factors]
             pieces = [
                 piece if piece[1] != 0 and harmless else (self._plain(factor), S.Zero)
@@ -586,9 +586,6 @@ def on_arrays() -> dict[str, Any]:
             made = number if condition is True else np.where(condition, number, made)
         return made
 
-    def choose_(c: Any, a: Any, b: Any) -> Any:
-        return np.where(np.greater(np.real(c), 0), a, b)
-
     def log1mexp_(x: Any) -> Any:
         near = np.greater(x, -0.6931)
         with np.errstate(all="ignore"):
@@ -638,7 +635,7 @@ def on_arrays() -> dict[str, Any]:
         return np.where(zero, slope, f / np.where(zero, 1.0, x))
 
     return dict(
-        piecewise=piecewise_, choose=choose_,
+        piecewise=piecewise_, choose=lambda c, a, b: np.where(np.greater(np.real(c), 0), a, b),
         expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special_("expit"), sech2=sech2_,
         log_cosh=log_cosh_, log_erfc=log_erfc_,
         log_half_erfc=lambda x: special.log_ndtr(-np.sqrt(2) * x),
@@ -765,12 +762,9 @@ def _evaluator(name: str, precise: bool, along: int | None = None) -> Any:
 
 
 def real_values(name: str, along: int | None, *arguments: Any) -> Array:
-    """Return a function's values on arrays: scipy's, and mpmath's one by one where scipy has none.
-
-    Or its derivative along one of the arguments, by mpmath.
-    """
+    """Return a function's values on arrays, or its derivative along one argument: scipy's, one by one mpmath's elsewhere."""
     arrays = np.broadcast_arrays(*(np.asarray(argument, dtype=float) for argument in arguments))
-    quick = _TABLE[name][0] if along is None else None
+    quick = _SCIPY.get(name) if along is None else None
     values = np.full(arrays[0].shape, np.nan)
     if quick is not None:
         with np.errstate(all="ignore"):
@@ -778,44 +772,34 @@ def real_values(name: str, along: int | None, *arguments: Any) -> Array:
     ask = np.isnan(values) & np.logical_and.reduce([np.isfinite(array) for array in arrays])
     if ask.any():
         numbers = zip(*(array[ask].tolist() for array in arrays), strict=True)
-        values[ask] = [_one_value(name, along, given) for given in numbers]
+        with mp.workprec(53):
+            values[ask] = [float(precise_value(name, along, *given)) for given in numbers]
     return values
 
 
-def _one_value(name: str, along: int | None, given: tuple[float, ...]) -> float:
-    context = _double()
-    tolerance = 1e-13 if along is None else 1e-10
+def precise_value(name: str, along: int | None, *arguments: Any) -> Any:
+    """Return a function's value, or derivative, in mpmath's present precision; nan where there is none, or it is not real."""
+    given, function = list(map(mp.mpmathify, arguments)), _in_mpmath(name, len(arguments))
     try:
-        return float(_real(_by_mpmath(context, name, along, [context.mpf(number) for number in given]), tolerance))
+        if along is None:
+            value, rounding = function(*given), mp.eps * 1e3
+        else:
+            moved = functools.partial(mp.diff, lambda x: function(*given[:along], x, *given[along + 1 :]))
+            value, rounding = moved(given[along]), mp.sqrt(mp.eps)
     except (ValueError, ArithmeticError, NotImplementedError, TypeError):  # a pole, or no convergence
-        return math.nan
+        return mp.nan
+    return value.real if abs(getattr(value, "imag", 0)) <= rounding * abs(value.real) else mp.nan
 
 
 @functools.cache
-def _double() -> Any:
-    """Return mpmath in double precision, whatever precision others have set."""
-    context = mp.mp.clone()
-    context.prec = 53
-    return context
-
-
-def precise_value(name: str, along: int | None, *arguments: Any) -> Any:
-    """Return a function's value in mpmath's present precision, nan if it is not real."""
-    numbers = [mp.mpmathify(item) for item in arguments]
-    return _real(_by_mpmath(mp.mp, name, along, numbers), mp.mp.eps * 1e3)
-
-
-def _by_mpmath(context: Any, name: str, along: int | None, given: list[Any]) -> Any:
-    if along is not None:
-        before, after = given[:along], given[along + 1 :]
-        return context.diff(lambda value: _by_mpmath(context, name, None, [*before, value, *after]), given[along])
-    function = _TABLE[name][1]
-    return getattr(context, function)(*given) if isinstance(function, str) else function(context, *given)
-
-
-def _real(value: Any, tolerance: Any) -> Any:
-    """Return the real part of a number whose imaginary part is rounding, else nan."""
-    return value.real if abs(getattr(value, "imag", 0)) <= tolerance * abs(value.real) else math.nan
+def _in_mpmath(name: str, count: int) -> Callable[..., Any]:
+    """Return one of sympy's functions of so many arguments in mpmath's numbers."""
+    symbols = sp.symbols(f"x:{count}")
+    unknown = {  # to sympy's printer
+        "airyaiprime": lambda x: mp.airyai(x, derivative=1), "airybiprime": lambda x: mp.airybi(x, derivative=1),
+        "erfcinv": lambda x: mp.erfinv(1 - x), "laguerre": lambda n, x: mp.laguerre(n, 0, x),
+    }  # fmt: skip
+    return sp.lambdify(symbols, getattr(sp, name)(*symbols), [unknown, "mpmath"])
 
 
 def _lambert(special: Any, x: Array, branch: Any = 0.0) -> Array:
@@ -846,33 +830,21 @@ def _incomplete_gamma(name: str) -> Callable[..., Array]:
     return lambda special, s, x: np.where(s > 0, special.gamma(s) * getattr(special, name)(s, x), np.nan)
 
 
-# sympy's name → scipy.special's and mpmath's function: a name where the arguments are the same,
-# else a formula
-_TABLE: dict[str, tuple[str | Callable[..., Any] | None, str | Callable[..., Any]]] = {
-    "LambertW": (_lambert, lambda mp, x, branch=0: mp.lambertw(x, int(branch))),
-    "besselj": ("jv", "besselj"), "bessely": ("yv", "bessely"), "besseli": ("iv", "besseli"), "besselk": ("kv", "besselk"),
-    "airyai": (_part("airy", 0), "airyai"), "airybi": (_part("airy", 2), "airybi"),
-    "airyaiprime": (_part("airy", 1), lambda mp, x: mp.airyai(x, derivative=1)),
-    "airybiprime": (_part("airy", 3), lambda mp, x: mp.airybi(x, derivative=1)),
-    "elliptic_k": ("ellipk", "ellipk"), "elliptic_f": ("ellipkinc", "ellipf"),
-    "elliptic_e": (lambda sp, *given: (sp.ellipe if len(given) == 1 else sp.ellipeinc)(*given), "ellipe"),
-    "Ei": ("expi", "ei"), "E1": ("exp1", "e1"), "expint": (_whole_order("expn"), "expint"),
-    "li": (lambda sp, x: sp.expi(np.log(x)), "li"), "fresnels": (_part("fresnel", 0), "fresnels"),
-    "fresnelc": (_part("fresnel", 1), "fresnelc"), "Si": (_part("sici", 0), "si"), "Ci": (_part("sici", 1, True), "ci"),
-    "Shi": (_part("shichi", 0), "shi"), "Chi": (_part("shichi", 1, True), "chi"),
-    "erfi": ("erfi", "erfi"), "erfinv": ("erfinv", "erfinv"), "erfcinv": ("erfcinv", lambda mp, x: mp.erfinv(1 - x)),
-    "erf2": (lambda sp, x, y: sp.erf(y) - sp.erf(x), lambda mp, x, y: mp.erf(y) - mp.erf(x)),
-    "loggamma": (lambda sp, x: np.where(x >= 0, sp.gammaln(x), np.nan), "loggamma"), "digamma": ("psi", "digamma"),
-    "trigamma": (lambda sp, x: sp.polygamma(1, x), lambda mp, x: mp.psi(1, x)),
-    "polygamma": (_whole_order("polygamma"), lambda mp, n, x: mp.psi(int(n), x)),
-    "beta": (lambda sp, a, b=None: sp.beta(a, a if b is None else b), lambda mp, a, b=None: mp.beta(a, a if b is None else b)),
-    "lowergamma": (_incomplete_gamma("gammainc"), lambda mp, s, x: mp.gammainc(s, 0, x)),
-    "uppergamma": (_incomplete_gamma("gammaincc"), "gammainc"),
-    "zeta": ("zeta", "zeta"), "polylog": (None, "polylog"), "harmonic": (None, lambda mp, x: mp.harmonic(x)),
-    "legendre": (_whole_order("eval_legendre"), "legendre"), "chebyshevt": (_whole_order("eval_chebyt"), "chebyt"),
-    "chebyshevu": (_whole_order("eval_chebyu"), "chebyu"), "hermite": (_whole_order("eval_hermite"), "hermite"),
-    "laguerre": (_whole_order("eval_laguerre"), lambda mp, n, x: mp.laguerre(n, 0, x)),
-    "factorial": (lambda sp, x: sp.gamma(x + 1), "factorial"), "binomial": ("binom", "binomial"),
-    "RisingFactorial": ("poch", "rf"),
+# sympy's name → scipy.special's function: a name where the arguments are the same, else a formula
+_SCIPY: dict[str, str | Callable[..., Any]] = {
+    "LambertW": _lambert, "besselj": "jv", "bessely": "yv", "besseli": "iv", "besselk": "kv",
+    "airyai": _part("airy", 0), "airybi": _part("airy", 2), "airyaiprime": _part("airy", 1), "airybiprime": _part("airy", 3),
+    "elliptic_k": "ellipk", "elliptic_f": "ellipkinc",
+    "elliptic_e": lambda sp, *given: (sp.ellipe if len(given) == 1 else sp.ellipeinc)(*given),
+    "Ei": "expi", "expint": _whole_order("expn"), "li": lambda sp, x: sp.expi(np.log(x)),
+    "fresnels": _part("fresnel", 0), "fresnelc": _part("fresnel", 1), "Si": _part("sici", 0), "Ci": _part("sici", 1, True),
+    "Shi": _part("shichi", 0), "Chi": _part("shichi", 1, True), "erfi": "erfi", "erfinv": "erfinv", "erfcinv": "erfcinv",
+    "erf2": lambda sp, x, y: sp.erf(y) - sp.erf(x), "loggamma": lambda sp, x: np.where(x >= 0, sp.gammaln(x), np.nan),
+    "digamma": "psi", "trigamma": lambda sp, x: sp.polygamma(1, x), "polygamma": _whole_order("polygamma"),
+    "beta": lambda sp, a, b=None: sp.beta(a, a if b is None else b),
+    "lowergamma": _incomplete_gamma("gammainc"), "uppergamma": _incomplete_gamma("gammaincc"), "zeta": "zeta",
+    "legendre": _whole_order("eval_legendre"), "chebyshevt": _whole_order("eval_chebyt"),
+    "chebyshevu": _whole_order("eval_chebyu"), "hermite": _whole_order("eval_hermite"),
+    "laguerre": _whole_order("eval_laguerre"), "factorial": lambda sp, x: sp.gamma(x + 1), "binomial": "binom",
+    "RisingFactorial": "poch",
 }  # fmt: skip
-assert set(_TABLE) == SPECIAL

@@ -264,7 +264,8 @@ def _pieces(body: Expr) -> Iterator[Expr]:
     """
     for term in Add.make_args(body):
         factors = Mul.make_args(term)
-        if not (_is_joint(term) or any(isinstance(factor, Add | Pow) and _is_sum(factor) for factor in factors)):
+        bases = [item.base if isinstance(item, Pow) and item.exp.is_Integer and item.exp > 0 else item for item in factors]
+        if not (_is_joint(term) or any(isinstance(base, Add) and base.has(Value) for base in bases)):  # sums of unknowns
             yield term
             continue
         for part in Add.make_args(expand(term, power_exp=False)):
@@ -273,12 +274,6 @@ def _pieces(body: Expr) -> Iterator[Expr]:
 
 def _is_joint(term: Expr) -> bool:
     return any({ROW, COLUMN, MIDDLE} <= factor.free_symbols for factor in Mul.make_args(term))
-
-
-def _is_sum(factor: Expr) -> bool:
-    """Whether a factor is a sum of unknowns, or a whole power of one."""
-    base = factor.base if isinstance(factor, Pow) and factor.exp.is_Integer and factor.exp > 0 else factor
-    return isinstance(base, Add) and base.has(Value)
 
 
 def compile_system(system: System, parameters: Sequence[Parameter], *, gradients: bool = False) -> CompiledPlan:

@@ -318,7 +318,14 @@ def _build(node: ast.expr, text: str) -> Any:
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _number(operand, text)
         case ast.BinOp(left=left, op=op, right=right):
-            return _arithmetic(op, _number(left, text), _number(right, text), text)
+            first, second = _number(left, text), _number(right, text)
+            if isinstance(op, ast.Div) and second == 0:
+                raise ParameterError(f"{quote(text)} divides by zero")
+            if isinstance(op, ast.Pow):
+                return _power(first, second, text)
+            if type(op) in _ARITHMETIC:
+                return _ARITHMETIC[type(op)](first, second)
+            _refuse(text, "only + - * / ** are allowed")
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return [_build(item, text) for item in items]
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
@@ -342,16 +349,6 @@ def _number(node: ast.expr, text: str) -> Expr:
     if not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
         raise ParameterError(f"a part of {quote(text)} is not a real number")
     return value
-
-
-def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:
-    if isinstance(op, ast.Div) and right == 0:
-        raise ParameterError(f"{quote(text)} divides by zero")
-    if isinstance(op, ast.Pow):
-        return _power(left, right, text)
-    if type(op) not in _ARITHMETIC:
-        _refuse(text, "only + - * / ** are allowed")
-    return _ARITHMETIC[type(op)](left, right)
 
 
 def _power(base: Expr, exponent: Expr, text: str) -> Expr:

@@ -27,10 +27,9 @@ def _declare(
     if len(set(axes)) < len(axes) and cls is not symbols.Parameter:
         raise ModelError(f"{here()}`{names}` carries an index twice; declare it with two, index('k l', {axes[0].size})")
     if axes:
-        makers = [lambda place, part=part: cls(part, latex, member=place, **kwargs) for part in parts]
-        families = tuple(Family(make, cls.kind_name, part, axes) for make, part in zip(makers, parts, strict=True))
+        families = tuple(Family(cls(part, latex, member=(axes, axes), **kwargs)) for part in parts)
         if about:
-            symbols.tell_meanings({item[axes]: about for item in families})
+            symbols.tell_meanings({item.own: about for item in families})
         return families[0] if len(families) == 1 else families
     made = tuple(cls(part, latex, **kwargs) for part in parts)
     if about is not None and not isinstance(about, str):

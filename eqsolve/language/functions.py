@@ -20,7 +20,7 @@ PLAIN = frozenset({
 
 SPECIAL = frozenset({
     "LambertW", "besselj", "bessely", "besseli", "besselk", "airyai", "airyaiprime", "airybi", "airybiprime", "beta",
-    "elliptic_k", "elliptic_f", "elliptic_e", "Ei", "E1", "expint", "li", "Si", "Ci", "Shi", "Chi", "erfi", "erf2",
+    "elliptic_k", "elliptic_f", "elliptic_e", "Ei", "expint", "li", "Si", "Ci", "Shi", "Chi", "erfi", "erf2",
     "erfinv", "erfcinv", "fresnels", "fresnelc", "loggamma", "digamma", "trigamma", "polygamma", "lowergamma",
     "uppergamma", "zeta", "polylog", "legendre", "chebyshevt", "chebyshevu", "hermite", "laguerre", "factorial",
     "binomial", "RisingFactorial", "harmonic",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,12 @@ class Index(Named):
 
 
 class Family:
-    """Unknowns, constants or numbers that carry indices; ``phi[k]`` is one of them."""
+    """Unknowns, constants or numbers that carry indices; ``own`` is the one at the indices of the declaration, ``phi[k]``."""
 
     __iter__ = None  # phi[0], phi[1], ... would go on for ever
 
-    def __init__(self, make: Callable[..., Any], kind: str, name: str, axes: tuple[Index, ...]) -> None:
-        self.make, self.kind, self.name, self.axes = make, kind, name, axes
-        make(((), ()))  # a name that is none is refused where it is written
+    def __init__(self, own: Any) -> None:
+        self.own, self.kind, self.name, self.axes = own, own.kind_name, own.base, own.axes
 
     def __getitem__(self, key: Any) -> Any:
         given = key if isinstance(key, tuple) else (key,)
@@ -53,7 +52,7 @@ class Family:
                 f"{here()}`{self.name}` carries {len(self.axes)} ind{'ices' if len(self.axes) > 1 else 'ex'}, "
                 f"got {len(given)}; write `{self.usage}`"
             )
-        return self.make((self.axes, tuple(self._entry(axis, item) for axis, item in zip(self.axes, given, strict=True))))
+        return self.own.member(tuple(self._entry(axis, item) for axis, item in zip(self.axes, given, strict=True)))
 
     def _entry(self, axis: Index, given: Any) -> Expr:
         entry = sympify(given) if isinstance(given, Basic | int | np.integer) else None
@@ -87,26 +86,14 @@ class Family:
     def __repr__(self) -> str:
         return self.usage
 
-    def _same(self) -> tuple[Any, ...]:
-        return (self.kind, self.name, self.axes)
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Family) and self._same() == other._same()
+        return isinstance(other, Family) and self.own == other.own
 
     def __hash__(self) -> int:
-        return hash(self._same())
+        return hash(self.own)
 
     def __reduce__(self) -> Any:
-        return (_family_of, (self[self.axes],))
-
-
-def _family_of(member: Any) -> Family:
-    """Return the family of a member."""
-
-    def make(place: tuple[tuple[Any, ...], tuple[Any, ...]]) -> Any:
-        return member.member(place[1]) if place[0] else member
-
-    return Family(make, member.kind_name, member.base, member.axes)
+        return (Family, (self.own,))
 
 
 class Slot(Dummy):

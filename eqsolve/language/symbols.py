@@ -50,18 +50,14 @@ def default_latex(name: str) -> str:
     return text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "") + primes
 
 
-def with_subscript(latex: str, subscript: str) -> str:
-    """Return the LaTeX of a member of a family: its indices join a subscript that is there."""
-    found = re.fullmatch(r"(.*)_\{(.*?)\}(\^.*|'*)", latex)
-    head, inside, rest = found.groups() if found else (latex, "", "")
-    return f"{head}_{{{inside + ',' if inside else ''}{subscript}}}{rest}"
-
-
 def _member_name(name: str, latex: str, indices: tuple[Any, ...]) -> tuple[str, str]:
-    """Return name and LaTeX of a member: ``phi[k]``, φ_{k}."""
+    """Return name and LaTeX of a member, ``phi[k]``, φ_{k}; its indices join a subscript that is there."""
     if not indices:
         return name, latex
-    return f"{name}[{', '.join(map(str, indices))}]", with_subscript(latex, ",".join(map(latex_text, indices)))
+    found = re.fullmatch(r"(.*)_\{(.*?)\}(\^.*|'*)", latex)
+    head, inside, rest = found.groups() if found else (latex, "", "")
+    subscript = ",".join(filter(None, (inside, *map(latex_text, indices))))
+    return f"{name}[{', '.join(map(str, indices))}]", f"{head}_{{{subscript}}}{rest}"
 
 
 def check_name(name: str, kind: str) -> None:
@@ -273,7 +269,8 @@ class Head(Declared, Atom, kind="function"):
     It is an atom: sympy takes expressions apart down to their atoms and puts them together again.
     """
 
-    arity: ClassVar[int] = 1
+    times: ClassVar[tuple[str, ...]] = ("t",)
+    arity = property(lambda self: len(self.times))
     extra = ()
 
     def __new__(cls, name: str, latex: str | None = None, member: Place = ((), ())) -> Head:
@@ -305,7 +302,7 @@ class Head(Declared, Atom, kind="function"):
     @property
     def usage(self) -> str:
         """How it is written at its times, such as ``C(t, t')``."""
-        return f"{self.name}(t)" if self.arity == 1 else f"{self.name}(t, t')"
+        return f"{self.name}({', '.join(self.times)})"
 
     @property
     def uncalled(self) -> str:
@@ -340,7 +337,7 @@ class Function(Head, kind="one-time function"):
 class TwoTime(Head):
     """A function of two times."""
 
-    arity = 2
+    times = ("t", "t'")
 
 
 class Correlation(TwoTime):

@@ -216,7 +216,11 @@ def draw_law(law: NumericLaw, size: int, rng: np.random.Generator, how: str, ord
     atoms = law.atoms_of()
     shares = np.array([probability for _, probability in atoms] + [1.0 - sum(p for _, p in atoms)])
     shares = np.clip(shares, 0.0, None)
-    counts = _rounded(shares, size, rng) if how == "balanced" else _whole(shares, size)
+    if how == "balanced":  # each count within one of its share, and right on average (systematic sampling)
+        edges = np.floor(np.cumsum(shares[:-1]) / shares.sum() * size + rng.random() * (1 - 1e-9) + 1e-9 / 2)
+        counts = np.diff(edges, prepend=0, append=size).astype(int)
+    else:
+        counts = _whole(shares, size)
     parts = [np.full(count, value) for (value, _), count in zip(atoms, counts, strict=False)]
     if counts[-1]:
         parts.append(_quantiles(law, int(counts[-1]), rng, {value for value, _ in atoms}))
@@ -244,12 +248,6 @@ def _whole(shares: Array, size: int) -> Array:
     rest = size - int(counts.sum())
     counts[np.argsort(-(ideal - counts), kind="stable")[:rest]] += 1
     return counts
-
-
-def _rounded(shares: Array, size: int, rng: np.random.Generator) -> Array:
-    """Return whole numbers that sum to ``size`` and are on average what the shares say, each within one of it."""
-    edges = np.floor(np.cumsum(shares[:-1]) / shares.sum() * size + rng.random() * (1 - 1e-9) + 1e-9 / 2)
-    return np.diff(edges, prepend=0, append=size).astype(int)
 
 
 def _quantiles(law: NumericLaw, count: int, rng: np.random.Generator, atoms: set[float]) -> Array:

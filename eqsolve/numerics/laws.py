@@ -424,10 +424,8 @@ def place_on(parts: tuple[Part, ...], numbers: Array, x: Array) -> tuple[Array, 
 
 def _parts(law: NumericLaw) -> list[Part] | None:
     match law:
-        case NormalLaw():
+        case NormalLaw() | Atoms():
             return [Part(float(p), _affine(float(mean), math.sqrt(variance))) for p, mean, variance, _ in law.gaussians(1)]
-        case Atoms():
-            return [Part(float(p), _affine(float(value), 0.0)) for value, p in law.atoms_of() if p > 0]
         case UniformLaw():
             low, width = float(law.low), float(law.high) - float(law.low)
             density = width / math.sqrt(2 * math.pi)

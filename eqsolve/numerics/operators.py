@@ -206,15 +206,8 @@ def solve_causal(left: Array, right: Array, blocks: tuple[slice, ...]) -> Array:
 
 
 def _eliminate(left: Array, right: Array) -> Array:
-    """Return X = left X + right by LU factorisation; LAPACK is called directly, since these matrices are small and many."""
-    from scipy.linalg.lapack import dgesv
-
-    matrix = np.negative(left, order="F")
-    matrix.flat[:: len(left) + 1] += 1.0
-    _, _, made, failed = dgesv(matrix, right, overwrite_a=True)
-    if failed:
-        raise np.linalg.LinAlgError("Singular matrix")
-    return np.asarray(made).reshape(right.shape)
+    """Return X = left X + right by LU factorisation."""
+    return np.linalg.solve(np.eye(len(left)) - left, right)
 
 
 def _parabolas(places: Array, times: Array) -> Array:

@@ -31,13 +31,6 @@ class Negative:
         return f"{moments}: `{shown}` would have the variance {self.variance:.3g}"
 
 
-def random_times(begin: float, end: float, span: float, step: float | None = None) -> Array:
-    """Return a few times in the first part of an interval, whole numbers of steps where there is one; always the same."""
-    # times in a set: more only make failures visible that are below what is allowed for errors
-    drawn = begin + span * (end - begin) * np.sort(np.random.default_rng(7).random(12))
-    return drawn if step is None else np.unique(begin + step * np.round((drawn - begin) / step))
-
-
 def find_negative(
     blocks: Callable[[Array, Array], Array], begin: float, end: float, step: float | None = None
 ) -> list[Negative | None]:
@@ -47,8 +40,9 @@ def find_negative(
     array of shape (k, k, n, n); ``step`` is that of discrete time.
     """
     found = []
-    for span in _SPANS:
-        times = random_times(begin, end, span, step)
+    for span in _SPANS:  # (more times in a set only show failures that are below what is allowed for errors)
+        times = begin + span * (end - begin) * np.sort(np.random.default_rng(7).random(12))
+        times = times if step is None else np.unique(begin + step * np.round((times - begin) / step))
         with np.errstate(all="ignore"):
             found.append(negative_on(times, blocks(times[:, None], times[None, :])))
     return found

@@ -12,8 +12,8 @@ from eqsolve.numerics.arrays import Array
 class Secants:
     """Combines the last few iterates so that their residuals cancel (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
 
-    The pairs (change of the image, change of the residual) say how the map reacts to its argument. A map that differs
-    little, the same system with more points or on another grid, reacts almost alike: ``moved`` takes the pairs there.
+    The pairs (change of the image, change of the residual) approximate the map's Jacobian. They are kept for a map that
+    differs little, the same system with more points or on another grid.
     """
 
     def __init__(self, depth: int = 24) -> None:

@@ -79,9 +79,9 @@ def _accept(model: Model) -> None:
             problems = tuple(dict.fromkeys(by_family(model, item) for item in error.problems))
         return _demand(model, problems)
     if isinstance(model, System):
-        from eqsolve.passes.check.system import system_problems
+        from eqsolve.passes.check.system import SystemCheck
 
-        found = system_problems(model)
+        found = SystemCheck(model).problems_in_order()
     elif isinstance(model, Flow):
         from eqsolve.passes.check.flow import flow_problems
 

@@ -80,20 +80,14 @@ def _equation(equation: Equation, system: System) -> Iterator[str]:
             )
         elif any(item.value.moments != (equation.time,) for item in mine):
             yield f"{label} reads the white noise at another time, `{value}`; expected `{name}({equation.time})`"
-        else:
-            yield from _coefficient(equation, value, system)
-
-
-def _coefficient(equation: Equation, value: Value, system: System) -> Iterator[str]:
-    weight, name = partial(equation.rhs, value), value.head.name
-    if weight.has(value):
-        yield f"{equation.label} is not linear in the white noise `{value}`; its powers and functions have no meaning"
-    elif any(isinstance(item.head, Process) for item in outside_means(weight)) and system.laws[value.head].sense is None:
-        yield (
-            f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; say in which "
-            f'sense this is integrated: laws={{{name}: White({system.laws[value.head].strength}, sense="ito")}} or '
-            'sense="stratonovich"'
-        )
+        elif (weight := partial(equation.rhs, value)).has(value):
+            yield f"{label} is not linear in the white noise `{value}`; its powers and functions have no meaning"
+        elif any(isinstance(it.head, Process) for it in outside_means(weight)) and system.laws[value.head].sense is None:
+            yield (
+                f"{label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; say in which sense "
+                f'this is integrated: laws={{{name}: White({system.laws[value.head].strength}, sense="ito")}} or '
+                'sense="stratonovich"'
+            )
 
 
 def _elsewhere(system: System) -> Iterator[tuple[str, Basic]]:
@@ -165,12 +159,7 @@ def _number(item: Expr, sample: int) -> Expr:
     return Integer(draw.randint(2, 9)) if item.is_integer else Float(draw.uniform(0.3, 1.7), _DIGITS)
 
 
-def system_problems(system: System) -> list[str]:
-    """Return everything that is wrong with a system, equations first."""
-    return _SystemCheck(system).problems_in_order()
-
-
-class _SystemCheck(ExpressionCheck):
+class SystemCheck(ExpressionCheck):
     """What is wrong with the parts of a system; methods yield problems in full, or report those of a place."""
 
     def __init__(self, system: System) -> None:
@@ -179,6 +168,7 @@ class _SystemCheck(ExpressionCheck):
         self.delayed = delayed_heads(system)
 
     def problems_in_order(self) -> list[str]:
+        """Return everything that is wrong with the system, equations first."""
         system = self.system
         wrong = {equation: tuple(_left_hand_side(equation, system)) for equation in system.equations}
         lefts = [problem for problems in wrong.values() for problem in problems]

@@ -299,6 +299,11 @@ class Setting:
     default: str | None
     about: str = ""
 
+    @property
+    def text(self) -> str:
+        value = f"default {self.default}" if self.default is not None else "must be set"
+        return f"{self.domain}, {value}{f': {self.about}' if self.about else ''}"
+
 
 @dataclass(frozen=True)
 class ChosenSolver:
@@ -389,7 +394,7 @@ class Explanation:
             ("integrals along a path that are unknowns of their own", list(self.memories)),
             ("tangent equations (derived; definitions put in)", [line for item in self.tangents for line in _tangent(item)]),
             *((title, list(lines)) for title, lines in self.statements),
-            ("parameters", _columns((item.name, _setting(item)) for item in self.settings)),
+            ("parameters", _columns((item.name, item.text) for item in self.settings)),
             ("signature", [self.signature]),
             (
                 "mean-field equations (derived; these are solved)",
@@ -585,8 +590,3 @@ def _tangent(item: Derived) -> list[str]:
 def _changed(item: Changed) -> list[str]:
     unused = "" if item.made else "; this solver works with the old variable"
     return [item.map, f"    so that {item.equation}, from {item.initial}{unused}"]
-
-
-def _setting(item: Setting) -> str:
-    value = f"default {item.default}" if item.default is not None else "must be set"
-    return f"{item.domain}, {value}{f': {item.about}' if item.about else ''}"

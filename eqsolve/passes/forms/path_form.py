@@ -280,7 +280,10 @@ class _Builder:
                 raise ModelError(f"{label}: `{node}` mixes a process with the kernel of its integral; separate them")
             outer, kernel, signal = entry
             self.collect(kernel.xreplace({MIDDLE: COLUMN}), label)
-            total += outer * self.remember(kernel, self.local(signal.xreplace({MIDDLE: ROW}), label))
+            key = (kernel, self.local(signal.xreplace({MIDDLE: ROW}), label))
+            if key not in self.memories:
+                self.memories[key] = Memory(Dummy(f"M{len(self.memories)}", real=True), *key)
+            total += outer * self.memories[key].symbol
         return total
 
     def factors(self, term: Expr) -> tuple[Expr, Expr, Expr] | None:
@@ -295,12 +298,6 @@ class _Builder:
 
         groups = sort_factors(term, group)
         return None if groups["mixed"] else (Mul(*groups["outer"]), Mul(*groups["kernel"]), Mul(*groups["signal"]))
-
-    def remember(self, kernel: Expr, signal: Expr) -> Dummy:
-        key = (kernel, signal)
-        if key not in self.memories:
-            self.memories[key] = Memory(Dummy(f"M{len(self.memories)}", real=True), kernel, signal)
-        return self.memories[key].symbol
 
     def at_row(self, expr: Expr, time: Basic, label: str) -> Expr:
         return self.local(self.inline(self.freshen(expr).xreplace({time: ROW})), label)

@@ -190,16 +190,6 @@ class Derivation:
         return self.system.equations if self.form is None else (*self.form.kernels, *self.form.functions)
 
 
-def derive(system: System, reduction: Reduction, *, path: bool, change: bool) -> Derivation:
-    """Return how a system is brought to path form, its declared changes of variable made first if asked for."""
-    from eqsolve.passes.forms.path_form import derive_path_form
-    from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
-
-    changes = derive_substitutions(system)
-    system = apply_substitutions(system, changes) if change else system
-    return Derivation(system, reduction, changes, change, derive_path_form(system) if path else None)
-
-
 # --- A stable hash of a model's content: the same on every machine and in every process.
 @kept_by_model
 @functools.lru_cache(maxsize=256)
@@ -403,13 +393,12 @@ def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> Singula
 
 
 def law_models(model: Singularity) -> list[tuple[Any, Model]]:
-    """Return the models that may give the laws, each with its condition."""
-    return [(condition, _load(model, name)) for condition, name in model.law_of]
-
-
-def _load(model: Singularity, name: str) -> Model:
-    beside = Path(model.file).parent / f"{name}.py" if model.file else None
-    try:
-        return load(str(beside) if beside is not None and beside.is_file() else name)
-    except UsageError as error:
-        raise ModelError(f"{model.label} takes its law from `{name}`: {error}") from None
+    """Return the models that may give the laws, each with its condition; a file beside the own one goes before others."""
+    made = []
+    for condition, name in model.law_of:
+        beside = Path(model.file).parent / f"{name}.py" if model.file else None
+        try:
+            made.append((condition, load(str(beside) if beside is not None and beside.is_file() else name)))
+        except UsageError as error:
+            raise ModelError(f"{model.label} takes its law from `{name}`: {error}") from None
+    return made

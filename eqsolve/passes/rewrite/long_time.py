@@ -95,17 +95,13 @@ class _Limit:
         self.closed: dict[Any, Expr] = {}  # susceptibilities that others give
         for eq in system.equations:
             if isinstance(eq.head, Response) and not eq.is_differential and not eq.rhs.atoms(E):
-                self._close(eq.head, self.still(eq.rhs))
+                right, number = self.still(eq.rhs), self.numbers[eq.head]
+                own = expand(right).coeff(number)
+                rest = expand(right - own * number)
+                if not own.has(number) and not rest.has(number):  # linear in itself: it goes into the others
+                    self.closed[eq.head] = self.numbers[eq.head] = cancel(rest / (1 - own))
         self._draw()
         self._settle()
-
-    def _close(self, head: Response, right: Expr) -> None:
-        """Put what a closed relation says of a susceptibility in its place, where it is linear in itself."""
-        number = self.numbers[head]
-        own = expand(right).coeff(number)
-        rest = expand(right - own * number)
-        if not own.has(number) and not rest.has(number):
-            self.closed[head] = self.numbers[head] = cancel(rest / (1 - own))
 
     def _side(self, head: Response) -> int:
         """Return the sign of a susceptibility, 0 where it is not known: that with which the noise enters a stable force."""

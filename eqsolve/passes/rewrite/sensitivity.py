@@ -21,7 +21,6 @@ from typing import Any
 
 from sympy import Add, Basic, DiracDelta, Dummy, Expr, ImmutableMatrix, Piecewise, S, Tuple, expand_mul, sqrt, zeros
 from sympy.core.function import Derivative, Subs
-from sympy.core.relational import Relational
 
 from eqsolve.errors import UsageError, demand_known, quoted
 from eqsolve.graphs import make_graph, reached
@@ -32,7 +31,7 @@ from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White, entries
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
 from eqsolve.language.system import System, members, start_constant
 from eqsolve.passes.forms.expressions import chain, outermost, shielded
-from eqsolve.passes.forms.kinks import KINKS, switches
+from eqsolve.passes.forms.kinks import KINKS, jumps, switches
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
 
@@ -313,7 +312,13 @@ class _Derivative:
                 moved = self._total(expr.expr, label)
                 return Derivative(moved, *expr.variables, evaluate=False) if moved != 0 else S.Zero
         nodes = (Value, Int, E, Resp, Derivative)
-        _refuse_jumps(*shielded(expr, *nodes), self.parameter, label)
+        bare, back = shielded(expr, *nodes)
+        for node in bare.atoms(Piecewise):
+            if (switch := jumps(node, [*back, self.parameter])) is not None:
+                raise UsageError(
+                    f"{label} is given by cases, and jumps where `{switch.xreplace(back)}` = 0: it has no derivative there; "
+                    "leave it out (observables=), or write it otherwise"
+                )
         total = chain(expr, nodes, lambda node: self._total(node, label), self.parameter)
         if any(not isinstance(item.expr, Value) for item in total.atoms(Derivative)) or total.has(Subs):
             raise UsageError(f"{label} has no derivative along `{self.parameter.name}` that is a function")
@@ -333,33 +338,6 @@ class _Derivative:
         inner = self._total(expr.integrand, label)
         terms = Add.make_args(expand_mul(inner)) if inner != 0 else ()  # products of one kernel each, as solvers compose them
         return Add(*(Int(term, (variable, low, high)) for term in terms))
-
-
-def _refuse_jumps(body: Expr, names: dict[Dummy, Expr], parameter: Parameter, label: str) -> None:
-    """Raise for a function given by cases whose cases do not meet where they part; ``names`` are what its variables are."""
-    moving = {*names, parameter}
-    for node in body.atoms(Piecewise):
-        for (value, condition), (other, _) in zip(node.args, node.args[1:], strict=False):
-            for relation in condition.atoms(Relational) if isinstance(condition, Basic) else ():
-                if relation.rel_op in ("==", "!=") or not relation.free_symbols & moving:
-                    continue
-                gap = _at_the_edge(value - other, relation, moving)
-                if gap is None or gap != 0:
-                    shown = relation.xreplace(names)
-                    raise UsageError(
-                        f"{label} is given by cases, and jumps at `{shown.lhs} = {shown.rhs}` (or is not seen to be "
-                        "continuous there): it has no derivative there; leave it out (observables=), or write it otherwise"
-                    )
-
-
-def _at_the_edge(gap: Expr, relation: Relational, moving: set[Basic]) -> Expr | None:
-    """Return what two cases differ by where the condition turns; None where that is not known."""
-    edge = relation.lhs - relation.rhs
-    for symbol in sorted(edge.free_symbols & moving, key=str):
-        slope = edge.diff(symbol)
-        if symbol not in slope.free_symbols and slope != 0:
-            return gap.subs(symbol, (symbol - edge / slope).expand()).expand()
-    return None
 
 
 def _kinks(expr: Expr) -> list[Expr]:

@@ -41,7 +41,8 @@ def cancel_exponentials(expr: Expr) -> Expr:
     plain = plain.replace(lambda node: isinstance(node, HyperbolicFunction), lambda node: node.rewrite(exp))
     symbols = _exponentials(plain)
     bare = plain.xreplace({node: _power(node, symbols) for node in outermost(plain, exp)})  # not those in exponents
-    bare = bare.replace(_is_root, lambda node: Pow(sp.factor(sp.together(node.base)), node.exp))
+    is_root = lambda node: isinstance(node, Pow) and node.exp.is_Rational and not node.exp.is_Integer  # noqa: E731
+    bare = bare.replace(is_root, lambda node: Pow(sp.factor(sp.together(node.base)), node.exp))
     try:
         result = sp.cancel(sp.together(bare))
     except PolynomialError:  # a Piecewise: nothing is claimed
@@ -52,10 +53,6 @@ def cancel_exponentials(expr: Expr) -> Expr:
             result = _fold(result, symbol, unit * base)
     back = {symbol: exp(unit * base) for base, (symbol, unit) in symbols.items()}
     return result.xreplace(back).xreplace({dummy: node for node, dummy in opaque.items()})
-
-
-def _is_root(node: Expr) -> bool:
-    return isinstance(node, Pow) and node.exp.is_Rational and not node.exp.is_Integer
 
 
 def _terms(node: Expr) -> list[tuple[Rational, Expr]]:
