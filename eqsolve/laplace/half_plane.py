@@ -118,10 +118,8 @@ def survey(
             columns = np.concatenate([keep, [best + margin, left]])
             rows = _around(rows, [item.p.imag for item in found], margin)
             continue
-        if (
-            not bad.any()
-            or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > CONTROLS.work / CONTROLS.rounds
-        ):
+        points = len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200)
+        if not bad.any() or points > CONTROLS.work / CONTROLS.rounds:
             break
         columns, rows = _refined(mesh, bad)
     best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)

@@ -52,26 +52,6 @@ class Derivatives:
         return self.h_Rp + self.h_RR * self.slope
 
 
-def merged(x: Array, weights: Array, bins: int) -> tuple[Array, Array]:
-    """Return two points per bin with the moments up to the third of all points in it; bins are even in log x."""
-    keep = weights > 1e-18 * weights.max()
-    x, weights = x[keep], weights[keep]
-    low, high = x.min(), x.max()
-    place = np.log(x - low + 1e-6 * abs(low) + 1e-12 * (high - low)) if low > 0 else x
-    index = np.minimum(((place - place.min()) / (np.ptp(place) or 1.0) * bins).astype(int), bins - 1)
-    index = np.unique(index, return_inverse=True)[1].ravel()
-    mass = np.bincount(index, weights)
-    centre = np.bincount(index, weights * x) / mass
-    gap = x - centre[index]
-    spread = np.sqrt(np.bincount(index, weights * gap**2) / mass)
-    with np.errstate(all="ignore"):
-        skew = np.bincount(index, weights * gap**3) / mass / spread**3 / 2
-    skew = np.where((spread > 1e-12 * np.abs(centre)) & np.isfinite(skew), skew, 0.0)
-    root = np.sqrt(1 + skew**2)
-    sides = np.concatenate([skew + root, skew - root])
-    return np.tile(centre, 2) + np.tile(spread, 2) * sides, np.tile(mass, 2) / (1 + sides**2)
-
-
 class Prepared:
     """An implicit transform with its law and parameters, ready to be evaluated.
 
@@ -88,10 +68,11 @@ class Prepared:
         self.transform, self.source, self.exact = transform, source, exact
         self.floats = [(numbers or {})[name] for name in transform.parameters]
         self._distances = transform.distances
-        self._extremes: dict[str, list[Array]] = {}  # shared by copies
+        # Points of a rule stay away from where a law has nearly no weight, but a transform is singular there all the same.
+        self._extremes: list[Array] = []
+        if self._distances is not None and hasattr(source, "extremes") and (ends := source.extremes(self._distance_statics)):
+            self._extremes = self._distance_statics(ends)
         self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
-        if not hasattr(source, "first_rule"):  # of a solved fixed point it is expensive, and looked for when it matters
-            self.look_for_extremes()
 
     def _outline(self, values: Mapping[str, Array]) -> Array:
         """Return what points to begin with must resolve: the random parts of the transform and one over them."""
@@ -117,48 +98,18 @@ class Prepared:
         if self._distances is not None:
             ends = rule.ends
             whole = {key: np.concatenate([column, ends[key]]) for key, column in rule.values.items()} if ends else rule.values
-            self._distance_columns = self._with_extremes(self._distance_statics(whole))
+            self._distance_columns = self._distance_statics(whole)
+            if self._extremes:
+                self._distance_columns = [np.concatenate(p) for p in zip(self._distance_columns, self._extremes, strict=True)]
 
     @property
     def has_density(self) -> bool:
         """Whether a law behind has more than atoms, so that its rule is good away from its support only."""
         return bool(self.rule.ends) or hasattr(self.source, "first_rule")
 
-    def _with_extremes(self, columns: list[Array]) -> list[Array]:
-        """Add the ends of the law's support to the random parts of denominators, once they are known."""
-        known = self._extremes.get("statics")
-        return columns if known is None else [np.concatenate(pair) for pair in zip(columns, known, strict=True)]
-
-    def look_for_extremes(self) -> bool:
-        """Find where denominators are smallest over the whole support of the law; say whether that was news.
-
-        Points of a rule stay away from where a law has nearly no weight, but a transform is singular there all the same.
-        """
-        if self._distances is None or "statics" in self._extremes or not hasattr(self.source, "extremes"):
-            return False
-        with np.errstate(all="ignore"):
-            values = self.source.extremes(self._distance_statics)
-            found = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
-        self._extremes["statics"] = found
-        self._distance_columns = self._with_extremes(self._distance_columns)
-        return True
-
-    def coarse(self, bins: int = 48) -> Prepared | None:
-        """Return the same transform with the points of the law merged into few, to look around cheaply."""
-        if not self.statics:
-            return None
-        made: Prepared = object.__new__(Prepared)
-        made.__dict__.update(self.__dict__)
-        made._merged = True  # keeps its points wherever it is looked at
-        if len(self.statics) == 1 and self.transform.same_statics and self.rule.weights.size > 6 * bins:
-            x, weights = merged(self.statics[0], self.rule.weights, bins)
-            made.rule, made.statics = Rule({}, weights), [x]
-            made._distance_columns = self._with_extremes([x])
-        return made
-
     def resolve(self, R: Any, p: Any) -> None:
         """Take a rule that is good at one point (R, p)."""
-        if self.transform.bundle.statics and not self._merged:
+        if self.transform.bundle.statics:
             source = self.source
             make = getattr(source, "rule_beside", source.rule) if self.resolved_near(R, p, CONTROLS.length) else source.rule
             self._last = (R, p)
@@ -166,7 +117,7 @@ class Prepared:
 
     def resolved_near(self, R: float, p: float, share: float) -> bool:
         """Whether the last rule was made for a point so near, in units of |p| and of the smallest denominator."""
-        if self._last is None or self._merged:
+        if self._last is None:
             return False
         moved = abs(self._last[1] - p) + abs(self._last[0] - R)
         return bool(moved <= share * min(abs(p), self.distance(R, p)[0]))
@@ -204,7 +155,7 @@ class Prepared:
 
     def distance(self, R: float, p: float) -> tuple[float, float, float]:
         """Return the smallest random denominator at a point, and its derivatives in R and p; inf without any."""
-        best, fallen, step = (np.inf, 0.0, 0.0), False, 1e-6
+        best, step = (np.inf, 0.0, 0.0), 1e-6
         if self._distances is None:
             return best
         columns, (inner, _) = self._distance_columns, self._distances.functions("numpy")
@@ -217,9 +168,8 @@ class Prepared:
                 for dR, dp in ((step * (abs(R) + TINY), 0.0), (0.0, step * (abs(p) + TINY))):
                     moved = inner(R + dR, p + dp, *self.floats, *at)[index]
                     slopes.append((float(np.abs(moved)) - here) / (dR + dp))
-                best, fallen = (here, slopes[0], slopes[1]), len(at) > 1 or here < 0.999 * abs(float(at[0]))
-        # smaller than its random part alone: the ends of the law's support matter
-        return self.distance(R, p) if fallen and self.look_for_extremes() else best
+                best = here, slopes[0], slopes[1]
+        return best
 
     def same_side(self, first: tuple[float, float], second: tuple[float, float]) -> bool:
         """Whether no random denominator changes its sign between two points."""
@@ -243,7 +193,6 @@ class Prepared:
         return function
 
     _last: tuple[Any, Any] | None = None
-    _merged: bool = False
 
     @functools.lru_cache(maxsize=2)  # noqa: B019  (a rule of many digits is expensive, and few are made)
     def precise_rule(self, digits: int) -> Rule:

@@ -67,11 +67,7 @@ class Explicit:
         form = prepared.transform.explicit
         self._means, self._inner, self._outer = form.means, form.inner, form.outer
         self._weights, self._floats = prepared.rule.weights, prepared.floats
-        self._statics: list[Array] = []
-        if form.known is not None:
-            self._statics = [prepared.statics[place] for place in form.known]  # of points that may be merged
-        elif form.means is not None:
-            self._statics = form.means.static_values(prepared.rule.values, prepared.floats)
+        self._statics = form.means.static_values(prepared.rule.values, prepared.floats) if form.means is not None else []
         self.points = len(self._weights) if self._means is not None else 0  # of a law, that every value takes
         self.roots = len(self._inner)  # different expressions under roots and logarithms
 
@@ -362,32 +358,31 @@ class PlaneSearch:
         return 1e-2 * min([side, *others])
 
     def _candidates(self) -> list[Candidate]:
-        made = []
         words = "{} around it shows it, and the squares to its right, each with a circle around it, hold none"
-        for pole in self.poles:
-            if self._counts(pole.p):
-                order = len(pole.parts)
-                amplitude = pole.parts[-1] / math.factorial(order - 1)
-                real = pole.p.imag == 0
-                made.append(Candidate(
-                    pole.p.real if real else pole.p, np.inf, "pole", float(order - 1), amplitude.real if real else amplitude,
-                    pole.error, words.format("a circle"),
-                ))  # fmt: skip
+        made = []
+        for pole in filter(lambda pole: self._counts(pole.p), self.poles):
+            order = len(pole.parts) - 1
+            amplitude = pole.parts[-1] / math.factorial(order)
+            known = pole.error, words.format("a circle")
+            made.append(Candidate(_plain(pole.p), np.inf, "pole", float(order), _plain(amplitude, pole.p), *known))
         for at, error, side in self.branches:
             if at == self.known or not self._counts(at):
                 continue
             found = branch_power(self.function, at, self._alone(at, side), self.poles)
-            power, factor = found if found is not None else (None, None)
+            power, factor = found or (None, None)
             value = complex(np.inf)
             if power is not None and power > 0:
                 value = complex(self.function(np.array([at + 1e-14 * (abs(at) + side)]))[0])
-            real = at.imag == 0
-            made.append(Candidate(
-                at.real if real else at, value.real if real or np.isinf(value) else value,
-                "branch point" if found is not None else "singularity", None if power is None else -1.0 - power,
-                factor.real if real and factor is not None else factor, error, words.format("a way"),
-            ))  # fmt: skip
+            kind, exponent = ("branch point", -1.0 - power) if power is not None else ("singularity", None)
+            value = value.real if np.isinf(value) else _plain(value, at)
+            amplitude = None if factor is None else _plain(factor, at)
+            made.append(Candidate(_plain(at), value, kind, exponent, amplitude, error, words.format("a way")))
         return made
+
+
+def _plain(value: complex, at: complex | None = None) -> Any:
+    """Return a value at a place, or that itself, as a real number where the place is real."""
+    return value.real if (value if at is None else at).imag == 0 else value
 
 
 @dataclass(frozen=True)
@@ -532,10 +527,10 @@ def _find_implicit(prepared: Prepared, track: RealTrack, region: tuple[float, fl
         return Found(found, False, box, scale)
     if prepared.transform.is_linear:
         box = Region(low - (0.0 if here is None else margin), anchor[1], height)
-        seen = PlaneSearch(Explicit(_for_survey(prepared, track)), box, known=here).run()
+        seen = PlaneSearch(Explicit(prepared), box, known=here).run()
         found += [item for item in seen.candidates if complex(item.p).imag != 0 or here is None]
         return Found(found, seen.clean, box, scale)
-    more, clean = survey(_for_survey(prepared, track), anchor, box, here, margin)
+    more, clean = survey(prepared, anchor, box, here, margin)
     return Found([*found, *(complex_candidate(prepared, anchor, item) for item in more)], clean, box, scale)
 
 
@@ -571,17 +566,6 @@ def _answer(prepared: Prepared, found: Found, precision: int | None, certify: bo
                          certified=found.clean, region=found.region)  # fmt: skip
 
 
-def _for_survey(prepared: Prepared, track: RealTrack) -> Prepared:
-    """Return the transform with few points of the law where these put the singularity in the same place."""
-    quick = prepared.coarse()
-    if quick is None or track.kind == "edge":
-        return quick or prepared
-    if track.kind != "branch point":
-        return prepared
-    made = fold_newton(quick, track.R, track.p)
-    return quick if made is not None and abs(made[1] - track.p) <= 1e-3 * abs(track.p) else prepared
-
-
 # --- Candidates: where a singularity is, of which kind, the decay it means, and how it is known.
 def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     if track.kind == "branch point":
@@ -595,12 +579,9 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     if track.kind == "pole":
         words = f"1/R vanishes there, followed from p = {track.points[0][1]:.3g} along the real axis"
         return _pole_candidate(prepared, track.points[-1], track.p, 1e-13 * max(abs(track.p), 1e-3 * track.scale), words)
-    error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
-    error = max(error, track.error)
-    return Candidate(
-        track.p, track.R, "edge", None, None, error,
-        "a random denominator of the transform vanishes at the end of the law's support",
-    )  # fmt: skip
+    error = max(1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale, track.error)
+    words = "a random denominator of the transform vanishes at the end of the law's support"
+    return Candidate(track.p, track.R, "edge", None, None, error, words)
 
 
 def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> Candidate:
@@ -629,9 +610,7 @@ def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: f
         fraction = 1 / round(1 / order) if order > 0 and abs(1 / order - round(1 / order)) < CONTROLS.rough else order
         kind = "edge" if prepared.has_density else "branch point"
         return Candidate(at, np.inf, kind, fraction - 1, None, error, words)
-    residue, _ = extrapolate(
-        [value * (share * offset) ** whole for value, share in zip(values, (1.0, 0.5, 0.25), strict=True)]
-    )
+    residue, _ = extrapolate([value * (offset / 2**place) ** whole for place, value in enumerate(values)])
     amplitude = residue / math.factorial(whole - 1)
     return Candidate(at, np.inf, "pole", float(whole - 1), amplitude if complex(at).imag else amplitude.real, error, words)
 
@@ -649,17 +628,13 @@ def ties(candidates: list[Candidate], tolerance: float) -> tuple[Candidate, ...]
     """Return what has the same real part as the first candidate, complex conjugates included."""
     best = complex(candidates[0].p)
     level = [item for item in candidates if abs(complex(item.p).real - best.real) <= tolerance]
-    mirrored = [
-        replace(
-            item,
-            p=complex(item.p).conjugate(),
-            R=complex(item.R).conjugate() if item.kind != "pole" else item.R,
-            amplitude=None if item.amplitude is None else complex(item.amplitude).conjugate(),
-        )
-        for item in level
-        if complex(item.p).imag != 0
-    ]
-    return tuple(sorted([*level[1:], *mirrored], key=lambda item: abs(complex(item.p).imag)))
+
+    def mirrored(item: Candidate) -> Candidate:
+        p, R, amplitude = (None if part is None else complex(part).conjugate() for part in (item.p, item.R, item.amplitude))
+        return replace(item, p=p, R=item.R if item.kind == "pole" else R, amplitude=amplitude)
+
+    pairs = [mirrored(item) for item in level if complex(item.p).imag != 0]
+    return tuple(sorted([*level[1:], *pairs], key=lambda item: abs(complex(item.p).imag)))
 
 
 def residual_of(prepared: Prepared, best: Candidate, precision: int | None) -> tuple[float, float]:

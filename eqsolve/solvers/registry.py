@@ -9,10 +9,9 @@ the solver itself. An entry point names a ``Solver``, its class, or a module wit
 import functools
 import importlib
 import logging
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.metadata import entry_points
 
 from eqsolve.compile.plan import Facts, Plan
 from eqsolve.errors import UsageError, did_you_mean
@@ -84,7 +83,7 @@ def _known() -> dict[str, Entry]:
 def _installed() -> dict[str, Entry]:
     """Return the solvers of this package, and those of installed ones."""
     found = {name: Entry(_fit_of(f"{__package__}.{home}"), _maker(f"{__package__}.{home}")) for name, home in _HERE.items()}
-    for name, value in _named_by_packages().items():
+    for name, value in ((entry.name, entry.value) for entry in entry_points(group=_GROUP)):
         if name in found:
             logger.warning("the solver `%s` of %s is left out: there is one of this name already", name, value)
         elif ":" in value:
@@ -92,16 +91,6 @@ def _installed() -> dict[str, Entry]:
             found[name] = Entry(lambda facts, wanted, make=make: make().fit(facts, wanted), make)  # type: ignore[misc]
         else:
             found[name] = Entry(_fit_of(value), _maker(value))
-    return found
-
-
-def _named_by_packages() -> dict[str, str]:
-    """Return the entry points of installed packages, read from their files: importlib.metadata takes long to import."""
-    found: dict[str, str] = {}
-    for file in (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt")):
-        ours = file.read_text("utf-8", "replace").partition(f"[{_GROUP}]")[2].partition("\n[")[0]
-        parts = (line.partition("=") for line in ours.splitlines())
-        found = {name.strip(): value.strip() for name, sign, value in parts if sign} | found
     return found
 
 

@@ -155,12 +155,6 @@ _ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried until e
 logger = logging.getLogger("eqsolve")
 
 
-def known_variables(solution: FixedPointSolution) -> list[str]:
-    """Return the names of everything random in a solved model."""
-    plan = solution.problem.plan
-    return [*plan.variables, *plan.randoms]
-
-
 @dataclass(frozen=True)
 class _Segments:
     """Short pieces of the rows on which a variable is monotone: places, signs, values at both ends, probabilities."""

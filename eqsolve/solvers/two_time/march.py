@@ -338,17 +338,18 @@ class March:
 
         A definition is not continuous across the left end once columns have been merged, so its value there is left out.
         """
-        whole, inner = _highest(self.m, True), _highest(self.m, False)
+        legendre, back = radau(self.m).legendre, radau(self.m).back
+        inner = legendre[:-1, 1:] + legendre[:-1, :1] * back  # of the polynomial through the nodes alone
         worst, panel, history = 0.0, self.panel, self.history
         for equation in (*self.plan.kernels, *self.plan.functions):
             head, values = equation.name, panel.values(equation.name).reshape(self.m, -1)
             if equation.differential:
                 before = history.last_row[head] if head in panel.kernels else history.functions[head][-1:]
-                joined = np.vstack([before, values[:, : len(before)]])
-                tail = max(_tail(joined, whole), _tail(values[:, len(before) :], inner) if head in panel.kernels else 0.0)
+                parts = [legendre @ np.vstack([before, values[:, : len(before)]]), inner @ values[:, len(before) :]]
             else:
-                tail = _tail(values, inner)
-            worst = max(worst, tail / panel.sizes[head])
+                parts = [inner @ values]
+            tails = [next_coefficient(np.abs(part).max(axis=1, initial=0.0))[0] for part in parts]
+            worst = max(worst, float(max(tails)) / panel.sizes[head])
         return worst
 
     # --- the solution
@@ -386,21 +387,6 @@ class March:
         """Return the solution as a guide of a finer one."""
         functions = {name: np.concatenate(parts) for name, parts in self._functions.items()}
         return Guide(self.grid(), functions, self.rows())
-
-
-@functools.lru_cache(maxsize=64)
-def _highest(m: int, with_left_end: bool) -> Array:
-    """Return the functionals of the four highest Chebyshev coefficients on a panel's nodes."""
-    from numpy.polynomial import chebyshev
-
-    nodes = radau(m).with_start if with_left_end else radau(m).nodes
-    matrix = chebyshev.chebvander(2 * nodes - 1, len(nodes) - 1)
-    return np.asarray(np.linalg.inv(matrix)[-4:])
-
-
-def _tail(values: Array, functionals: Array) -> float:
-    """Return the estimated size of the first neglected coefficient."""
-    return float(next_coefficient(np.abs(functionals @ values).max(axis=1))[0])
 
 
 # --- How far a march is from its horizon: what it costs to get there with panels that follow the
