@@ -133,7 +133,6 @@ def _exponent(given: Any) -> float:
 
 
 def _curves(data: Any, name: str | None, window: Any, points: int) -> tuple[Array, list[Array], list[Array | None]]:
-    """Return times, curves and their errors."""
     if isinstance(data, tuple | list):
         if len(data) not in (2, 3):
             raise UsageError(f"a curve is a tuple (t, y) or (t, y, error of y) of arrays, got {len(data)} parts")
@@ -503,7 +502,6 @@ def _result(
     model: Model, parameter: str, path: list[float], values: Mapping[str, Any],
     errors: Mapping[str, Any], params: Mapping[str, Any], stats: dict[str, Any], began: float,
 ) -> Result:  # fmt: skip
-    """Return curves over a parameter as a result."""
     columns = {name: part for key in values for name, part in ((key, values[key]), (f"{key}_error", errors[key]))}
     dataset = xr.Dataset({name: ((parameter,), column) for name, column in columns.items()}, coords={parameter: path})
     return Result(

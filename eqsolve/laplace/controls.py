@@ -22,7 +22,8 @@ class Controls:
     rounds: int = 20
     enough: float = math.sqrt(EPSILON)  # the last step: the error is its square
     # two degrees of near
-    rough: float = 1e-2  # a change that is called small; what is only passed is known to its square
+    # a change that is called small, three steps of Newton's method from rounding; what is only passed is known to its square
+    rough: float = EPSILON ** (1 / 8)
     close: float = ROUNDING / rough  # a place that is known: rounding of h by how steep it is there
     # the walk along the real axis
     steps: int = 800

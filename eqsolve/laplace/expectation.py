@@ -179,8 +179,7 @@ class Rule:
 class Source(Protocol):
     """Anything that offers a rule: for integrands like ``probe``, or a general one; ``digits`` asks for mpmath numbers.
 
-    It may also offer ``first_rule(probe)``, a cheap one to begin with, ``rule_beside(probe)``, for
-    integrands like those of the last rule, and ``extremes(function)``, where functions of its
+    It may also offer ``first_rule(probe)``, a cheap one to begin with, and ``extremes(function)``, where functions of its
     variables are smallest and largest over the support of its law, however little weight that has.
     """
 
@@ -211,17 +210,11 @@ def _exact(values: Any) -> Array:
     return np.array([mpmath.mpf(v) for v in values], dtype=object)
 
 
-class HasLaw(Protocol):
-    """A law in floats, or in mpmath's numbers: a declared law, or a numeric one."""
-
-    def numeric(self, digits: int | None = None) -> NumericLaw: ...
-
-
 @dataclass(frozen=True)
 class LawSource:
     """Independent random variables with given laws; one of them may have a density, or several with few features."""
 
-    laws: Mapping[str, HasLaw]
+    laws: Mapping[str, Any]  # ``numeric(digits)`` gives each in floats, or in mpmath's numbers
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -309,7 +302,7 @@ class LawSource:
         return {key: np.array(column) for key, column in found.items()}
 
 
-def _atoms(law: HasLaw, digits: int | None) -> tuple[Array, Array]:
+def _atoms(law: Any, digits: int | None) -> tuple[Array, Array]:
     if digits is None:
         table = np.array(law.numeric().atoms_of(), dtype=float).reshape(-1, 2)
         return table[:, 0], table[:, 1]
@@ -328,7 +321,7 @@ def _product(tables: Mapping[str, tuple[Array, Array]]) -> Rule:
 
 
 def _resolved(
-    law: HasLaw, probe: Probe | None, digits: int | None, name: str = "", fixed: Mapping[str, Any] | None = None
+    law: Any, probe: Probe | None, digits: int | None, name: str = "", fixed: Mapping[str, Any] | None = None
 ) -> tuple[Array, Array, Array]:
     found, corners = [], []
     parts = density_parts(law.numeric(), digits)

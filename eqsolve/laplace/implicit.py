@@ -83,7 +83,6 @@ class Prepared:
 
     @np.errstate(all="ignore")
     def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
-        """Return the random parts of denominators at values of the random variables."""
         assert self._distances is not None
         return self._distances.static_values(values, self.floats)
 
@@ -110,17 +109,8 @@ class Prepared:
     def resolve(self, R: Any, p: Any) -> None:
         """Take a rule that is good at one point (R, p)."""
         if self.transform.bundle.statics:
-            source = self.source
-            make = getattr(source, "rule_beside", source.rule) if self.resolved_near(R, p, CONTROLS.length) else source.rule
             self._last = (R, p)
-            self.use(make(self._probe(R, p)))
-
-    def resolved_near(self, R: float, p: float, share: float) -> bool:
-        """Whether the last rule was made for a point so near, in units of |p| and of the smallest denominator."""
-        if self._last is None:
-            return False
-        moved = abs(self._last[1] - p) + abs(self._last[0] - R)
-        return bool(moved <= share * min(abs(p), self.distance(R, p)[0]))
+            self.use(self.source.rule(self._probe(R, p)))
 
     def _probe(self, R: Any, p: Any) -> Any:
         bundle = self.transform.bundle
@@ -136,7 +126,6 @@ class Prepared:
         return probe
 
     def __call__(self, R: Any, p: Any) -> Derivatives:
-        """Return h and its derivatives at a point or at arrays of points."""
         return Derivatives(*self.transform.bundle.evaluate(R, p, self.floats, self.statics, self.rule.weights))
 
     def rounding(self, R: Any, p: Any) -> tuple[float, float]:

@@ -247,8 +247,7 @@ def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | No
     if first is not None and abs(first[1] - p) <= 5 * CONTROLS.rough * abs(p) and prepared.same_side((R, p), first[:2]):
         R, p = float(first[0]), float(first[1])
     for _ in range(6):
-        if not prepared.resolved_near(R, p, CONTROLS.rough):
-            prepared.resolve(R, p)
+        prepared.resolve(R, p)
         made = fold_newton(prepared, R, p)
         if made is None or not np.isfinite(made[1]):
             return None

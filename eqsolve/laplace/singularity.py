@@ -121,7 +121,6 @@ class Explicit:
         return float(p[places[changes[0] if len(changes) else -1]]) if len(places) else float(far)
 
     def _without(self, p: Array, poles: list[Pole]) -> tuple[Array, Array]:
-        """Return R with some poles taken out, and what was taken."""
         known = np.zeros(p.shape, dtype=complex)
         for pole in poles:
             known += pole(p) + np.conj(pole(np.conj(p))) * (pole.p.imag != 0)
@@ -259,7 +258,6 @@ class PlaneSearch:
         return Found(self._candidates(), clean, region, self.scale)
 
     def _stop(self) -> float:
-        """Return the real part up to which the search goes."""
         best = max(
             [pole.p.real for pole in self.poles if self._counts(pole.p)] + [at.real for at, *_ in self.branches],
             default=self.region.low,
@@ -374,9 +372,8 @@ class PlaneSearch:
             if power is not None and power > 0:
                 value = complex(self.function(np.array([at + 1e-14 * (abs(at) + side)]))[0])
             kind, exponent = ("branch point", -1.0 - power) if power is not None else ("singularity", None)
-            value = value.real if np.isinf(value) else _plain(value, at)
-            amplitude = None if factor is None else _plain(factor, at)
-            made.append(Candidate(_plain(at), value, kind, exponent, amplitude, error, words.format("a way")))
+            R, amplitude = value.real if np.isinf(value) else _plain(value, at), None if factor is None else _plain(factor, at)
+            made.append(Candidate(_plain(at), R, kind, exponent, amplitude, error, words.format("a way")))
         return made
 
 
@@ -535,7 +532,6 @@ def _find_implicit(prepared: Prepared, track: RealTrack, region: tuple[float, fl
 
 
 def _find_explicit(prepared: Prepared, region: tuple[float, float] | None, start: float | None, certify: bool) -> Found:
-    """Search the plane for the singularities of a transform that is given explicitly."""
     function = Explicit(prepared)
     high = function.reach(far_right(prepared, start)[1])
     low, height = (-4 * high, 3 * high) if region is None else (float(region[0]), float(region[1]))

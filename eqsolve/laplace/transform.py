@@ -79,7 +79,6 @@ class Rules:
         return Add(*(free * (1 / self.variable if bound == 1 else self._bound(bound)) for free, bound in parts))
 
     def _bound(self, expr: Expr) -> Expr:
-        """Return the transform of what depends on the running time."""
         if isinstance(expr, E):
             return E(self(expr.argument))
         if isinstance(expr, Resp):
@@ -182,7 +181,6 @@ class Rules:
         raise self.refuse(kernel, "a kernel must be a response R(t, s), or an explicit function of t - s")
 
     def _explicit(self, expr: Expr, time: Symbol) -> Expr:
-        """Return the transform of an explicit function of time, as sympy knows it."""
         if expr.has(Value, Int, Derivative):
             raise self.refuse(expr, "it is not linear in the unknown functions; linearise it first")
         clock = Dummy("t", positive=True)
@@ -287,7 +285,6 @@ def _solve_linear(unknowns: list[Expr], residuals: list[Expr]) -> dict[Basic, Ba
 
 
 def _factored(expr: Expr) -> Expr:
-    """Return an expression in transforms as one factored fraction."""
     bare, back = shielded(expr, Value, E)
     return sp.factor(bare).xreplace(back)
 

@@ -91,7 +91,6 @@ class FamilyMeans:
 
 
 def _flat(found: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> Array:
-    """Return values of families, one after the other."""
     return np.concatenate([[], *(over_points(item, shape, ()).ravel() for item, shape in zip(found, shapes, strict=True))])
 
 
@@ -185,7 +184,6 @@ class FamilyProblem(Sought):
 
 
 def _newton(problem: FamilyProblem, values: Array) -> Array | None:
-    """Return the solution that Newton's method comes to, or nothing."""
     found = newton.newton(problem, values, None, rounds=60)
     return found.values if found.converged and problem.inside(found.values) else None
 
@@ -809,7 +807,6 @@ def settings(at: Values, plan: FixedPointPlan) -> dict[str, float | str]:
 
 
 def _allowed(plan: FixedPointPlan, values: Mapping[str, float]) -> bool:
-    """Whether every unknown lies in its domain."""
     return all(item.holds(values[item.name]) for item in plan.declared)
 
 

@@ -537,7 +537,6 @@ class _GaussianSolve:
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
 
     def _demand_memory(self, nodes: int) -> None:
-        """Refuse what would not fit into the memory."""
         numbers = 0.0
         for paths, law in zip(self.program.paths.ensembles, self.program.laws, strict=True):
             held = len(paths.unknowns) + paths.count + len(law.arguments)

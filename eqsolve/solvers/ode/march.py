@@ -371,7 +371,6 @@ class Integrator:
         return OdeRun(paths, np.array(ends), integrator("OdeSolution")(ends, pieces), self.method, slope.calls)
 
     def _iterate(self, paths: ConstantPaths, nudge: float) -> OdeRun:
-        """Iterate the map y ← y + step · y'."""
         step, slope = self.options.step or 1.0, _Slope(self.system, paths, raises=True)
         ends = self.begin + step * np.arange(round((self.options.t_max - self.begin) / step) + 1)
         states = [self.system.initial(paths)]

@@ -31,7 +31,7 @@ from eqsolve.compile.ode import WIDTH
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
-from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
+from eqsolve.numerics.grids import DRAWN, PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.result import PathSet, Result, dynamics_result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.marching import RATIO
@@ -44,7 +44,7 @@ logger = logging.getLogger("eqsolve")
 
 _FINEST = 100 * EPSILON  # the smallest relative tolerance that scipy's integrators take
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
-_MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
+_MOST_PANELS = 2 * DRAWN  # to begin with; panels are split where the interpolant needs it
 _MEMORY = "it has memory (integrals, delays, or functions of two times)"
 _PROBES = np.array([0.03, 0.5, 0.92])  # places on a panel where its interpolant is tried
 

@@ -18,7 +18,7 @@ from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
-from eqsolve.solvers.marching import NotFiniteError, Sources, advance, next_coefficient
+from eqsolve.solvers.marching import RATIO, NotFiniteError, Sources, advance, next_coefficient
 from eqsolve.solvers.tolerance import FLOOR
 from eqsolve.solvers.two_time.panel import History, RowPanel
 
@@ -28,7 +28,7 @@ from eqsolve.solvers.two_time.panel import History, RowPanel
 # their outer time, is reproduced from the merged panel's nodes to a tolerance. Rows then have
 # O(log t) columns; near the diagonal operators take up fast parts before a merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
-_EFFECT = 0.1  # of a merge on what follows, as a fraction of its tolerance
+_EFFECT = 1 / RATIO  # of a merge on what follows, as a fraction of its tolerance
 _UNEVEN = 3.0  # panels are merged only if neither is longer than the other by more than this
 
 
@@ -275,7 +275,6 @@ class March:
         return int(sweeps)
 
     def _observe(self) -> None:
-        """Evaluate the observables on the newest panel."""
         self._observed = {equation.name: self.panel.observe(equation) for equation in self.plan.observables}
         for equation in self.plan.observables:
             finite = np.isfinite(self._observed[equation.name])

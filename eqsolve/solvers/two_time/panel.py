@@ -434,7 +434,6 @@ class RowPanel:
         raise NoConvergenceError
 
     def _sweep(self, block: tuple[CompiledEquation, ...], checked: bool = False) -> None:
-        """Evaluate every equation of a block once with the newest values."""
         for equation in block:
             if equation.name in self.kernels:
                 self._update_kernel(equation, checked)
