@@ -55,14 +55,6 @@ def _coefficients(polynomial: Any) -> list[int]:
     return [] if polynomial.is_zero else [int(value) for value in reversed(polynomial.all_coeffs())]
 
 
-def _critical_polynomial(table: list[list[int]]) -> Any:
-    """Return the resultant of P and dP/dR in p: it vanishes where two roots R(p) meet, and where one diverges."""
-    if len(table) == 2:
-        return _poly(table[1])
-    whole = Poly({(i, j): value for i, row in enumerate(table) for j, value in enumerate(row)}, _R, _P, domain=ZZ)
-    return Poly(whole.resultant(whole.diff(_R)), _P, domain=ZZ)
-
-
 def _roots(a: Sequence[int], digits: int) -> list[Any]:
     """Return the roots of a square-free polynomial in mpmath's numbers; those that are real are real numbers."""
     if len(a) < 2:
@@ -125,7 +117,10 @@ class Sheets:
             table = [_coefficients(_poly(row).exquo(content)) for row in table]
         if (2 * len(table) - 3) * max(map(len, table)) > CONTROLS.critical:
             raise ArithmeticError("the polynomial has too many critical points")
-        critical = _critical_polynomial(table) if len(table) > 1 else _poly([])
+        critical = _poly(table[1] if len(table) == 2 else [])
+        if len(table) > 2:  # the resultant of P and dP/dR: it vanishes where two roots R(p) meet, and where one diverges
+            whole = Poly({(i, j): value for i, row in enumerate(table) for j, value in enumerate(row)}, _R, _P, domain=ZZ)
+            critical = Poly(whole.resultant(whole.diff(_R)), _P, domain=ZZ)
         if critical.is_zero:
             raise ArithmeticError("the polynomial has a factor that does not contain the unknown, or one that is double")
         self.degrees = [len(row) - 1 for row in table]

@@ -79,7 +79,10 @@ def first_real_singularity(prepared: Prepared, start: tuple[float, float], low: 
             last = {}
             points.append((R, p))
             continue
-        guesses = _guesses(prepared, d, R, p)
+        guesses = {"pole": float(p + R / d.slope)} if d.slope != 0 else {}  # where the local behaviour points to
+        if d.fold_slope != 0 and not prepared.transform.is_linear:
+            guesses = {"branch point": float(p - 0.5 * d.h_R / d.fold_slope), **guesses}
+        guesses = {kind: at for kind, at in guesses.items() if at < p}
         for kind, at in guesses.items():
             steady = kind in last and abs(last[kind] - at) < CONTROLS.length * (p - at)
             if steady and (found := _land(prepared, kind, R, p, at, scale, points)) is not None:
@@ -133,16 +136,6 @@ def _cross(prepared: Prepared, d: Any, R: float, p: float, scale: float) -> tupl
     if abs(d.h_p / along - length) > 0.02 * length:
         return None
     return float(newton(prepared, R - 2 * length * d.slope, p - 2 * length)[0]), float(p - 2 * length)
-
-
-def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]:
-    """Return the places to the left that the local behaviour points to, by kind of singularity."""
-    found = {}
-    if d.fold_slope != 0 and not prepared.transform.is_linear:
-        found["branch point"] = p - 0.5 * d.h_R / d.fold_slope
-    if d.slope != 0:
-        found["pole"] = p + R / d.slope
-    return {kind: float(at) for kind, at in found.items() if at < p}
 
 
 def _advance(prepared: Prepared, R: float, p: float, d: Any, step: float) -> tuple[float, float]:

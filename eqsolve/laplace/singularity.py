@@ -495,7 +495,11 @@ def _find(
 ) -> Found:
     """Search in the way that fits: a transform that is given explicitly, by a polynomial equation, by another one."""
     if prepared.transform.is_linear and not prepared.has_density:
-        return _find_explicit(prepared, region, start, certify)
+        function = Explicit(prepared)
+        high = function.reach(far_right(prepared, start)[1])
+        low, height = (-4 * high, 3 * high) if region is None else (float(region[0]), float(region[1]))
+        found = PlaneSearch(function, Region(low, max(high, low + height), height), axis_only=not certify).run()
+        return replace(found, clean=found.clean and certify, scale=high)
     form, certain = prepared.transform.polynomial if not prepared.transform.is_linear else None, True
     rows = None if form is None else form.rows(prepared.floats)
     if rows is not None:
@@ -529,14 +533,6 @@ def _find_implicit(prepared: Prepared, track: RealTrack, region: tuple[float, fl
         return Found(found, seen.clean, box, scale)
     more, clean = survey(prepared, anchor, box, here, margin)
     return Found([*found, *(complex_candidate(prepared, anchor, item) for item in more)], clean, box, scale)
-
-
-def _find_explicit(prepared: Prepared, region: tuple[float, float] | None, start: float | None, certify: bool) -> Found:
-    function = Explicit(prepared)
-    high = function.reach(far_right(prepared, start)[1])
-    low, height = (-4 * high, 3 * high) if region is None else (float(region[0]), float(region[1]))
-    found = PlaneSearch(function, Region(low, max(high, low + height), height), axis_only=not certify).run()
-    return replace(found, clean=found.clean and certify, scale=high)
 
 
 def _answer(prepared: Prepared, found: Found, precision: int | None, certify: bool) -> SingularPoint:

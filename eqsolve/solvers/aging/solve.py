@@ -45,9 +45,6 @@ from eqsolve.solvers.tolerance import FLOOR, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
 
-# --- A solution over many decades: a beginning that follows the fastest scale, then row panels that
-# grow with t.
-
 # Pairs of times at which factors are evaluated: a value there is a number where its first time lies
 # in the past, and linear in the unknowns of the newest panel where it lies on that: a sparse matrix
 # for each kind of time. Right-hand sides and their derivatives follow from these.

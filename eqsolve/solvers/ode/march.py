@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.lowering import at
-from eqsolve.compile.ode import OdeEquation, OdeProgram
+from eqsolve.compile.ode import OdeProgram
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import ROUNDING, Array, filled, integrator
 from eqsolve.numerics.backend import memory
@@ -149,10 +149,6 @@ class OdeSystem:
         """The first time."""
         return float(self.program.begin()[0])
 
-    def part(self, equation: OdeEquation) -> int:
-        """Return the part that a process belongs to."""
-        return self.parts.of((equation.key,))
-
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
         given = self.program.starts(*(paths.values[item] for item in self.laws))
@@ -177,7 +173,7 @@ class OdeSystem:
             value = values[equation.place]
             if equation.process:
                 full = np.broadcast_to(value, (paths.count, len(moments)))
-                each[equation.key] = full[paths.best[self.part(equation)]]
+                each[equation.key] = full[paths.best[self.parts.of((equation.key,))]]
             else:
                 single[equation.key] = paths.per_rule(filled(value, (len(value), len(moments))))
         for name, value in zip(self.program.observables, self.program.outputs(*values), strict=True):

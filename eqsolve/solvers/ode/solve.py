@@ -253,7 +253,7 @@ def _on_nodes(panels: Array, order: int) -> Array:
 def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution, options: Options) -> Result:
     run, errors = solution.run, {name: solution.error(name) for name in solution.curves}
     program, parts, paths = system.program, system.parts, run.paths
-    home = {item.key: system.part(item) for item in (*program.states, *program.definitions) if item.process}
+    home = {item.key: parts.of((item.key,)) for item in (*program.states, *program.definitions) if item.process}
     sets = [
         PathSet(
             paths.weights[paths.best[place]] / paths.weights[paths.best[place]].sum(),
