@@ -11,7 +11,6 @@ import importlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 
 from eqsolve.compile.plan import Plan
 from eqsolve.errors import UsageError, did_you_mean
@@ -79,6 +78,8 @@ def _known() -> dict[str, Entry]:
 @functools.cache
 def _installed() -> dict[str, Entry]:
     """Return the solvers of this package, and those of installed ones."""
+    from importlib.metadata import entry_points  # sympy imports it, `eqsolve --help` does not
+
     found = {name: Entry(fit, _maker(f"{__package__}.{home}")) for name, (home, fit) in BUILTIN.items()}
     for name, value in ((entry.name, entry.value) for entry in entry_points(group=_GROUP)):
         if name in found:

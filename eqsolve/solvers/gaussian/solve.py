@@ -64,7 +64,7 @@ def halved(panels: PanelGrid, panel: int) -> PanelGrid:
 
 
 class UnsettledError(SolverError):
-    """The means do not settle on a block: its panel is too long. ``block`` is its place in the grid."""
+    """The iteration of the means diverges on a block, whose panel is too long; ``block`` is its place."""
 
     block: int = 0
 
@@ -224,7 +224,7 @@ def march(
 
 
 def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolerance: float) -> tuple[Means, float]:
-    """Iterate the rows of one block until they stay; return the means, and what the last step changed."""
+    """Iterate the rows of one block until they converge; return the means, and the last change."""
     secants, engine, most = Secants(8), work.engine, 30  # what then still changes does not settle on so long a panel
     for count in range(1, most + 1):
         engine.work.sweeps += 1

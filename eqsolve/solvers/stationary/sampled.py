@@ -1,4 +1,4 @@
-"""The stationary state of paths that are not Gaussian, by sampling: means over lags that reproduce themselves.
+"""The stationary state of paths that are not Gaussian, by sampling: a fixed point of means over lags.
 
 Noises are drawn by their spectra (circulant embedding: Dietrich & Newsam, SIAM J. Sci. Comput. 18, 1088 (1997),
 doi:10.1137/S1064827592240555) and paths are followed over a window by the trapezoidal rule. After a first part, in which
@@ -214,7 +214,7 @@ def _positive_root(matrices: Array) -> Array:
 
 @dataclass(eq=False)
 class Map:
-    """The map from means over lags to themselves, for one set of random coordinates."""
+    """The map from means over lags to those of the paths they drive, for one set of coordinates."""
 
     engine: Engine
     window: Window
@@ -423,7 +423,7 @@ def disturb(paths: Paths, noises: Mapping[str, Array], growth: float = 0.0) -> A
 
 @dataclass(frozen=True, eq=False)
 class MapRoot:
-    """Means over lags that one set of coordinates reproduces, up to ``residual``."""
+    """A fixed point of the map of one set of coordinates, up to ``residual``."""
 
     map: Map
     means: Means
@@ -431,7 +431,7 @@ class MapRoot:
 
 
 def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain: int = 0, most: int = 40) -> MapRoot:
-    """Return means that reproduce themselves, by Anderson's iteration after ``plain`` steps."""
+    """Return a fixed point of the map, by Anderson's iteration after ``plain`` substitutions."""
     names = [mean.name for mean in made.acting]
     point, residual = means, math.inf
     secants.interrupt()
@@ -462,7 +462,7 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
 
 @dataclass
 class Growth:
-    """The rate at which small distances of two copies reproduce themselves, and these."""
+    """The rate at which small distances of two replicas grow, and their shape over lags."""
 
     rate: float
     distance: Means

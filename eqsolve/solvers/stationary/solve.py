@@ -1,4 +1,4 @@
-"""The stationary state of a Gaussian system: correlations over lags that give themselves back.
+"""The stationary state of a Gaussian system: a fixed point of means over lags.
 
 The means of pairs over lags give the covariance of the noises, this the law of the paths, and this the means: an iteration as
 it stands until it is near, then Newton's method with a Krylov solver (Knoll & Keyes, J. Comput. Phys. 193, 357 (2004),
@@ -463,7 +463,7 @@ class Closure:
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Means that give themselves back, up to ``left`` relative to the largest of each."""
+    """Means that are a fixed point of the closure, up to a residual ``left`` relative to each."""
 
     closure: Closure
     means: Means
@@ -513,7 +513,7 @@ def first_means(closure: Closure, rate: float, omega: float = 0.0) -> Means:
 
 
 def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain: int) -> Settled:
-    """Return means that give themselves back; ``floor`` is what counts as nothing."""
+    """Solve means = closure(means) by Anderson's iteration, then Newton's; below ``floor`` is zero."""
     names = [mean.name for mean in closure.means if mean.acts]
 
     def pack(table: Means) -> Array:
@@ -585,7 +585,7 @@ def carry(means: Means, old: OperatorGrid, new: OperatorGrid) -> Means:
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Two copies of a system with the same couplings, near each other: how distances drive themselves.
+    """Linear stability of two replicas with the same couplings: the equation of their distance.
 
     The copies' noises have the covariance Γ of the correlation between the copies, C − D/2, where each has its own Γ of C. So
     the noise of their distance has the covariance ∂Γ(τ)/∂C(τ) · D, and D is what the paths make of it: the same linear
@@ -622,10 +622,7 @@ class Copies:
         return cls(tuple(made), sizes, closure.lags.size)
 
     def at_rest(self, rate: float) -> tuple[float, float]:
-        """Return by what distances are multiplied that grow at a rate, of a state at rest.
-
-        They swing as cos ωτ there. The frequency at which that is most counts, and is returned too.
-        """
+        """Return the largest gain of distances that go like cos ωτ, of a state at rest, and ω."""
         from scipy.optimize import minimize_scalar
 
         shares = np.cumsum([0, *(count**2 for count in self.sizes)])
@@ -651,7 +648,7 @@ class Copies:
         return max((values[near], float(grid[near])), (-float(best.fun), float(best.x)))
 
     def largest(self, rate: float) -> float:
-        """Return by what distances are multiplied that grow at a rate: it falls with the rate, and is one at the exponent."""
+        """Return the largest gain of distances that grow at a rate; it is one at the exponent."""
         from scipy.sparse.linalg import LinearOperator, eigs
 
         shifted = [[linear.shifted(rate) for linear, _, _ in rows] for rows in self.parts]
