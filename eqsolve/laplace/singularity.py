@@ -360,9 +360,9 @@ class PlaneSearch:
         made = []
         for pole in filter(lambda pole: self._counts(pole.p), self.poles):
             order = len(pole.parts) - 1
-            amplitude = pole.parts[-1] / math.factorial(order)
+            amplitude = _plain(pole.parts[-1] / math.factorial(order), pole.p)
             known = pole.error, words.format("a circle")
-            made.append(Candidate(_plain(pole.p), np.inf, "pole", float(order), _plain(amplitude, pole.p), *known))
+            made.append(Candidate(_plain(pole.p), np.inf, "pole", float(order), amplitude, *known))
         for at, error, side in self.branches:
             if at == self.known or not self._counts(at):
                 continue

@@ -91,7 +91,7 @@ def _installed() -> dict[str, Entry]:
             home = functools.partial(importlib.import_module, value)
             found[name] = Entry(
                 lambda facts, wanted, home=home: float(home().fit(facts, wanted)),  # type: ignore[misc]
-                functools.cache(lambda home=home: _load(home().SOLVER)),  # type: ignore[misc]
+                functools.cache(lambda home=home: _load(home().SOLVER)),
             )
     return found
 
