@@ -28,12 +28,7 @@ def check_integer(name: str, value: object, minimum: int) -> int:
     raise SpectrumError(f"`{name}` is not usable: got {value!r}, expected an integer >= {minimum}")
 
 
-def real_array(name: str, value: object) -> Floats:
-    """Return `value` as a float array, or raise when it is complex or not numeric."""
-    return _array(name, value, "iuf", "real numbers").astype(np.float64)
-
-
-def _array(name: str, value: object, kinds: str, expected: str) -> NDArray[Any]:
+def _array(name: str, value: object, kinds: str = "iuf", expected: str = "real numbers") -> NDArray[Any]:
     array = np.asarray(value)
     if array.dtype.kind not in kinds:
         raise SpectrumError(f"`{name}` is not usable: got dtype {array.dtype}, expected {expected}")
@@ -136,7 +131,7 @@ class MarchenkoPastur:
 
     def density(self, x: RealLike) -> RealLike:
         """Return the density of the continuous part: 0 off its support, inf at x = 0 when delta = 1."""
-        points = real_array("x", x)
+        points = _array("x", x).astype(np.float64)
         below, above = points - self.lambda_minus, self.lambda_plus - points
         inside = (below >= 0.0) & (above >= 0.0)
         root = np.sqrt(np.where(inside, below, 0.0)) * np.sqrt(np.where(inside, above, 0.0))
@@ -205,7 +200,7 @@ class MarchenkoPastur:
             Return ``e^{lambda_minus t}`` times the contribution of the continuous part instead: it decays
             like a power of t, so it does not underflow.
         """
-        times, order = real_array("t", t), check_integer("k", k, 0)
+        times, order = _array("t", t).astype(np.float64), check_integer("k", k, 0)
         bad = ~(np.isfinite(times) & (times >= 0.0))
         if bad.any():
             raise SpectrumError(f"`t` is not usable: got {times[bad][0]}, expected finite values >= 0")

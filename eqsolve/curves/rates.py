@@ -14,20 +14,23 @@ from eqsolve.compile.fixed_point import FixedPointProgram
 from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
 from eqsolve.compile.plan import binder_of, case_of
 from eqsolve.errors import SolverError, UsageError, demand_known
+from eqsolve.language.binding import read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.symbols import Unknown
-from eqsolve.language.system import FixedPoint, Singularity
+from eqsolve.language.system import Cases, FixedPoint, Singularity
 from eqsolve.laplace.implicit import Prepared, newton_pair
 from eqsolve.numerics.arrays import Array, Lazy, extrapolate
 from eqsolve.numerics.quadrature import expectations
 from eqsolve.passes.check.check import check
 from eqsolve.passes.forms.structure import bind_routed, models_behind
+from eqsolve.results.provenance import describe
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.newton import make_problem
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, settings, solve_problem
+from eqsolve.solvers.options import read_region
 from eqsolve.solvers.singularity.solve import find, law_source
 
 xr = Lazy("xarray")
@@ -130,7 +133,6 @@ def _exponent(given: Any) -> float:
 
 
 def _curves(data: Any, name: str | None, window: Any, points: int) -> tuple[Array, list[Array], list[Array | None]]:
-    """Return times, curves and their errors."""
     if isinstance(data, tuple | list):
         if len(data) not in (2, 3):
             raise UsageError(f"a curve is a tuple (t, y) or (t, y, error of y) of arrays, got {len(data)} parts")
@@ -245,19 +247,15 @@ def rate_curve(
     params, **parameters
         The other parameters and laws, as in ``solve``.
     """
-    from eqsolve.language.system import Cases, Singularity
-    from eqsolve.solvers.options import read_region
-
-    chosen = model
-    if not isinstance(chosen, Singularity | Cases):
-        raise UsageError(f"rate_curve takes a Singularity, got the {chosen.kind} `{chosen.name}`")
-    check(chosen)
+    if not isinstance(model, Singularity | Cases):
+        raise UsageError(f"rate_curve takes a Singularity, got the {model.kind} `{model.name}`")
+    check(model)
     settings = {**(params or {}), **parameters}
     given_values, places = read_path("rate_curve", parameter, at, settings)
     rows, errors, slopes, certified = [], [], [], []
     start, near, law_of = None, None, None
     for index, value in enumerate(given_values):
-        target, given = case_of(chosen, {**settings, parameter: value})
+        target, given = case_of(model, {**settings, parameter: value})
         if not isinstance(target, Singularity):
             raise UsageError(f"rate_curve takes a Singularity, got the {target.kind} `{target.name}`")
         binder = binder_of(target)
@@ -282,8 +280,6 @@ def rate_curve(
 
 def read_path(verb: str, parameter: str, values: Iterable[Any], fixed: Mapping[str, Any]) -> tuple[list[Any], list[float]]:
     """Return the values of a parameter along a path, as given (plain numbers are read without symbols) and as floats."""
-    from eqsolve.language.binding import read_value
-
     given = list(values)
     path = [read_value(value, what=f"parameter `{parameter}`") for value in given]
     if parameter in fixed:
@@ -362,19 +358,18 @@ def path_rates(
     **settings
         Parameters and laws, as for ``solve``.
     """
-    chosen = model
     if largest is not None and largest <= 0:
         raise UsageError(f"largest= takes a positive number, got {largest:g}")
-    if not isinstance(chosen, Singularity) or pole not in chosen.variables:
-        raise UsageError(f"path_rates takes a Singularity with a variable `{pole}`, got `{getattr(chosen, 'name', chosen)}`")
-    binder = binder_of(chosen)
+    if not isinstance(model, Singularity) or pole not in model.variables:
+        raise UsageError(f"path_rates takes a Singularity with a variable `{pole}`, got `{getattr(model, 'name', model)}`")
+    binder = binder_of(model)
     values = binder.read(settings)
     program = binder.plan(values).program(SINGULARITY)
     plan = program.plan(values)
     (random,) = plan.transform.randoms
     source, solution = law_source(program, values, (random,))
     if solution is None:
-        raise UsageError(f"model `{chosen.name}` declares its law; path_rates needs one from a fixed point")
+        raise UsageError(f"model `{model.name}` declares its law; path_rates needs one from a fixed point")
     prepared = Prepared(plan.transform, source, values.numbers)
     moving = solution.law(random)
     top = largest if largest is not None else float(max(abs(moving.quantile(0.999)), abs(moving.quantile(0.001))))
@@ -418,8 +413,6 @@ def _solve(
 
 # --- Follow a solution along a parameter, every point from its neighbours' extrapolation; iterate a
 # fixed point's equations.
-
-
 @checked(model=read_model, parameter=text, values=list_of, params=table)
 def follow(
     model: Model | str, parameter: str, values: Iterable[Any], *, params: Mapping[str, Any] | None = None, **parameters: Any
@@ -509,9 +502,6 @@ def _result(
     model: Model, parameter: str, path: list[float], values: Mapping[str, Any],
     errors: Mapping[str, Any], params: Mapping[str, Any], stats: dict[str, Any], began: float,
 ) -> Result:  # fmt: skip
-    """Return curves over a parameter as a result."""
-    from eqsolve.results.provenance import describe
-
     columns = {name: part for key in values for name, part in ((key, values[key]), (f"{key}_error", errors[key]))}
     dataset = xr.Dataset({name: ((parameter,), column) for name, column in columns.items()}, coords={parameter: path})
     return Result(

@@ -28,13 +28,7 @@ from eqsolve.results.provenance import describe
 from eqsolve.results.result import Stationary, cosines
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stationary.sampled import FoundBySampling, find_by_sampling
-from eqsolve.solvers.stationary.solve import (
-    FoundByLaw,
-    NoStationaryStateError,
-    find_stationary,
-    stability_at_rest,
-    worst_error,
-)
+from eqsolve.solvers.stationary.solve import FoundByLaw, NoStationaryStateError, StationarySearch, worst_error
 
 logger = logging.getLogger("eqsolve")
 
@@ -117,7 +111,8 @@ def _gaussian(task: Task) -> tuple[Any, dict[str, Any]]:
 
 def rest_of(model: Any, settings: Mapping[str, Any]) -> tuple[float, float]:
     """Return the stability of the state of Gaussian paths in which nothing moves, and its error."""
-    return stability_at_rest(*_gaussian(make_task(model, settings, None)), Options.make(rtol=1e-6, t_max=1e300))
+    options = Options.make(rtol=1e-6, t_max=1e300)
+    return StationarySearch(*_gaussian(make_task(model, settings, None)), options).stability_at_rest()
 
 
 def _find(task: Task, options: Options) -> Stationary:
@@ -132,7 +127,7 @@ def _find(task: Task, options: Options) -> Stationary:
                 known = {**laws, **{name: law.at(numbers, laws) for name, law in paths.laws}}
                 found = find_by_sampling(paths, known, options)
             else:
-                found = find_stationary(*_gaussian(task), options)
+                found = StationarySearch(*_gaussian(task), options).run()
             gain, doubt = found.gain() if isinstance(found, FoundBySampling) else (0.0, 0.0)
     except NoStationaryStateError as reason:
         return Stationary(LabelledArrays({}), status="not found", message=str(reason), **about)

@@ -101,9 +101,8 @@ class Solver(ABC):
         """Return how well this solver suits a model: of those without objection the engine takes the largest.
 
         With 0, the default, it runs only when it is asked for, or handed over to. Collocation of
-        two times, which solves every closed system, has 10; a specialised method has more. A
-        solver of this package says so in its folder's ``__init__``, which is imported without the
-        method.
+        two times, which solves every closed system, has 10; a specialised method has more. Those
+        of this package stand in ``eqsolve.solvers.builtin``.
         """
         return 0.0
 

@@ -33,9 +33,9 @@ from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 
 @dataclass
 class Pace:
-    """Watches one march from ``begin`` to ``end``.
+    """Detects that a march from ``begin`` to ``end`` has stalled.
 
-    ``patience`` is the work (panels, or calls) after which it looks; as many looks ahead are too many.
+    It is tested after every ``patience`` units of work, panels or calls; as many tests ahead are too many.
     """
 
     begin: float
@@ -202,7 +202,7 @@ Sources = tuple[PanelGrid, Array, Array]  # panels, their tails; times, effects 
 
 
 class Gain:
-    """What makes the errors of a march, and how much less of it there is than in a rougher one."""
+    """Errors from the difference to a rougher solution, by the ratio of their tails on each panel."""
 
     def __init__(self, fine: Sources, coarse: Sources) -> None:
         (self.grid, self.tails, self.merges), (self.other, rough, _) = fine, coarse
@@ -230,7 +230,7 @@ class Gain:
         return shares[:, None] * change + self.drift(times, size)[:, None]
 
     def drift(self, times: Array, sizes: Array | float) -> Array:
-        """Return how far merges carry a solution of given sizes: they change its slope for good."""
+        """Return how far merges of columns move a solution: each changes its slope for all later times."""
         since, (_, effects, steps) = times[:, None] - self.merges[:, 0], self.merges.T
         return np.sum((since > 0) * sizes * effects * (1 + since / steps), axis=1)
 

@@ -9,21 +9,16 @@ the solver itself. An entry point names a ``Solver``, its class, or a module wit
 import functools
 import importlib
 import logging
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from eqsolve.compile.plan import Facts, Plan
+from eqsolve.compile.plan import Plan
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.solvers.builtin import BUILTIN, Fit
 from eqsolve.solvers.contract import Solver, Wanted
 
 logger = logging.getLogger("eqsolve")
 
-_HERE = {
-    "ode": "ode", "two_time": "two_time", "convolution": "convolution", "operators": "operators", "gaussian": "gaussian",
-    "stochastic": "paths", "steps": "paths.steps", "fixed_point": "fixed_point", "singularity": "singularity",
-}  # fmt: skip
 _SAME = {"sampled": "stochastic"}  # once a solver of its own, for white noise
 _GROUP = "eqsolve.solvers"
 
@@ -32,7 +27,7 @@ _GROUP = "eqsolve.solvers"
 class Entry:
     """A solver that can be chosen: how well it fits, and how it is made."""
 
-    fit: Callable[[Facts, Wanted], float]
+    fit: Fit
     make: Callable[[], Solver]
 
 
@@ -83,37 +78,26 @@ def _known() -> dict[str, Entry]:
 @functools.cache
 def _installed() -> dict[str, Entry]:
     """Return the solvers of this package, and those of installed ones."""
-    found = {name: Entry(_fit_of(f"{__package__}.{home}"), _maker(f"{__package__}.{home}")) for name, home in _HERE.items()}
-    for name, value in _named_by_packages().items():
+    from importlib.metadata import entry_points  # sympy imports it, `eqsolve --help` does not
+
+    found = {name: Entry(fit, _maker(f"{__package__}.{home}")) for name, (home, fit) in BUILTIN.items()}
+    for name, value in ((entry.name, entry.value) for entry in entry_points(group=_GROUP)):
         if name in found:
             logger.warning("the solver `%s` of %s is left out: there is one of this name already", name, value)
         elif ":" in value:
-            make = functools.cache(functools.partial(_load, value))
+            make = _maker(value)
             found[name] = Entry(lambda facts, wanted, make=make: make().fit(facts, wanted), make)  # type: ignore[misc]
         else:
-            found[name] = Entry(_fit_of(value), _maker(value))
+            home = functools.partial(importlib.import_module, value)
+            found[name] = Entry(
+                lambda facts, wanted, home=home: float(home().fit(facts, wanted)),  # type: ignore[misc]
+                functools.cache(lambda home=home: _load(home().SOLVER)),
+            )
     return found
 
 
-def _named_by_packages() -> dict[str, str]:
-    """Return the entry points of installed packages, read from their files: importlib.metadata takes long to import."""
-    found: dict[str, str] = {}
-    for file in (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt")):
-        ours = file.read_text("utf-8", "replace").partition(f"[{_GROUP}]")[2].partition("\n[")[0]
-        parts = (line.partition("=") for line in ours.splitlines())
-        found = {name.strip(): value.strip() for name, sign, value in parts if sign} | found
-    return found
-
-
-def _fit_of(module: str) -> Callable[[Facts, Wanted], float]:
-    def fit(facts: Facts, wanted: Wanted) -> float:
-        return float(importlib.import_module(module).fit(facts, wanted))
-
-    return fit
-
-
-def _maker(module: str) -> Callable[[], Solver]:
-    return functools.cache(lambda: _load(importlib.import_module(module).SOLVER))
+def _maker(where: str) -> Callable[[], Solver]:
+    return functools.cache(lambda: _load(where))
 
 
 def _load(where: str) -> Solver:

@@ -27,7 +27,7 @@ from scipy.sparse import block_diag, csr_matrix, diags, hstack, identity, kron
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, PointwiseTerm, Slot
 from eqsolve.files.checkpoint import recorded
-from eqsolve.numerics.arrays import ROUNDING, Array
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
 from eqsolve.numerics.rows import AgingRows, Layout, Solved
 from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values
@@ -41,12 +41,9 @@ from eqsolve.solvers.marching import (
     nodes_per_panel,
     with_numbers,
 )
-from eqsolve.solvers.tolerance import find_worst
+from eqsolve.solvers.tolerance import FLOOR, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
-
-# --- A solution over many decades: a beginning that follows the fastest scale, then row panels that
-# grow with t.
 
 # Pairs of times at which factors are evaluated: a value there is a number where its first time lies
 # in the past, and linear in the unknowns of the newest panel where it lies on that: a sparse matrix
@@ -276,17 +273,13 @@ class Panel:
         self.spans["all"] = make("all", *alone)
         self._in_time = radau(m).slopes[1:] / (layout.end - layout.begin)
         self._speed = (1 - rate) / by_place
-        self._slopes = {kernel: self._derivative(kernel) for kernel in (False, True)}
+        self._slopes = {False: csr_matrix(self._in_time), True: self._derivative()}  # of functions, of kernels
         names = [(equation.name, m * width) for equation in plan.kernels] + [(eq.name, m) for eq in plan.functions]
         ends = np.cumsum([length for _, length in names]).tolist()
         self.places = {name: slice(end - length, end) for (name, length), end in zip(names, ends, strict=True)}
         self.size = ends[-1]
 
-    def solve(self, tolerance: float) -> int:
-        """Find the unknowns; return the number of Newton steps."""
-        return newton(self.equations, self._apply, tolerance, 12, keep=True)
-
-    def _apply(self, move: Array) -> float:
+    def add(self, move: Array) -> float:
         """Add to the unknowns; return the largest change, relative to the unknown's size on each column panel."""
         worst, n = 0.0, self.layout.nodes
         for name, values in self.unknowns.kernels.items():
@@ -376,13 +369,10 @@ class Panel:
                     blocks[slot] = blocks[slot] + block if slot in blocks else block
         return span.sums(left * right), blocks
 
-    def _derivative(self, kernel: bool) -> csr_matrix:
+    def _derivative(self) -> csr_matrix:
         """Return ∂_t at fixed t' on the panel's nodes, as a matrix on the values at the left end and the nodes."""
         m, n, width = self.layout.rows, self.layout.nodes, self.layout.width
-        if not kernel:
-            return csr_matrix(self._in_time)
-        # along a row the place moves too: every column panel reads the last node of the one before
-        # it
+        # along a row the place moves too: every column panel reads the last node of the one before it
         along = np.zeros((width, width))
         for first in range(0, width - 1, n):
             along[first + 1 : first + n + 1, first : first + n + 1] = radau(n).slopes[1:]
@@ -393,11 +383,7 @@ class Panel:
         """Add derivatives by one unknown; those by its values at the left end, which are known, are left out."""
         name = slot[0]
         known = self.layout.width if name in self.unknowns.kernels else 1
-        part = factor * block[:, known:]
-        if rows is None:
-            matrix[:, self.places[name]] += part
-        else:
-            matrix[rows, self.places[name]] += part
+        matrix[slice(None) if rows is None else rows, self.places[name]] += factor * block[:, known:]
 
     def observe(self, equation: CompiledEquation) -> Array:
         """Return an observable on the panel's nodes."""
@@ -409,9 +395,8 @@ class Panel:
 class Resolution:
     """One resolution."""
 
-    # radau nodes in t and on each column panel
-    rows: int
-    nodes: int
+    rows: int  # Radau nodes in t
+    nodes: int  # and on each column panel
     growth: float  # the ratio of a row panel's two ends
 
     @property
@@ -441,13 +426,6 @@ class Long:
     level: Resolution
     past: Past
     steps: int
-
-    @property
-    def panels(self) -> int:
-        return len(self.past.rows.panels)
-
-    def grid(self) -> PanelGrid:
-        return self.past.rows.grid(self.past.grid.order)
 
     def at(self, name: str, times: Array) -> Array:
         """Return a function or an observable at times of the model."""
@@ -495,9 +473,11 @@ def go_on(
 def _solve(panel: Panel, plan: CompiledPlan, options: Options) -> tuple[int, dict[str, Array]]:
     """Solve a panel, or take its solution from the checkpoint; return the number of steps, and the observables."""
     found = panel.unknowns
-    steps, kernels, functions = recorded(
-        options.checkpoint, f"rows of {panel.size} unknowns", lambda: (panel.solve(1e-9), found.kernels, found.functions)
-    )
+
+    def compute() -> tuple[int, dict[str, Array], dict[str, Array]]:
+        return newton(panel.equations, panel.add, 1e-9, 12, keep=True), found.kernels, found.functions
+
+    steps, kernels, functions = recorded(options.checkpoint, f"rows of {panel.size} unknowns", compute)
     for name, values in (*kernels.items(), *functions.items()):
         (found.kernels if name in kernels else found.functions)[name][:] = values
     observed = {equation.name: panel.observe(equation) for equation in plan.observables}
@@ -551,7 +531,7 @@ def _extrapolate(values: Array) -> Array:
 
 def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, options: Options) -> Compared:
     """Return the finer of two solutions with its errors; ``beginning`` is the relative error of what both go on from."""
-    grid = fine.grid()
+    grid = fine.past.rows.grid(fine.past.grid.order)
     names = [eq.name for eq in plan.functions if not eq.hidden] + [eq.name for eq in plan.observables]
     curves, errors = {}, {}
     for name in names:
@@ -560,20 +540,13 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
         errors[name] = LARGEST_SHARE * change + beginning * np.abs(curves[name]).max()
     controlled = [eq.name for eq in plan.observables] or names
     made = Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options))
-    stores = fine.past.rows, coarse.past.rows
-
-    def unseen(_: str, values: Array) -> float:
-        return float(beginning * np.abs(values).max())
-
-    def share(change: Array, _: float) -> Array:
-        return LARGEST_SHARE * change
-
-    return made.with_kernels(plan.kernels, *stores, grid.edges, share, unseen, options)
+    return made.with_kernels(
+        plan.kernels, fine.past.rows, coarse.past.rows, grid.edges, lambda change, size: LARGEST_SHARE * change,
+        lambda name, values: float(beginning * np.abs(values).max()), options,
+    )  # fmt: skip
 
 
 logger = logging.getLogger("eqsolve")
-
-_BEGINNING = 1e-3, 1e-8  # its resolution, in units of the tolerance, and at most
 
 
 class AgingSolver(Solver):
@@ -599,7 +572,7 @@ class AgingSolver(Solver):
         program: CompiledPlan = plan.program(TWO_TIME_GRADIENTS)
         compiled, begin = with_numbers(program, values)
         options.demand_after(begin)
-        resolution = min(_BEGINNING[0] * options.rtol, _BEGINNING[1])
+        resolution = min(FLOOR * options.rtol, math.sqrt(EPSILON))  # of the beginning, which both solutions share
         with np.errstate(all="ignore"):
             order = nodes_per_panel(replace(options, order=None))  # of the beginning
             begun = begin_march(compiled, order, begin, options.t_max, resolution, order**2, options.checkpoint)
@@ -613,8 +586,8 @@ class AgingSolver(Solver):
             return HandOver(failed[-1], "two_time")
         long = found.march
         stats = {
-            "panels": begun.panels + long.panels,
-            "row panels that grow": long.panels,
+            "panels": begun.panels + len(long.past.rows.panels),
+            "row panels that grow": len(long.past.rows.panels),
             "nodes of the last row": long.past.rows.panels[-1].layout.width,
             "nodes per panel": long.level.nodes,
             "Newton steps": long.steps,
@@ -643,6 +616,6 @@ def _solutions(
             # the error of the beginning is about ten times its resolution
             made = _compare(compiled, long, before, 10 * resolution, options)
             logger.info("resolution %d: %d panels; against the rougher one before, the error is %.2g times the tolerance",
-                        place, long.panels, made.worst.excess)  # fmt: skip
+                        place, len(long.past.rows.panels), made.worst.excess)  # fmt: skip
             yield made
         before = long

@@ -134,7 +134,6 @@ def _march(
 
 
 def _compare(fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Options) -> Compared:
-    """Return the finer of two solutions with its error estimates."""
     (grid, curves, bridges), (other, rough, others) = fine.curves(begin), coarse.curves(begin)
 
     def sources(march: MemoryMarch, grid: PanelGrid, jumps: Array) -> Sources:

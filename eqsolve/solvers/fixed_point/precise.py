@@ -103,7 +103,6 @@ def orders_of(digits: int) -> tuple[int, int]:
 
 
 def _numbers(values: Any) -> Array:
-    """Return an array of mpmath's numbers."""
     return np.asarray(np.frompyfunc(mpf, 1, 1)(np.asarray(values, dtype=object)), dtype=object)
 
 

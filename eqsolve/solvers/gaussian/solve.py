@@ -42,19 +42,18 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, make_result, path_set
-from eqsolve.solvers.paths.modes import Group, groups_of
+from eqsolve.solvers.paths.modes import groups_of
 from eqsolve.solvers.paths.sweep import Engine, Means, Work, draw_paths, rate
 from eqsolve.solvers.paths.transfer import extend, transfer
 from eqsolve.solvers.tolerance import FLOOR, stop_early
 
 
-# --- A Gaussian system solved on a grid, block after block: the past is settled, and the new rows
-# of all means are iterated.
+# --- A Gaussian system solved on a grid, block after block: the past is known, and the new rows of
+# all means are iterated.
 #
 # The means give the kernels, these the law of the new rows, and this the means. Within one panel
 # that is a contraction for panels short enough, or between two nodes where there are no panels;
 # Anderson acceleration makes it a few steps (Walker & Ni 2011, see ``eqsolve.numerics.secants``).
-# --- One grid: its means, block after block.
 def halved(panels: PanelGrid, panel: int) -> PanelGrid:
     """Return panels with one of them cut in two, and later ones into pieces no longer than these."""
     steps = np.diff(panels.edges)
@@ -65,7 +64,7 @@ def halved(panels: PanelGrid, panel: int) -> PanelGrid:
 
 
 class UnsettledError(SolverError):
-    """The means do not settle on a block: its panel is too long. ``block`` is its place in the grid."""
+    """The iteration of the means diverges on a block, whose panel is too long; ``block`` is its place."""
 
     block: int = 0
 
@@ -96,19 +95,15 @@ class _Work:
 
     engine: Engine
     plan: GaussianPlan
-    grid: OperatorGrid
     laws: tuple[tuple[LawMeans, ...], ...]
     natural: dict[str, float] = field(default_factory=dict)  # by mean, how large it would be if nothing cancelled
-
-    def groups(self, kernels: Kernels, place: int) -> tuple[Group, ...]:
-        own = self.plan.paths.ensembles[place].noises
-        return groups_of([item for item in self.plan.paths.covariances if item.noises[0] in own], kernels, whole=True)
 
     def refresh(self, kernels: Kernels, rows: slice, acting: bool) -> list[dict[str, tuple[Array, Array | None]]]:
         """Return, by ensemble, the rows of all means that act back, or of those that do not, and their columns."""
         made = []
         for place, (paths, law) in enumerate(zip(self.plan.paths.ensembles, self.plan.laws, strict=True)):
-            groups = self.groups(kernels, place)
+            own = [item for item in self.plan.paths.covariances if item.noises[0] in paths.noises]
+            groups = groups_of(own, kernels, whole=True)
             chosen = [(mean, pairs) for mean, pairs in zip(paths.means, law.pairs, strict=True) if mean.acts == acting]
             wanted = frozenset(factor for _, pairs in chosen for pair in pairs for factor in pair)
             total: dict[str, Any] = {}
@@ -197,17 +192,19 @@ def march(
         )
         for paths, law in zip(plan.paths.ensembles, plan.laws, strict=True)
     )
-    work, left = _Work(engine, plan, grid, laws), 0.0
+    work, left = _Work(engine, plan, laws), 0.0
     every = [mean for item in plan.paths.ensembles for mean in item.means]
     window = grid.head(1)
     means: Means = {mean.name: np.zeros((1,) if mean.kind == "one" else (1, 1)) for mean in every}
     for count, rows in enumerate(grid.blocks, start=1):
         if count > 1:
             before, window = window, grid.head(count)
-            if guess is not None:
-                means = {name: _spliced(means[name], guess[name], rows) for name in means}
-            else:
+            if guess is None:
                 means = extend(means, engine.responses, before, window)
+            else:  # with what is known of it before the rows
+                known, means = means, {name: guess[name][(slice(0, rows.stop),) * guess[name].ndim].copy() for name in means}
+                for name, value in known.items():
+                    means[name][(slice(0, rows.start),) * value.ndim] = value
         try:
             means, moved = _settle(work, window, means, rows, max(accuracy, 1e-12))
         except UnsettledError as reason:
@@ -226,15 +223,8 @@ def march(
     return LawMarch(grid, means, engine.kernels(grid, means), tuple(sizes), laws, plan.paths.covariances, left)
 
 
-def _spliced(known: Array, guess: Array, rows: slice) -> Array:
-    """Return a guess with what is known of it before the rows."""
-    made = guess[(slice(0, rows.stop),) * guess.ndim].copy()
-    made[(slice(0, rows.start),) * guess.ndim] = known
-    return made
-
-
 def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolerance: float) -> tuple[Means, float]:
-    """Iterate the rows of one block until they stay; return the means, and what the last step changed."""
+    """Iterate the rows of one block until they converge; return the means, and the last change."""
     secants, engine, most = Secants(8), work.engine, 30  # what then still changes does not settle on so long a panel
     for count in range(1, most + 1):
         engine.work.sweeps += 1
@@ -268,7 +258,6 @@ def _put(means: Means, parts: list[dict[str, tuple[Array, Array | None]]], rows:
 
 # --- Grids, refined until the tolerance is met.
 logger = logging.getLogger("eqsolve")
-
 
 _CONSTANTS = LineRule.inner  # Gauss nodes of constants that are conditioned on, at first
 
@@ -321,10 +310,12 @@ def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> 
     tables = [*found[0].tables, *found[0].values]
     halves = {}
     for name in found[0].all:
-        levels = [_every(item.all[name], 2**place) for place, item in enumerate(found)]
+        levels, fine = (
+            [item.all[name][(slice(None, None, 2**place),) * item.all[name].ndim] for place, item in enumerate(grids)]
+            for grids in (found, found[1:])
+        )
         values[name], change = extrapolate(levels, ratio=4)
         errors[name] = _SHARE * change + np.abs(beside.all[name] - levels[0])
-        fine = [_every(item.all[name], 2**place) for place, item in enumerate(found[1:])]
         halves[name] = extrapolate(fine, ratio=4)[0]
         if (rate := falling(levels)) < _SQUARE:
             limits = [low + (low - high) / (rate - 1) for high, low in pairwise(levels)]
@@ -352,10 +343,6 @@ def falling(levels: Sequence[Array]) -> float:
     first, second = (float(np.linalg.norm(low - high)) for high, low in list(pairwise(levels))[-2:])
     size = float(np.linalg.norm(levels[-1]))
     return max(first / second, _LEAST) if second > 100 * ROUNDING * size else np.inf
-
-
-def _every(values: Array, step: int) -> Array:
-    return values[(slice(None, None, step),) * values.ndim]
 
 
 def _spread(values: Array, panels: Array, wanted: Array | None = None) -> Array:
@@ -495,9 +482,7 @@ class _GaussianSolve:
         judge = self.judge
         if not self.rough:
             other = self._march(panels.of_another_order(self.control.highest, self.control.other), solved, other=True)
-            return GaussianSolution(
-                panels, solved, judge.curves(solved), self.judge.total(solved, judge.differ(solved, other))
-            )
+            return GaussianSolution(panels, solved, judge.curves(solved), judge.total(solved, judge.differ(solved, other)))
         beside = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
         for place in (1, 2):
@@ -552,7 +537,6 @@ class _GaussianSolve:
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
 
     def _demand_memory(self, nodes: int) -> None:
-        """Refuse what would not fit into the memory."""
         numbers = 0.0
         for paths, law in zip(self.program.paths.ensembles, self.program.laws, strict=True):
             held = len(paths.unknowns) + paths.count + len(law.arguments)

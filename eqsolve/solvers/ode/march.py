@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.lowering import at
-from eqsolve.compile.ode import OdeEquation, OdeProgram
+from eqsolve.compile.ode import OdeProgram
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import ROUNDING, Array, filled, integrator
 from eqsolve.numerics.backend import memory
@@ -149,10 +149,6 @@ class OdeSystem:
         """The first time."""
         return float(self.program.begin()[0])
 
-    def part(self, equation: OdeEquation) -> int:
-        """Return the part that a process belongs to."""
-        return self.parts.of((equation.key,))
-
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
         given = self.program.starts(*(paths.values[item] for item in self.laws))
@@ -177,7 +173,7 @@ class OdeSystem:
             value = values[equation.place]
             if equation.process:
                 full = np.broadcast_to(value, (paths.count, len(moments)))
-                each[equation.key] = full[paths.best[self.part(equation)]]
+                each[equation.key] = full[paths.best[self.parts.of((equation.key,))]]
             else:
                 single[equation.key] = paths.per_rule(filled(value, (len(value), len(moments))))
         for name, value in zip(self.program.observables, self.program.outputs(*values), strict=True):
@@ -371,7 +367,6 @@ class Integrator:
         return OdeRun(paths, np.array(ends), integrator("OdeSolution")(ends, pieces), self.method, slope.calls)
 
     def _iterate(self, paths: ConstantPaths, nudge: float) -> OdeRun:
-        """Iterate the map y ← y + step · y'."""
         step, slope = self.options.step or 1.0, _Slope(self.system, paths, raises=True)
         ends = self.begin + step * np.arange(round((self.options.t_max - self.begin) / step) + 1)
         states = [self.system.initial(paths)]
@@ -498,7 +493,7 @@ class _Slope:
 _ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(35))  # 10, 12, 14, 16, 20, ..., 3620
 _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
-_TAILS = 1e-4  # of the tolerance, for the nodes left out
+TAILS = 1e-4  # of the tolerance, for the nodes left out
 _MOST_PRODUCT = _ORDERS[_BELOW] ** 3.5  # paths: products of three densities, not of four
 _SETS = 2 * _BELOW  # independent sets of points where constants are sampled
 _FEWEST = 16 * _SETS  # points of one of them, to begin with
@@ -535,9 +530,8 @@ class Levels:
         worst = {}
         for place, (item, level) in enumerate(self.levels.items()):
             errors = {key: over_panels(_law_error(curves[key], place), grid.order) for key in controlled}
-            worst[item] = max(
-                (excess(curves[key][-1], errors[key], options, scale=scales[key]) for key in errors), default=0.0
-            )
+            over = (excess(curves[key][-1], errors[key], options, scale=scales[key]) for key in errors)
+            worst[item] = max(over, default=0.0)
             logger.info("mean over `%s`: %d values; compared with fewer the error is %.2g times the tolerance",
                         item, _ORDERS[level], worst[item])  # fmt: skip
         if sum(worst.values()) <= _SHARE:
@@ -550,18 +544,12 @@ class Levels:
             return self
         shares = system.contributions(run.ends, run.states(run.ends), run.paths)
         weights = [run.paths.weights[best] for best in run.paths.best]
-        made = Levels(
-            system, larger, tuple(_least(*pair, _TAILS * options.rtol) for pair in zip(weights, shares, strict=True))
-        )
+        made = Levels(system, larger, tuple(_least(*pair, TAILS * options.rtol) for pair in zip(weights, shares, strict=True)))
         try:
             made.paths(below=True)
         except UsageError:
             return self  # too many paths: the error estimate tells what the present rules reach
         return made
-
-    def tails(self, options: Options) -> float:
-        """Return what the nodes left out would add to a mean at most, relative to the size of its terms."""
-        return _TAILS * options.rtol if any(self.least) else 0.0
 
     def error(self, values: Array) -> Array:
         """Return the error of ``values`` of the best rules, given per rule and time."""
@@ -588,6 +576,7 @@ class Draws:
     system: OdeSystem
     count: int  # points of one scrambling
     seed: int
+    least: tuple[float, ...] = ()  # no points are left out
 
     def paths(self, *, below: bool) -> ConstantPaths:
         """Return the paths of all scramblings together, or of each by itself."""
@@ -611,10 +600,6 @@ class Draws:
         numbers = _SETS * larger * len(system.program.states) * len(run.ends)
         kept = 4 * _KEPT[1] * numbers  # by two runs, of up to twice as many steps
         return self if kept > memory() / 2 else replace(self, count=larger)
-
-    def tails(self, options: Options) -> float:
-        """Return the mass of the tails outside the points: none."""
-        return 0.0
 
     def error(self, values: Array) -> Array:
         """Return two standard errors of what all scramblings together give."""

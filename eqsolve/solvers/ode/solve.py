@@ -31,7 +31,7 @@ from eqsolve.compile.ode import WIDTH
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
-from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
+from eqsolve.numerics.grids import DRAWN, PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.result import PathSet, Result, dynamics_result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.marching import RATIO
@@ -44,7 +44,7 @@ logger = logging.getLogger("eqsolve")
 
 _FINEST = 100 * EPSILON  # the smallest relative tolerance that scipy's integrators take
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
-_MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
+_MOST_PANELS = 2 * DRAWN  # to begin with; panels are split where the interpolant needs it
 _MEMORY = "it has memory (integrals, delays, or functions of two times)"
 _PROBES = np.array([0.03, 0.5, 0.92])  # places on a panel where its interpolant is tried
 
@@ -187,7 +187,8 @@ def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[Ode
     order = grid.order
     step = {name: over_panels(np.abs(best[name] - rough[name][-1]), order, beside=True) for name in best}
     scout, rules = scouted
-    by_rule, tails = scout.curves(system, grid.nodes)[0], rules.tails(options)
+    by_rule = scout.curves(system, grid.nodes)[0]
+    tails = march.TAILS * options.rtol if any(rules.least) else 0.0  # what nodes left out would add, relative to the terms
     rule = {name: over_panels(rules.error(value), order) for name, value in by_rule.items()}
     rule = {name: error + tails * scales[name] for name, error in rule.items()}
     rest = {name: _on_nodes(missed[name], order) + _rounding(values, scales[name]) for name, values in best.items()}
@@ -252,7 +253,7 @@ def _on_nodes(panels: Array, order: int) -> Array:
 def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution, options: Options) -> Result:
     run, errors = solution.run, {name: solution.error(name) for name in solution.curves}
     program, parts, paths = system.program, system.parts, run.paths
-    home = {item.key: system.part(item) for item in (*program.states, *program.definitions) if item.process}
+    home = {item.key: parts.of((item.key,)) for item in (*program.states, *program.definitions) if item.process}
     sets = [
         PathSet(
             paths.weights[paths.best[place]] / paths.weights[paths.best[place]].sum(),

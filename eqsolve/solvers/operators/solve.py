@@ -51,11 +51,11 @@ class _Sweeps:
             homes[item.kind][item.name] = np.zeros(grid.size if item.kind == "function" else (grid.size, grid.size))
         change = previous = np.inf
         for _ in range(600):
-            before = _unknowns(state)
+            before = {**state.tables, **state.operators, **state.functions}
             for item in self.program.definitions:
                 state.define(item)
             self.sweeps += 1
-            after = _unknowns(state)
+            after = {**state.tables, **state.operators, **state.functions}
             previous, change = change, max(_change(after[key], before[key]) for key in after)
             shrinks = min(change / previous, 0.999) if math.isfinite(previous) and previous > 0 else 0.999
             if change * shrinks / (1 - shrinks) <= tolerance:  # what all further sweeps together would still change
@@ -68,10 +68,6 @@ class _Sweeps:
     def curves(self, state: Kernels) -> dict[str, Array]:
         """Return every function of one time."""
         return state.functions | {name: state.observed(item) for name, item in self.program.observables}
-
-
-def _unknowns(state: Kernels) -> dict[str, Array]:
-    return {**state.tables, **state.operators, **state.functions}
 
 
 def _change(after: Array, before: Array) -> float:
@@ -119,23 +115,18 @@ class OperatorsSolver(Solver):
                     raise
 
                 def reach(end: float) -> Kernels:
-                    first = next(_panels(begin, replace(options, t_max=end)))
-                    return sweeps.solve(OperatorGrid.from_panels(first), _left(options))
+                    first, tolerance = next(_panels(begin, replace(options, t_max=end)))
+                    return sweeps.solve(OperatorGrid.from_panels(first), tolerance)
 
                 raise stop_early(error, begin, options.t_max, reach, lambda end: until(end, ())) from None
 
 
-def _left(options: Options) -> float:
-    """Return what the sweeps may leave, relative to the largest value of each unknown."""
-    return max(3e-5 * options.rtol, 1e-13)
-
-
-def _panels(begin: float, options: Options) -> Iterator[PanelGrid]:
-    """Yield denser and denser panels that grow with time."""
+def _panels(begin: float, options: Options) -> Iterator[tuple[PanelGrid, float]]:
+    """Yield denser and denser panels that grow with time, and what sweeps may leave, relative to each unknown's largest."""
     order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
     for number in range(6):
         step, growth = min(0.2, (options.t_max - begin) / 4) / DENSER**number, _GROWTH ** (1 / DENSER**number)
-        yield PanelGrid.geometric(begin, options.t_max, step, growth, order)
+        yield PanelGrid.geometric(begin, options.t_max, step, growth, order), max(3e-5 * options.rtol, 1e-13)
 
 
 def _solutions(sweeps: _Sweeps, begin: float, options: Options) -> Iterator[Compared]:
@@ -143,8 +134,8 @@ def _solutions(sweeps: _Sweeps, begin: float, options: Options) -> Iterator[Comp
     if options.step is not None:
         yield _discrete(sweeps, begin, options, options.step)
         return
-    tolerance, before = _left(options), None
-    for grid in _panels(begin, options):
+    before = None
+    for grid, tolerance in _panels(begin, options):
         curves = sweeps.curves(sweeps.solve(OperatorGrid.from_panels(grid), tolerance))
         if before is not None:
             panels, old = before

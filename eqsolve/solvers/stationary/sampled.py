@@ -1,4 +1,4 @@
-"""The stationary state of paths that are not Gaussian, by sampling: means over lags that reproduce themselves.
+"""The stationary state of paths that are not Gaussian, by sampling: a fixed point of means over lags.
 
 Noises are drawn by their spectra (circulant embedding: Dietrich & Newsam, SIAM J. Sci. Comput. 18, 1088 (1997),
 doi:10.1137/S1064827592240555) and paths are followed over a window by the trapezoidal rule. After a first part, in which
@@ -45,18 +45,13 @@ Means = dict[str, Array]
 _LEVEL = Level(1e-3, 1.0, 16, 256)  # of the first time scale, and of means at the start
 
 
-@dataclass(frozen=True)
 class BySampling:
-    """What a search by sampling is steered by."""
+    """What a search by sampling is steered by, beside ``Control``."""
 
-    paths: int = Control.probe  # of the first ensemble
-    sets: int = Control.sets  # groups of ensembles whose spread is the sampling error
-    most: int = 16  # ensembles of a group
-    steps: float = 1.0  # in the time on which paths react at the start
-    reach: float = 30.0  # lags at first, in that unit: more while correlations fall
+    most = 4 * Control.sets  # ensembles of a group; the spread of the groups is the sampling error
+    reach: float = 30.0  # lags at first, in the time on which paths react: more while correlations fall
     plain: int = 10  # iterations before Anderson's method, which finds unstable states too
     tail: float = 0.03  # of a variance, left of it at half of the lags
-    work: float = Control.quick  # most nodes² × paths of a sweep: some seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +214,7 @@ def _positive_root(matrices: Array) -> Array:
 
 @dataclass(eq=False)
 class Map:
-    """The map from means over lags to themselves, for one set of random coordinates."""
+    """The map from means over lags to those of the paths they drive, for one set of coordinates."""
 
     engine: Engine
     window: Window
@@ -400,9 +395,8 @@ class Map:
                     if mean.kind == "two" and mean.acts:
                         averages = [float(window.stationary(value @ paths.points.weights).mean())
                                     for value in paths.values(mean.factors)]  # fmt: skip
-                        terms = [
-                            np.full(2 * window.lags + 1, f * g) for f, g in zip(averages[::2], averages[1::2], strict=True)
-                        ]
+                        products = (f * g for f, g in zip(averages[::2], averages[1::2], strict=True))
+                        terms = [np.full(2 * window.lags + 1, product) for product in products]
                         limit = self._scaled(paths.kernels, mean, terms)
                         means[mean.name] = limit + (means[mean.name][window.lags] - limit) * fade
         return means
@@ -429,7 +423,7 @@ def disturb(paths: Paths, noises: Mapping[str, Array], growth: float = 0.0) -> A
 
 @dataclass(frozen=True, eq=False)
 class MapRoot:
-    """Means over lags that one set of coordinates reproduces, up to ``residual``."""
+    """A fixed point of the map of one set of coordinates, up to ``residual``."""
 
     map: Map
     means: Means
@@ -437,7 +431,7 @@ class MapRoot:
 
 
 def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain: int = 0, most: int = 40) -> MapRoot:
-    """Return means that reproduce themselves, by Anderson's iteration after ``plain`` steps."""
+    """Return a fixed point of the map, by Anderson's iteration after ``plain`` substitutions."""
     names = [mean.name for mean in made.acting]
     point, residual = means, math.inf
     secants.interrupt()
@@ -468,7 +462,7 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
 
 @dataclass
 class Growth:
-    """The rate at which small distances of two copies reproduce themselves, and these."""
+    """The rate at which small distances of two replicas grow, and their shape over lags."""
 
     rate: float
     distance: Means
@@ -514,10 +508,8 @@ def growth_rate(solved: MapRoot, seed: int, draws: int = 1, begin: Growth | None
 def reproduce(solved: MapRoot, others: Sequence[Sequence[Coordinates]], distance: Means, rate: float) -> Means:
     """Return the distances that given ones make, at a rate of growth."""
     made, window = solved.map, solved.map.window
-    ahead, behind = (
-        made.kernels(solved.means | {name: solved.means[name] + sign * value for name, value in distance.items()})
-        for sign in (1, -1)
-    )
+    moved = (solved.means | {name: solved.means[name] + s * value for name, value in distance.items()} for s in (1, -1))
+    ahead, behind = map(made.kernels, moved)
     total = {name: np.zeros_like(value) for name, value in distance.items()}
     for other in others:
         for paths, item in zip(made.paths, other, strict=True):
@@ -574,7 +566,6 @@ class FoundBySampling:
     still: bool
     lags: Array
     left: float
-    step: float | None
     rtol: float
 
     def lyapunov(self) -> tuple[float, float]:
@@ -626,34 +617,34 @@ class FoundBySampling:
 
 
 class _SampledSearch:
-    def __init__(self, program: StochasticPlan, laws: Mapping[str, Any], options: Options, control: BySampling) -> None:
+    def __init__(self, program: StochasticPlan, laws: Mapping[str, Any], options: Options) -> None:
         self.engine = Engine(program, laws, Work(), min(1e-3 * options.rtol, 1e-5), threads=options.threads)
-        self.options, self.control = options, control
-        self.secants, self.moved = Secants(16), Means()
+        self.options, self.secants, self.moved = options, Secants(16), Means()
 
-    def run(self) -> FoundBySampling:
-        options, control = self.options, self.control
+    def run(self, steps: int) -> FoundBySampling:
+        """Return the state, paths followed in so many steps per time on which they react at the start."""
+        options, paths, sets = self.options, Control.probe, Control.sets
         begin = float(self.engine.plan.start()[0])
         reaction = 1 / options.step if options.step else rate(self.engine, begin, _LEVEL, typical=True)
-        step = options.step or 1 / (control.steps * reaction)
-        reach, tolerance = control.reach / reaction, 1e-2 * options.rtol
+        step = options.step or 1 / (steps * reaction)
+        reach, tolerance = BySampling.reach / reaction, 1e-2 * options.rtol
         while True:
             window = Window.make(step, reach, options.step is not None)
-            if window.grid.size**2 * control.paths > control.work:
+            if window.grid.size**2 * paths > Control.quick:  # some seconds for a sweep
                 raise NoStationaryStateError(
                     f"correlations do not fall: at the lag {window.step * window.reach:.3g} they still move (a limit cycle, "
                     "aging, or a transition that is very near)"
                 )
-            made = Map.make(self.engine, window, control.paths, 1)
+            made = Map.make(self.engine, window, paths, 1)
             made.idle = made.find_idle(made.start())
-            begun = solve_map(made, made.first(4 / reach), Secants(16), max(tolerance, 1e-3), control.plain)
+            begun = solve_map(made, made.first(4 / reach), Secants(16), max(tolerance, 1e-3), BySampling.plain)
             options.report_share(0.2, f"lags up to {reach:.3g}")
-            if self._tail(begun) < control.tail:
+            if self._tail(begun) < BySampling.tail:
                 break
             if options.is_short_of_time():
                 raise NoStationaryStateError(f"the budget ended with lags up to {reach:.3g}, where correlations still fall")
             reach *= 1.5
-        count = 8 * control.paths
+        count = 8 * paths
         made = Map.make(self.engine, window, count, 2)
         made.idle = begun.map.idle
         options.report_share(0.3, f"{count} paths")
@@ -661,15 +652,13 @@ class _SampledSearch:
         coarse, at = first.map, first.means
         if options.step is None:
             coarse, at = coarse.coarsened(), coarsen_means(self.engine.plan, at)
-        own, images, solved = coarse.once(at, made.idle), [[] for _ in range(control.sets)], [first] * control.sets  # type: ignore[var-annotated]
+        own, images, solved = coarse.once(at, made.idle), [[] for _ in range(sets)], [first] * sets  # type: ignore[var-annotated]
         wanted = 2
         while True:
             for place, group in enumerate(images):
-                options.report_share(
-                    0.4 + 0.5 * place / control.sets, f"{wanted} ensembles of {count} paths, group {place + 1}"
-                )
+                options.report_share(0.4 + 0.5 * place / sets, f"{wanted} ensembles of {count} paths, group {place + 1}")
                 while len(group) < wanted:
-                    seed = 3 + place + control.sets * len(group)
+                    seed = 3 + place + sets * len(group)
                     group.append(Map.make(self.engine, coarse.window, count, seed).once(at, made.idle))
             for place, group in enumerate(images):
                 shift = {name: np.mean([item[name] for item in group], axis=0) - own[name] for name in own}
@@ -678,9 +667,9 @@ class _SampledSearch:
             found = self._judged(solved)
             worst = worst_error(found, options)[1]
             logger.info("%d ensembles of %d paths: the error is %.2g of the tolerance", wanted, count, worst)
-            if worst <= 1 or wanted >= control.most or options.is_short_of_time():
+            if worst <= 1 or wanted >= BySampling.most or options.is_short_of_time():
                 return found
-            wanted = min(math.ceil(wanted * min(max(1.3 * worst**2, 2), 8)), control.most)
+            wanted = min(math.ceil(wanted * min(max(1.3 * worst**2, 2), 8)), BySampling.most)
 
     def _tail(self, solved: MapRoot) -> float:
         """Return how far correlations are from their limit at half of the reach."""
@@ -715,18 +704,15 @@ class _SampledSearch:
         still = all(np.ptp(values) <= 0.1 * self.options.rtol * np.abs(values).max() for values in pairs)
         return FoundBySampling(
             tuple(solved), curves, {name: errors[name] for name in curves}, numbers,
-            {name: float(errors[name][0]) for name in numbers}, still, lags, max(item.residual for item in solved),
-            self.options.step, self.options.rtol,
+            {name: float(errors[name][0]) for name in numbers}, still, lags, left / 3, self.options.rtol,
         )  # fmt: skip
 
 
 def coarsen_means(plan: StochasticPlan, means: Means) -> Means:
     """Return means on every other lag; operators are integrals over twice the step."""
     kinds = {mean.name: mean.kind for item in plan.ensembles for mean in item.means}
-    return {
-        name: value if kinds[name] == "one" else 2 * value[::2] if kinds[name] == "response" else value[::2]
-        for name, value in means.items()
-    }
+    return {name: value if kinds[name] == "one" else value[::2] * (2 if kinds[name] == "response" else 1)
+            for name, value in means.items()}  # fmt: skip
 
 
 def refine_means(plan: StochasticPlan, means: Means, window: Window, coarse: Window) -> Means:
@@ -740,21 +726,18 @@ def refine_means(plan: StochasticPlan, means: Means, window: Window, coarse: Win
     return made
 
 
-def find_by_sampling(
-    program: StochasticPlan, laws: Mapping[str, Any], options: Options, control: BySampling | None = None
-) -> FoundBySampling:
+def find_by_sampling(program: StochasticPlan, laws: Mapping[str, Any], options: Options, steps: int = 1) -> FoundBySampling:
     """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
     if any(item.leading < len(item.noises) for item in program.covariances):
         raise NoStationaryStateError("noises that follow others are not taken")
-    control = control or BySampling()
     try:
-        return _SampledSearch(program, laws, options, control).run()
+        return _SampledSearch(program, laws, options).run(steps)
     except NoStationaryStateError:
         raise
     except np.linalg.LinAlgError as reason:
         said = "its kernels have no solution over lags; if it comes to rest, see `longtime`"
         raise NoStationaryStateError(said) from reason
     except SolverError as reason:
-        if control.steps < 8:
-            return find_by_sampling(program, laws, options, replace(control, steps=2 * control.steps))
+        if steps < 8:
+            return find_by_sampling(program, laws, options, 2 * steps)
         raise NoStationaryStateError(f"paths cannot be followed: {reason}") from reason

@@ -1,4 +1,4 @@
-"""The stationary state of a Gaussian system: correlations over lags that give themselves back.
+"""The stationary state of a Gaussian system: a fixed point of means over lags.
 
 The means of pairs over lags give the covariance of the noises, this the law of the paths, and this the means: an iteration as
 it stands until it is near, then Newton's method with a Krylov solver (Knoll & Keyes, J. Comput. Phys. 193, 357 (2004),
@@ -27,6 +27,7 @@ from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Poin
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.gaussian.law import GaussianLaw, LawMeans, conditions
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.tolerance import allowance
 
 # --- A stationary Gaussian law over lags τ ≥ 0: linear path equations driven by noises of given
 # covariance.
@@ -47,15 +48,11 @@ class NoStationaryStateError(SolverError):
 
 def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, float]:
     """Return what has the largest error in tolerances, and that."""
-    over, rtol = {}, options.rtol
-    atol = (options.atol or 0.0) + rtol * floor
-    largest = max((abs(value) for value in found.numbers.values()), default=0.0)
-    for name, value in found.numbers.items():
-        allowed = rtol * max(abs(value), 1e-3 * largest) + atol
-        over[name] = found.number_errors[name] / max(allowed, 1e-14)
+    asked = replace(options, atol=(options.atol or 0.0) + options.rtol * floor)
+    allowed = allowance(np.array([0.0, *found.numbers.values()]), asked)[1:]
+    over = {name: found.number_errors[name] / max(part, 1e-14) for name, part in zip(found.numbers, allowed, strict=True)}
     for name, values in found.curves.items():
-        allowed = rtol * float(np.abs(values).max()) + atol
-        over[name] = float(found.curve_errors[name].max()) / max(allowed, 1e-14)
+        over[name] = float(found.curve_errors[name].max()) / max(allowance(values, asked, 1.0).max(), 1e-14)
     return max(over.items(), key=lambda item: item[1], default=("", 0.0))
 
 
@@ -466,7 +463,7 @@ class Closure:
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Means that give themselves back, up to ``left`` relative to the largest of each."""
+    """Means that are a fixed point of the closure, up to a residual ``left`` relative to each."""
 
     closure: Closure
     means: Means
@@ -516,7 +513,7 @@ def first_means(closure: Closure, rate: float, omega: float = 0.0) -> Means:
 
 
 def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain: int) -> Settled:
-    """Return means that give themselves back; ``floor`` is what counts as nothing."""
+    """Solve means = closure(means) by Anderson's iteration, then Newton's; below ``floor`` is zero."""
     names = [mean.name for mean in closure.means if mean.acts]
 
     def pack(table: Means) -> Array:
@@ -588,7 +585,7 @@ def carry(means: Means, old: OperatorGrid, new: OperatorGrid) -> Means:
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Two copies of a system with the same couplings, near each other: how distances drive themselves.
+    """Linear stability of two replicas with the same couplings: the equation of their distance.
 
     The copies' noises have the covariance Γ of the correlation between the copies, C − D/2, where each has its own Γ of C. So
     the noise of their distance has the covariance ∂Γ(τ)/∂C(τ) · D, and D is what the paths make of it: the same linear
@@ -625,10 +622,7 @@ class Copies:
         return cls(tuple(made), sizes, closure.lags.size)
 
     def at_rest(self, rate: float) -> tuple[float, float]:
-        """Return by what distances are multiplied that grow at a rate, of a state at rest.
-
-        They swing as cos ωτ there. The frequency at which that is most counts, and is returned too.
-        """
+        """Return the largest gain of distances that go like cos ωτ, of a state at rest, and ω."""
         from scipy.optimize import minimize_scalar
 
         shares = np.cumsum([0, *(count**2 for count in self.sizes)])
@@ -654,7 +648,7 @@ class Copies:
         return max((values[near], float(grid[near])), (-float(best.fun), float(best.x)))
 
     def largest(self, rate: float) -> float:
-        """Return by what distances are multiplied that grow at a rate: it falls with the rate, and is one at the exponent."""
+        """Return the largest gain of distances that grow at a rate; it is one at the exponent."""
         from scipy.sparse.linalg import LinearOperator, eigs
 
         shifted = [[linear.shifted(rate) for linear, _, _ in rows] for rows in self.parts]
@@ -729,8 +723,8 @@ class FoundByLaw:
         return value, abs(value - other) + 1e-12 + 30 * self.left
 
 
-class _StationarySearch:
-    """One search for a stationary state."""
+class StationarySearch:
+    """One search for the stationary state that the declared start leads to."""
 
     def __init__(self, program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> None:
         self.program, self.laws, self.options = program, laws, options
@@ -748,7 +742,7 @@ class _StationarySearch:
         return Closure.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
 
     def run(self) -> FoundByLaw:
-        """Return the state: lags are added until correlations have fallen, panels shortened."""
+        """Return the state, or raise ``NoStationaryStateError``: lags are added until correlations have fallen."""
         step, fastest, reach, length = self.options.step, self.fastest, 30 / self.slowest, 1.0
         try:
             settled = self.at_rest()
@@ -793,9 +787,7 @@ class _StationarySearch:
     def at_rest(self, other: bool = False) -> Settled:
         """Return the state in which nothing moves; keep its stability."""
         closure = self.closure(self.few, other)
-        means = first_means(closure, 0.0)
-        self.floor = _floor(means)
-        settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+        settled = self._settle(closure, first_means(closure, 0.0))
         if self._spread(settled) > 1e-9:
             raise NoStationaryStateError("what was found moves")
         factor, self.omega = Copies.of(settled).at_rest(0.0)
@@ -809,13 +801,15 @@ class _StationarySearch:
 
     def _begin(self, lags: OperatorGrid) -> Settled:
         closure, reach = self.closure(lags), float(lags.nodes[-1])
-        means = first_means(closure, 4.5 / reach, self.omega)
-        self.floor = _floor(means)
-        settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+        settled = self._settle(closure, first_means(closure, 4.5 / reach, self.omega))
         # near rest a spread is known up to left/|stability|; less than this is none
         if self.stability < 0 and self._spread(settled) <= 1e-3 * min(1.0, -self.stability):
             raise NoStationaryStateError("what was found is the unstable state in which nothing moves")
         return settled
+
+    def _settle(self, closure: Closure, means: Means) -> Settled:
+        self.floor = 1e-6 * max((float(np.abs(value).max()) for value in means.values()), default=1.0) + 1e-300
+        return settle(closure, means, self.floor, self.tolerance, plain=12)
 
     def _again(self, settled: Settled, lags: OperatorGrid, other: bool = False) -> Settled:
         means = carry(settled.means, settled.closure.lags, lags)
@@ -848,25 +842,13 @@ class _StationarySearch:
             change = np.abs(values - matched[name])
             change = change if panels is None else over_panels(change, panels.order)
             errors[name] = change + rest * float(np.abs(values).max())
-        number_errors = {
-            name: abs(value - other_numbers[name]) + rest * max(abs(value), self.floor) for name, value in numbers.items()
-        }
+        number_errors = {name: abs(value - other_numbers[name]) + rest * max(abs(value), self.floor)
+                         for name, value in numbers.items()}  # fmt: skip
         still = self._spread(settled) <= 1e-9
         return FoundByLaw(settled, curves, errors, numbers, number_errors, still, other, self.floor, self.stability)
 
-
-def _floor(means: Means) -> float:
-    return 1e-6 * max((float(np.abs(value).max()) for value in means.values()), default=1.0) + 1e-300
-
-
-def find_stationary(program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> FoundByLaw:
-    """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
-    return _StationarySearch(program, laws, options).run()
-
-
-def stability_at_rest(program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> tuple[float, float]:
-    """Return the stability of the state in which nothing moves, and its error."""
-    search = _StationarySearch(program, laws, options)
-    left, other = search.at_rest(True).left, search.stability
-    left = max(left, search.at_rest().left)
-    return search.stability, abs(search.stability - other) + 1e-12 + 30 * left
+    def stability_at_rest(self) -> tuple[float, float]:
+        """Return the stability of the state in which nothing moves, and its error."""
+        left, other = self.at_rest(True).left, self.stability
+        left = max(left, self.at_rest().left)
+        return self.stability, abs(self.stability - other) + 1e-12 + 30 * left

@@ -18,7 +18,7 @@ from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
-from eqsolve.solvers.marching import NotFiniteError, Sources, advance, next_coefficient
+from eqsolve.solvers.marching import RATIO, NotFiniteError, Sources, advance, next_coefficient
 from eqsolve.solvers.tolerance import FLOOR
 from eqsolve.solvers.two_time.panel import History, RowPanel
 
@@ -28,7 +28,7 @@ from eqsolve.solvers.two_time.panel import History, RowPanel
 # their outer time, is reproduced from the merged panel's nodes to a tolerance. Rows then have
 # O(log t) columns; near the diagonal operators take up fast parts before a merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
-_EFFECT = 0.1  # of a merge on what follows, as a fraction of its tolerance
+_EFFECT = 1 / RATIO  # of a merge on what follows, as a fraction of its tolerance
 _UNEVEN = 3.0  # panels are merged only if neither is longer than the other by more than this
 
 
@@ -275,7 +275,6 @@ class March:
         return int(sweeps)
 
     def _observe(self) -> None:
-        """Evaluate the observables on the newest panel."""
         self._observed = {equation.name: self.panel.observe(equation) for equation in self.plan.observables}
         for equation in self.plan.observables:
             finite = np.isfinite(self._observed[equation.name])
@@ -338,17 +337,18 @@ class March:
 
         A definition is not continuous across the left end once columns have been merged, so its value there is left out.
         """
-        whole, inner = _highest(self.m, True), _highest(self.m, False)
+        legendre, back = radau(self.m).legendre, radau(self.m).back
+        inner = legendre[:-1, 1:] + legendre[:-1, :1] * back  # of the polynomial through the nodes alone
         worst, panel, history = 0.0, self.panel, self.history
         for equation in (*self.plan.kernels, *self.plan.functions):
             head, values = equation.name, panel.values(equation.name).reshape(self.m, -1)
             if equation.differential:
                 before = history.last_row[head] if head in panel.kernels else history.functions[head][-1:]
-                joined = np.vstack([before, values[:, : len(before)]])
-                tail = max(_tail(joined, whole), _tail(values[:, len(before) :], inner) if head in panel.kernels else 0.0)
+                parts = [legendre @ np.vstack([before, values[:, : len(before)]]), inner @ values[:, len(before) :]]
             else:
-                tail = _tail(values, inner)
-            worst = max(worst, tail / panel.sizes[head])
+                parts = [inner @ values]
+            tails = [next_coefficient(np.abs(part).max(axis=1, initial=0.0))[0] for part in parts]
+            worst = max(worst, float(max(tails)) / panel.sizes[head])
         return worst
 
     # --- the solution
@@ -386,21 +386,6 @@ class March:
         """Return the solution as a guide of a finer one."""
         functions = {name: np.concatenate(parts) for name, parts in self._functions.items()}
         return Guide(self.grid(), functions, self.rows())
-
-
-@functools.lru_cache(maxsize=64)
-def _highest(m: int, with_left_end: bool) -> Array:
-    """Return the functionals of the four highest Chebyshev coefficients on a panel's nodes."""
-    from numpy.polynomial import chebyshev
-
-    nodes = radau(m).with_start if with_left_end else radau(m).nodes
-    matrix = chebyshev.chebvander(2 * nodes - 1, len(nodes) - 1)
-    return np.asarray(np.linalg.inv(matrix)[-4:])
-
-
-def _tail(values: Array, functionals: Array) -> float:
-    """Return the estimated size of the first neglected coefficient."""
-    return float(next_coefficient(np.abs(functionals @ values).max(axis=1))[0])
 
 
 # --- How far a march is from its horizon: what it costs to get there with panels that follow the

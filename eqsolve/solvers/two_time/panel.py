@@ -19,7 +19,7 @@ from eqsolve.numerics.arrays import ROUNDING, Array, filled
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
-from eqsolve.solvers.marching import NoConvergenceError, NotFiniteError
+from eqsolve.solvers.marching import RATIO, NoConvergenceError, NotFiniteError
 from eqsolve.solvers.tolerance import FLOOR
 
 # --- The solved past of a march: its columns, the values on them, and the integration operators of
@@ -228,7 +228,6 @@ class Integrals:
 
 Inverses = tuple[Array | None, Array | None]
 
-_LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
 _FAR = 0.03  # change of the first sweep beyond which the slopes at the guess are not trusted
 _FRESH_SLOPES = (1, 14)  # sweeps before which the slopes are taken again
 
@@ -411,8 +410,9 @@ class RowPanel:
             change = float(np.abs(residual).max())
             stuck = 10 * ROUNDING > change > 0.5 * last  # limited by rounding
             if change <= (tolerance if sweep else 0.01 * tolerance) or stuck:
-                known = sweep > 0 and not stuck
-                self._note_errors(residual, names, min(max(change / last, _LEAST_CONTRACTION), 1.0) if known else 1.0)
+                contraction = min(max(change / last, RATIO**-2), 1.0) if sweep > 0 and not stuck else 1.0
+                sizes = np.maximum.reduceat(np.abs(residual), np.cumsum([0, *lengths[:-1]]))
+                self.errors |= dict(zip(names, (contraction * sizes).tolist(), strict=True))
                 return sweep + 1
             if not np.isfinite(change):
                 # repeat a sweep, equation by equation, to name the first that is not finite
@@ -433,16 +433,7 @@ class RowPanel:
                 self.refresh(names)
         raise NoConvergenceError
 
-    def _note_errors(self, residual: Array, names: list[str], contraction: float) -> None:
-        """Keep what the iteration leaves: the last change of each unknown, times how much a sweep still gains."""
-        start = self.places[names[0]].start
-        for name in names:
-            place = self.places[name]
-            change = np.abs(residual[place.start - start : place.stop - start]).max()
-            self.errors[name] = contraction * float(change)
-
     def _sweep(self, block: tuple[CompiledEquation, ...], checked: bool = False) -> None:
-        """Evaluate every equation of a block once with the newest values."""
         for equation in block:
             if equation.name in self.kernels:
                 self._update_kernel(equation, checked)
@@ -498,8 +489,8 @@ class RowPanel:
         feedback = np.zeros((self.count, self.count))
         for entry in equation.contractions:
             if entry.gain is not None and entry.feedback is not None:
-                inner = self.value(entry.feedback, self.total)
-                feedback += self.value(entry.gain, 1) * self.matrix * inner[:, self.past :]
+                inner = self.value(entry.feedback, self.total)[:, self.past :]
+                feedback += self.value(entry.gain, 1) * self.matrix * inner
         if equation.differential:
             feedback = self.matrix @ (feedback + np.diag(self.value(equation.slope, 1, integrals)[:, 0]))
         elif not feedback.any():

@@ -39,7 +39,6 @@ from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
 
 
 def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Compared:
-    """Return the finer of two solutions with its error estimates."""
     iteration = ROUNDING + 3 * fine.iteration_error
     pointwise = fine.merger.changes if fine.merger is not None else {}
     grid = fine.grid()
