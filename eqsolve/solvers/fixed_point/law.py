@@ -73,7 +73,7 @@ class SolutionSource:
     law: FixedPointLaw
     names: tuple[str, ...]
     precise_solution: Any = None
-    _first: list[PanelMesh] = field(default_factory=list)  # of the first rule, with which others begin
+    _meshes: dict[str, PanelMesh] = field(default_factory=dict)  # of the first and the last rule
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
@@ -81,7 +81,11 @@ class SolutionSource:
             lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
             columns, weights = self.precise_solution.law_nodes(self.names, lines, rows, digits)
             return Rule(dict(zip(self.names, columns, strict=True)), weights)
-        return self._resolved(probe or _general, 1e-15)[0]
+        return self._resolved(probe or _general, 1e-15, "first")
+
+    def rule_beside(self, probe: Probe) -> Rule:
+        """Return a rule for an integrand much like the one before: its panels are taken to begin with."""
+        return self._resolved(probe, 1e-15, "last")
 
     def first_rule(self, probe: Probe) -> Rule:
         """Return a rule to begin with: the nodes of the fixed point itself, or some for integrands like ``probe``."""
@@ -90,18 +94,18 @@ class SolutionSource:
             nodes = self.law.solution.point.mesh.moved(lines.kinks(rows)).nodes()
             if abs(nodes[2].sum() - 1) < 1e-10:  # else it leaves out where its own integrands vanish
                 return self._at(lines, rows, nodes)
-        rule, mesh = self._resolved(probe, ROUGHLY[-1])
-        self._first[:] = [mesh]
+        rule = self._resolved(probe, ROUGHLY[-1], "first")
+        self._meshes["first"] = self._meshes["last"]
         return rule
 
-    def _resolved(self, probe: Probe, tolerance: float) -> tuple[Rule, PanelMesh]:
+    def _resolved(self, probe: Probe, tolerance: float, begin: str) -> Rule:
         lines = _probed(self.law, probe)
         # nodes across, for transforms of several variables
         rows = self.law.rows(self.names, None if len(self.names) == 1 else 64)
-        known = [self.law.solution.point.mesh, *self._first][-1]
+        known = self._meshes.get(begin, self.law.solution.point.mesh)
         like = None if known.rows.turned or rows.turned else known
-        mesh = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.panels)
-        return self._at(lines, rows, mesh.nodes()), mesh
+        mesh = self._meshes["last"] = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.panels)
+        return self._at(lines, rows, mesh.nodes())
 
     def _at(self, lines: Lines, rows: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
         law, (at, x, share, signs) = self.law, nodes
@@ -149,6 +153,12 @@ class SolutionSource:
 # probabilities, expectations.
 _ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried until expectations converge
 logger = logging.getLogger("eqsolve")
+
+
+def known_variables(solution: FixedPointSolution) -> list[str]:
+    """Return the names of everything random in a solved model."""
+    plan = solution.problem.plan
+    return [*plan.variables, *plan.randoms]
 
 
 @dataclass(frozen=True)
@@ -269,6 +279,7 @@ class FixedPointLaw(Distribution):
         return self._variables(self.names, [*normals, *constants], n)
 
     def _variables(self, names: Sequence[str], random: Sequence[Array], n: int) -> Array:
+        """Return variables at values of the Gaussians and the random constants."""
         problem = self.solution.problem
         full = problem.plan.run_stages([*problem.parameters, *self.solution.point.values, *random], n)
         with np.errstate(all="ignore"):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +91,7 @@ class FamilyMeans:
 
 
 def _flat(found: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> Array:
+    """Return values of families, one after the other."""
     return np.concatenate([[], *(over_points(item, shape, ()).ravel() for item, shape in zip(found, shapes, strict=True))])
 
 
@@ -184,6 +185,7 @@ class FamilyProblem(Sought):
 
 
 def _newton(problem: FamilyProblem, values: Array) -> Array | None:
+    """Return the solution that Newton's method comes to, or nothing."""
     found = newton.newton(problem, values, None, rounds=60)
     return found.values if found.converged and problem.inside(found.values) else None
 
@@ -261,11 +263,15 @@ _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarit
 _CUTS = 3  # of a cell of the scan, per axis
 _AROUND = 4.0  # how far from a start, in search variables or longest steps, a solution is looked for
 _BESIDE = newton.ROUGHLY[0]  # solutions on rough meshes that are as near as this are the same
-_NEARLY = 0.05  # relative residuals that a point of a scan near a solution may leave
+_NEARLY = 0.05  # relative residuals that few nodes, or a point of a scan near a solution, may leave
 
 
 Near = tuple[Array, PanelMesh | None]
 """Unknowns near a solution, and a mesh that is about right there if one was made."""
+
+
+_Doubt = tuple[float, tuple[float, ...], list[tuple[float, float]]]
+"""A start not followed to its end: how many longest steps away a solution was said to be, it, the box."""
 
 
 class _Scan(NamedTuple):
@@ -284,25 +290,42 @@ _SCANS = (  # one after the other
 )
 
 
+_LAST = len(_SCANS) - 1
+
+
 def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
     """Return starts near all solutions found by a scan of the unknowns' domains with few quadrature nodes.
 
-    Wider scans follow where one finds nothing, unless fewer are asked for.
+    Wider scans follow where one finds nothing, unless fewer are asked for; before the last ones,
+    and after all of them, doubtful starts are tried.
     """
     if not problem.plan.unknowns:
         return [(np.zeros(0), None)]
+    doubts: list[_Doubt] = []
     if len(problem.plan.unknowns) > 3 and scans != 0:
         points = np.random.default_rng(0).uniform(-1, 1, (len(problem.plan.unknowns), 6))
         if reached := _iterated(problem, points * np.array([0, 0.01, 0.03, 0.1, 0.3, 1])):
             return reached
     for level in range(len(_SCANS) if scans is None else scans):
-        axes = scan_axes(problem.plan.unknowns, level)
-        if found := _scan_level(problem, axes, last=level == len(_SCANS) - 1):
-            # and what iteration leads to from the ends of intervals, beyond which a scan does not look
-            ends = [[axis[0], axis[-1]] if item.interval else [0.0, 0.0]
-                    for item, axis in zip(problem.plan.unknowns, axes, strict=True)]  # fmt: skip
-            return [*found, *(_iterated(problem, np.array(ends), found, most=20) if np.any(ends) else [])]
+        found, doubted = _scan_level(problem, level)
+        if found:
+            return [*found, *_near_ends(problem, level, found)]
+        doubts = sorted([*doubts, *doubted])
+        while doubts and level and (doubts[0][0] < 5 * _AROUND or level == _LAST):
+            start, box = np.array(doubts[0][1]), doubts.pop(0)[2]
+            point = newton.newton(problem, start, None, rounds=30, stop=1e-3, box=box)
+            if point.converged:
+                return [(point.values, None)]
+            if _nearly(problem, start, point) and (made := _on_many_nodes(problem, point)) is not None:
+                return [made]
     return []
+
+
+def _near_ends(problem: Problem, level: int, known: list[Near]) -> list[Near]:
+    """Return further solutions that iteration leads to from the ends of intervals, beyond which a scan does not look."""
+    columns = [[axis[0], axis[-1]] if item.interval else [0.0, 0.0]
+               for item, axis in zip(problem.plan.unknowns, scan_axes(problem.plan.unknowns, level), strict=True)]  # fmt: skip
+    return _iterated(problem, np.array(columns), known, most=20) if np.any(columns) else []
 
 
 def _iterated(problem: Problem, points: Array, known: Sequence[Near] = (), most: int = 100) -> list[Near]:
@@ -330,20 +353,27 @@ def _iterated(problem: Problem, points: Array, known: Sequence[Near] = (), most:
     return found
 
 
-def _scan_level(problem: Problem, axes: list[Array], *, last: bool) -> list[Near]:
-    """Return the solutions that one scan finds."""
+def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]:
+    """Return the solutions that one scan finds, and the starts that led nowhere soon."""
+    axes = scan_axes(problem.plan.unknowns, level)
     cell = np.array([axis[1] - axis[0] for axis in axes])
     box = [(axis[0] - 1.5 * width, axis[-1] + 1.5 * width) for axis, width in zip(axes, cell, strict=True)]
     ends = [_spread(problem, problem.values(np.array([[axis[k]] for axis in axes]))[:, 0]) for k in (0, 1)]
     spacing = ends[1] - ends[0]
     found: list[Near] = []
     tried: list[Array] = []
-    for count, (far, start) in enumerate(_candidates(problem, axes, last=last)):
+    unconverged: list[Iterate] = []
+    doubts: list[_Doubt] = []
+    lost = 0
+    for count, (far, start) in enumerate(_candidates(problem, axes, last=level == _LAST)):
         here = _spread(problem, start)
         if found and far > 1:
             break  # the linear interpolants of such cells have no zero in them
         if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
             continue  # this neighbourhood has been searched
+        if lost >= 4 and not found and level < _LAST:  # a wider scan comes first
+            doubts.append((np.inf, tuple(start.tolist()), box))
+            continue  # a valley along which residuals are small and never vanish
         few = coarse_mesh(problem.lines(start), problem.rows(start, 24), 12) if count else None
         point = newton.newton(problem, start, few, rounds=1) if count else None
         if point is None or point.first <= _AROUND:  # few nodes will do to see the others off
@@ -352,22 +382,58 @@ def _scan_level(problem: Problem, axes: list[Array], *, last: bool) -> list[Near
             tried += [here, _spread(problem, point.values)]
             if not any(same(problem, point.values, other, _BESIDE) for other, _ in found):
                 found.append((point.values, point.mesh))
-    return found
+        elif _nearly(problem, start, point):
+            unconverged.append(point)
+        elif point.first > _AROUND:
+            lost += 1
+            doubts.append((point.first, tuple(start.tolist()), box))
+    if not found:  # few nodes do not converge though residuals are small
+        converged = (_on_many_nodes(problem, point) for point in unconverged)
+        found = list(islice((near for near in converged if near is not None), 1))
+    return found, doubts
+
+
+def _nearly(problem: Problem, start: Array, point: Iterate) -> bool:
+    """Whether Newton's method on few nodes stayed near its start and left small residuals."""
+    close = same(problem, point.values, start, _AROUND) and point.steps > 1
+    return close and bool(np.max(np.abs(point.linear.residual), initial=0.0) <= _NEARLY)
+
+
+def _on_many_nodes(problem: Problem, point: Iterate) -> Near | None:
+    """Return the solution near a point on as many nodes as it needs."""
+    finer = polish(problem, point.values, box=_box(problem, point.values))
+    return (finer.values, finer.mesh) if finer.converged else None
+
+
+def _box(problem: Problem, values: Array) -> list[tuple[float, float]]:
+    return [(x - _AROUND, x + _AROUND) for x in problem.points(list(values))]
 
 
 def _spread(problem: Problem, values: Array) -> Array:
     """Return unknowns in coordinates in which the scan's cells are equally wide."""
-    pairs = zip(problem.plan.unknowns, problem.points(list(values)), strict=True)
-    return np.array([point if item.is_bounded else np.arcsinh(point / _SMALL) for item, point in pairs])
+    return np.array(
+        [
+            point if item.is_bounded else np.arcsinh(point / _SMALL)
+            for item, point in zip(problem.plan.unknowns, problem.points(list(values)), strict=True)
+        ]
+    )
 
 
 def searched(plan: FixedPointPlan) -> str:
     """Return the domain of the widest scan in words."""
-    (low, high), real = _SCANS[-1].decades, _SCANS[-1].real
-    ends = {1: f"1e{low:g} to 1e{high:g}", -1: f"-1e{high:g} to -1e{low:g}", 0: f"-1e{real:g} to 1e{real:g}"}
-    each = ((item, item.interval) for item in plan.unknowns)
-    return ", ".join(f"{item.name} from " + (ends[item.sign] if part is None else f"{part[0]:g} to {part[1]:g}")
-                     for item, part in each)  # fmt: skip
+    widest = _SCANS[-1]
+    low, high = widest.decades
+    words = []
+    for item in plan.unknowns:
+        sign, interval = item.sign, item.interval
+        if interval is not None:
+            ends = (f"{interval[0]:g}", f"{interval[1]:g}")
+        elif sign:
+            ends = (f"1e{low:g}", f"1e{high:g}") if sign > 0 else (f"-1e{high:g}", f"-1e{low:g}")
+        else:
+            ends = (f"-1e{widest.real:g}", f"1e{widest.real:g}")
+        words.append(f"{item.name} from {ends[0]} to {ends[1]}")
+    return ", ".join(words)
 
 
 def scan_axes(unknowns: Sequence[Domain], level: int) -> list[Array]:
@@ -604,9 +670,9 @@ class FixedPointSolution:
 
     def law(self, name: str) -> Distribution:
         """Return the joint law of a variable and the random constants of the model."""
-        from eqsolve.solvers.fixed_point.law import FixedPointLaw
+        from eqsolve.solvers.fixed_point.law import FixedPointLaw, known_variables
 
-        known = [*self.problem.plan.variables, *self.problem.plan.randoms]
+        known = known_variables(self)
         if name not in known:
             raise UsageError(
                 f"model `{self.problem.plan.name}` has no random variable `{name}`{did_you_mean(name, known)} "
@@ -646,8 +712,10 @@ class FixedPointSolution:
 
         These are how they change with a finer mesh, and with each unknown by its own error.
         """
-        values = newton.sensitivity(self.problem, self.point, parameter)
-        others = [replace(self.point, mesh=self.point.mesh.halved())]
+        values, others = (
+            newton.sensitivity(self.problem, self.point, parameter),
+            [replace(self.point, mesh=self.point.mesh.halved())],
+        )
         for place, name in enumerate(newton.names_of(self.problem)):
             unit = np.arange(len(self.point.values)) == place
             others += [replace(self.point, values=self.point.values + side * self.errors[name] * unit) for side in (-1.0, 1.0)]
@@ -711,8 +779,7 @@ def solve_problem(
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
         points = edge_solutions(problem, make, start)
         here = np.array([start[item.name] for item in plan.unknowns], dtype=float)
-        box = [(x - _AROUND, x + _AROUND) for x in problem.points(list(here))]
-        point = polish(problem, here, box=box if scans == 0 else None)
+        point = polish(problem, here, box=_box(problem, here) if scans == 0 else None)
         points += [(problem, point)] if point.converged and not points else []
     if not points and scans != 0:
         if (count := len(plan.unknowns)) > 5:
@@ -807,6 +874,7 @@ def settings(at: Values, plan: FixedPointPlan) -> dict[str, float | str]:
 
 
 def _allowed(plan: FixedPointPlan, values: Mapping[str, float]) -> bool:
+    """Whether every unknown lies in its domain."""
     return all(item.holds(values[item.name]) for item in plan.declared)
 
 
