@@ -13,8 +13,7 @@ from scipy.interpolate import krogh_interpolate
 from scipy.ndimage import maximum_filter1d
 
 from eqsolve.errors import UsageError
-from eqsolve.explorer.describe import TIMED, Control, describe, list_controls, observable_names
-from eqsolve.explorer.html import render
+from eqsolve.explorer.describe import TIMED, Control, describe, list_controls, observable_names, render
 from eqsolve.files.atomic import atomic_path
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array

@@ -249,7 +249,9 @@ def _numbers(result: Result, at: Any) -> Record:
 
     ``marks`` say what is differentiated in a derivative, and along what.
     """
-    data, sampled, dims, missing = result.dataset, result.dataset, (), 0
+    data = sampled = result.dataset
+    dims: tuple[str, ...] = ()
+    missing = 0
     if result.grid is not None:
         times = np.asarray(at, dtype=float)
         inside = times <= result.grid.edges[-1] * (1 + 1e-12)

@@ -644,15 +644,15 @@ class _Task:
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
         d, exact = self.d or 2000, self.constants != "sampled"
-        large, half = (finite_size(binding, d=n, seeds=self.seeds, seed=self.seed, exact=exact) for n in (d, d // 2))
-        names = self.wanted or tuple(large.values)
-        demand_known(names, large.values, f"`{{}}` is no measure of the estimator of `{self.model.name}`")
-        compared = {name: _number(theory, name, 0.0, large.values[name], half.values[name]) for name in names}
+        how: dict[str, Any] = {"seeds": self.seeds, "seed": self.seed, "exact": exact}
+        (large, law), (half, rough) = (finite_size(binding, d=size, **how) for size in (d, d // 2))
+        names = self.wanted or tuple(large)
+        demand_known(names, large, f"`{{}}` is no measure of the estimator of `{self.model.name}`")
+        compared = {name: _number(theory, name, 0.0, large[name], half[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
-        size = (d, round(binding.number(spec.ratio) * d), str(self.data))
-        made = self._package("fixed point", compared, size, [], theory, None, None)
-        named = large.law.names[0] in self.model.variables
-        return self._with_law(made, theory, [half.law, large.law]) if named else made
+        sizes = (d, round(binding.number(spec.ratio) * d), str(self.data))
+        made = self._package("fixed point", compared, sizes, [], theory, None, None)
+        return self._with_law(made, theory, [rough, law]) if law.names[0] in self.model.variables else made
 
     def rate(self) -> Validation:
         theory = solve(self.model, region=self.region, params=self._own())
