@@ -61,7 +61,7 @@ CASES = [
     ("dln_fixed_point_l1", {"lam": 0.5, "delta": 2, "sigma2": 0.1}, 400),
     ("dln_fixed_point_ridgeless", {"delta": 2, "sigma2": 0.1}, 300),
     ("dln_fixed_point_min_norm", {"alpha": 0.1}, 400),
-    ("dln_fixed_point_min_norm", {"alpha": 1, "L": 3}, 300),
+    pytest.param("dln_fixed_point_min_norm", {"alpha": 1, "L": 3}, 300, marks=pytest.mark.slow),
     ("ridge", {"sigma2": 0.1}, 400),
     ("elastic_net", {"kappa": 1}, 400),
 ]

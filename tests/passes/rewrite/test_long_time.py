@@ -76,6 +76,7 @@ def test_weight_decay_gives_the_soft_threshold(network, lam, delta, sigma2):
     assert float(derived["stability"]) == pytest.approx(1 - (1 - float(declared["P_w_zero"])) / delta, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_closed_two_time_equations():
     """Ridge regression, by its own closed form at a late time."""
     derived = eqsolve.solve(eqsolve.load("linear_regression").long_time())
@@ -150,6 +151,7 @@ def cauchy():
     return make_cauchy().long_time()
 
 
+@pytest.mark.slow
 def test_a_field_is_what_its_teacher_leaves_of_it(cauchy):
     """Var(z_f | f_star) = C_w − E[w w*]²/E[w*²]; parameters of laws keep their defaults."""
     text = cauchy.show().text()
@@ -222,6 +224,7 @@ def test_without_decay_fewer_samples_than_weights_give_the_least_norm(interpolat
         eqsolve.load("rnn").long_time(integrated=True)
 
 
+@pytest.mark.slow
 def test_interpolators_are_stable(interpolating):
     """1 − E s²/E s, with s = w'/(χ + w') of the change of variables w = α² sinh θ, where δ = E s."""
     alpha, delta, (points, weights) = 0.3, 0.5, np.polynomial.hermite_e.hermegauss(200)

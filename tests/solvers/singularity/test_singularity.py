@@ -141,6 +141,7 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert made["stats"]["singularity"] == "branch point"
 
 
+@pytest.mark.slow
 def test_the_rate_curve_agrees_with_single_solves() -> None:
     alphas = np.geomspace(0.2, 2, 3)
     curve = eqsolve.rate_curve("dln_rate", "alpha", alphas, delta=0.5, sigma2=0.05, derivatives=["gamma"], every=2)
