@@ -326,7 +326,24 @@ class Fit:
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, which ``eqsolve.open`` reads back and ``eqsolve plot`` draws."""
-        save_fit(self, path)
+        # the names of a second set of data end in @2
+        import xarray as xr
+
+        made: dict[str, Any] = {}
+        for place, item in enumerate(self.sets, 1):
+            end = f"@{place}" if place > 1 else ""
+            data = item.data
+            along, moment = "t" + end if data.times is not None else "place" + end, "moment" + end
+            made |= {} if data.times is None else {along: (along, data.times)}
+            made |= {moment: (moment, item.lines["t"])} if item.lines else {}
+            for name in data.names:
+                parts = (data.values[name], data.errors.get(name), item.curves[name], item.sigmas[name], item.lines.get(name))
+                dims = (("draw" + end, along), along, along, along, moment)
+                entries = zip(_PARTS, dims, parts, strict=True)
+                made |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries if values is not None}
+        sets = [{"names": item.data.names, "settings": item.settings} for item in self.sets]
+        record = {"kind": "fit", "sets": sets, **{name: getattr(self, name) for name in _FIELDS}}
+        write_dataset(xr.Dataset(made), record, path)
 
 
 def _counted(count: int, what: str) -> str:
@@ -837,27 +854,6 @@ _FIELDS = (
     "status",
 )  # fmt: skip
 _PARTS = ("data", "bar", "fit", "sigma", "line")  # of an observable: what was measured, its bars, the model, what was used
-
-
-def save_fit(found: Fit, path: str | os.PathLike[str]) -> None:
-    """Write a netCDF file with one JSON record; the names of a second set of data end in ``@2``."""
-    import xarray as xr
-
-    made: dict[str, Any] = {}
-    for place, item in enumerate(found.sets, 1):
-        end = f"@{place}" if place > 1 else ""
-        data = item.data
-        along, moment = "t" + end if data.times is not None else "place" + end, "moment" + end
-        made |= {} if data.times is None else {along: (along, data.times)}
-        made |= {moment: (moment, item.lines["t"])} if item.lines else {}
-        for name in data.names:
-            parts = (data.values[name], data.errors.get(name), item.curves[name], item.sigmas[name], item.lines.get(name))
-            dims = (("draw" + end, along), along, along, along, moment)
-            entries = zip(_PARTS, dims, parts, strict=True)
-            made |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries if values is not None}
-    sets = [{"names": item.data.names, "settings": item.settings} for item in found.sets]
-    record = {"kind": "fit", "sets": sets, **{name: getattr(found, name) for name in _FIELDS}}
-    write_dataset(xr.Dataset(made), record, path)
 
 
 def read_fit(dataset: xr.Dataset, record: Mapping[str, Any]) -> Fit:

@@ -203,8 +203,24 @@ class Validation:
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, theory and finite sizes, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.json``."""
-        if not write_table(self, path):
-            save_validation(self, path)
+        if write_table(self, path):
+            return
+        # what was compared lies over ``compared``, the times of the comparison, and ``draw``
+        import xarray as xr
+
+        assert self.result is not None
+        data: dict[str, Any] = {}
+        for name, item in self.observables.items():
+            data |= {f"{_MARK}{name}_{part}": ("compared", getattr(item, part)) for part in _ARRAYS}
+            if name in self.spread:
+                data[f"{_MARK}{name}_draws"] = (("draw", "compared"), self.spread[name])
+        coordinates = {} if self.t is None else {"compared": self.t}
+        record = {
+            "observables": {name: item.verdict for name, item in self.observables.items()},
+            "timed": self.t is not None,
+            **{name: getattr(self, name) for name in _FIELDS},
+        }
+        save(self.result, path, beside=xr.Dataset(data, coords=coordinates), more={"validation": record})
 
     def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
         """Draw theory as lines with error bands, finite sizes as points, z-scores below; return the matplotlib figure.
@@ -276,25 +292,6 @@ def compare(
 # --- Validations as files: the theory's result, and beside it what finite sizes gave.
 _FIELDS = ("kind", "verdict", "d", "n", "seeds", "data", "wasserstein", "notes", "stats", "law_picture")
 _MARK = "finite_size_"
-
-
-def save_validation(found: Validation, path: str | os.PathLike[str]) -> None:
-    """Write a netCDF file; what was compared lies over ``compared``, the times of the comparison, and ``draw``."""
-    import xarray as xr
-
-    assert found.result is not None
-    data: dict[str, Any] = {}
-    for name, item in found.observables.items():
-        data |= {f"{_MARK}{name}_{part}": ("compared", getattr(item, part)) for part in _ARRAYS}
-        if name in found.spread:
-            data[f"{_MARK}{name}_draws"] = (("draw", "compared"), found.spread[name])
-    coordinates = {} if found.t is None else {"compared": found.t}
-    record = {
-        "observables": {name: item.verdict for name, item in found.observables.items()},
-        "timed": found.t is not None,
-        **{name: getattr(found, name) for name in _FIELDS},
-    }
-    save(found.result, path, beside=xr.Dataset(data, coords=coordinates), more={"validation": record})
 
 
 def read_validation(
