@@ -93,13 +93,13 @@ class Question:
         self.last = solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
         return self.last
 
-    def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, **how: Any) -> Evaluation:
-        """Return values, errors and derivatives at a point; ``how`` as in ``solve``."""
-        result = self.solve(point, slopes=slopes, **how)
+    def evaluate(self, point: Sequence[float] | Array) -> Evaluation:
+        """Return values, errors and derivatives at a point."""
+        result = self.solve(point)
         data = result.at(self.times) if self.times is not None else result.dataset
         demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
         keys = derivative_keys(result.dataset)
-        columns = [self.observables, *([keys[name, it] for name in self.observables] for it in self.names if slopes)]
+        columns = [self.observables, *([keys[name, it] for name in self.observables] for it in self.names)]
         values, errors = (
             np.array([[np.atleast_1d(data[key + end].values) for key in row] for row in columns], dtype=float)
             for end in ("", "_error")
