@@ -332,11 +332,7 @@ class _OptimumSearch:
             scale = np.array([item.slope(float(x)) for item, x in zip(self.ranges, place, strict=True)][: len(along)])
             result = self.question.solve(point, slopes=bool(along), rtol=rough)
             value, error, gradient, unsure = through(self.goal, result, along)
-            held, moment, times = (
-                [through(function, result, along) for _, function in self.limits],
-                math.nan,
-                self.question.times,
-            )
+            held, times, moment = [through(limit, result, along) for _, limit in self.limits], self.question.times, math.nan
             if self.timed is not None and times is not None:
                 moment = float(times[np.argmin(self.sign * result.at(times)[self.name].values)])
             self._known[key] = _Seen(
