@@ -49,6 +49,7 @@ def abundances() -> eqsolve.PhaseDiagram:
     return eqsolve.phase_diagram("lotka_volterra", sigma="0.6:2:5", mu="-1.6:3:5", progress=False)
 
 
+@pytest.mark.slow
 def test_lotka_volterra_loses_stability_at_the_root_of_two(abundances: eqsolve.PhaseDiagram) -> None:
     sigma, _, error = of_kind(abundances, "stability", "sigma")
     assert len(sigma) >= 2

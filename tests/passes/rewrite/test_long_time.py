@@ -115,6 +115,13 @@ def test_command(capsys, tmp_path, species):
     assert (tmp_path / "rest.png").stat().st_size > 1000
     assert main(["longtime", "lotka_volterra", "--show"]) == 0
     assert "stability" in capsys.readouterr().out
+    assert main(["longtime", "ridge"]) == 2
+    assert main(["longtime", "committee"]) == 2
+    assert "committee.py:" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_command_of_a_flow(capsys):
     assert main(["longtime", "dln", "--set", "delta=2", "sigma2=0.1", "--json"]) == 0  # without decay
     assert json.loads(capsys.readouterr().out)["values"]["chi_w"] == pytest.approx(1)  # 1/(δ − 1)
     assert main(["longtime", "dln"]) != 0  # fewer samples than weights
@@ -123,11 +130,8 @@ def test_command(capsys, tmp_path, species):
     found = json.loads(capsys.readouterr().out)["values"]
     declared = eqsolve.solve("dln_fixed_point_min_norm", delta=0.5, alpha=0.3)
     assert found["C_w"] == pytest.approx(float(declared["C_w"]), rel=1e-12)
-    assert main(["longtime", "ridge"]) == 2
     assert main(["longtime", "dln", "--set", "lam=0.1", "alpha=0.7"]) == 0
     assert "does not depend on alpha" in capsys.readouterr().err
-    assert main(["longtime", "committee"]) == 2
-    assert "committee.py:" in capsys.readouterr().err
 
 
 def make_cauchy():

@@ -87,6 +87,7 @@ def test_a_declared_change_of_variable_and_the_one_found_agree(more: dict[str, A
     holds(solved(right, Rational(1, 5), observables, "stratonovich", **more), {"l": math.log(0.25)})
 
 
+@pytest.mark.slow
 def test_a_random_coefficient_needs_no_sense() -> None:
     second = math.exp(-2) + S * (0.6**3 - 0.2**3) / 1.2 * (1 - math.exp(-2)) / 2
     holds(solved(-x(t) + a * xi(t), 1, MOMENTS, None), {"m": math.exp(-1), "q": second})

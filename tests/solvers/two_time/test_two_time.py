@@ -151,7 +151,7 @@ def test_only_observables_need_logarithmically_many_nodes() -> None:
     assert sizes[2] - sizes[1] < 1.5 * (sizes[1] - sizes[0])
 
 
-@pytest.mark.parametrize("lagged", [False, True])
+@pytest.mark.parametrize("lagged", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_mean_in_a_kernel_is_that_of_a_process(lagged: bool) -> None:
     """E e^{−k² (t − s)} = 1/√(1 + 2 (t − s)) of a standard normal k, given as it is to another solver; so is a force."""
     rate = random("k", Normal(0, 1))
@@ -197,7 +197,7 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("name", FAILING)
+@pytest.mark.parametrize("name", [pytest.param(it, marks=[pytest.mark.slow] * (it == "not_smooth")) for it in FAILING])
 def test_the_command_line_reports_failures(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
