@@ -111,12 +111,6 @@ def list_controls(model: Model) -> list[Control]:
     return sorted(found.values(), key=lambda control: (control.kind == "law", control.name))
 
 
-def law_examples() -> dict[str, dict[str, str]]:
-    """Return the laws that can be chosen by name: what to begin with, and how each is written."""
-    known = law_names()
-    return {name: {"text": text, "usage": known[name].usage} for name, text in EXAMPLES.items() if name in known}
-
-
 def _number(model: Model, item: Parameter) -> Control:
     given = model.defaults.get(item, item.default)
     default = None if given is None else float(given)
@@ -222,12 +216,13 @@ TIMED = ("System", "Flow")
 def describe(model: Model) -> dict[str, Any]:
     """Return a model in plain texts and numbers: its equations, what can be set."""
     title, _, rest = (model.doc or "").strip().partition("\n")
+    known = law_names()
     return {
         "stamp": stamp(model), "version": __version__, "name": model.name, "spoken": spoken_name(model), "kind": model.kind,
         "title": title, "doc": rest.strip(), "timed": model.kind in TIMED, "equations": equations(model),
         "labels": labels(model),
         "controls": [asdict(control) for control in list_controls(model)],
-        "laws": law_examples(),
+        "laws": {name: {"text": text, "usage": known[name].usage} for name, text in EXAMPLES.items() if name in known},
         "observables": observable_names(model),
         "indices": sorted({str(axis) for axes in family_axes(model).values() for axis in axes}),
         "finite": bool(flow_names(model)) or getattr(model, "minimises", None) is not None,

@@ -22,7 +22,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.files.atomic import cannot_write, lock
+from eqsolve.files.atomic import cannot_write
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: there two processes that append to one file are not noticed
+    fcntl = None  # type: ignore[assignment]
 
 # --- Objects as bytes and back, bit by bit and without running code: a pickle of plain values and
 # arrays, of objects of the classes that a ``Codec`` knows, and of references (``words``) to objects that
@@ -201,7 +206,11 @@ class Checkpoint:
         except OSError as error:
             raise cannot_write(self.path, error) from None
         try:
-            lock(self._stream, self.path)
+            if fcntl is not None:
+                try:  # no other process may append to the file until it is closed
+                    fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise UsageError(f"another process is writing {str(self.path)!r}; wait for it, or stop it") from None
             self._read(json.loads(json.dumps(identity, default=str)))
         except BaseException as error:
             self.close()
