@@ -37,7 +37,7 @@ logger = logging.getLogger("eqsolve")
 
 _ROWS = "_rows_"  # functions of two times as they were solved, packed
 _STORE = Codec((AgingRows, Layout, Record, RowStore, Solved), without=("_grid", "ends", "times"))
-_FORMAT = 2  # of the files that are written and read
+_FORMATS = (1, 2)  # of the files that are read; those of the first hold no functions of two times
 _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
 
 
@@ -71,7 +71,7 @@ def check_name(path: str | os.PathLike[str], known: tuple[str, ...] = (".nc", *T
 def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write values and the record that says what they are."""
     check_name(path, (".nc",))
-    record = {"provenance": {"version": __version__}, "format": _FORMAT, **record}
+    record = {"provenance": {"version": __version__}, "format": _FORMATS[-1], **record}
     dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
     buffer = io.BytesIO()  # in memory first: the HDF5 library does not survive a disk that fills up
     dataset.to_netcdf(buffer, engine="h5netcdf")
@@ -120,7 +120,7 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
     dataset, record = _read(path)
     about = record.get("provenance")
     version = about.get("version") if isinstance(about, dict) else None
-    if record.get("format") != _FORMAT:
+    if record.get("format", 1) not in _FORMATS:
         raise UsageError(
             f"{str(path)!r} was written by eqsolve {version}, whose files this eqsolve {__version__} does not know; "
             "install that version, or read the file with xarray"
@@ -145,6 +145,11 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     """Return the result of a file's values and record."""
     grid, kernels = record["grid"], record["kernels"]
     panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
+    if kernels and panels is not None and record.get("format", 1) == 1:
+        raise UsageError(
+            f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "
+            "are not read any more; solve again, or read the file with xarray"
+        )
     rows = _STORE.unpack(dataset[_ROWS].values.tobytes()) if kernels and panels is not None else None
     fields = {name: record[name] for name in _FIELDS}
     made = {"stationary": Stationary, "diagram": PhaseDiagram}.get(record["kind"], Result)
