@@ -74,15 +74,17 @@ def read_axes(model: Model, axes: Mapping[str, Any]) -> tuple[Axis, ...]:
     """Return the axes of a sweep of a model; values are checked against the parameter's domain."""
     if not axes:
         raise UsageError(f"a sweep needs at least one axis: {_EXAMPLE}")
-    given = tuple(_axis(model, str(name), values) for name, values in axes.items())
-    if (points := math.prod(map(len, given))) > _MOST_POINTS:
+    given: dict[str, list[Any]] = {
+        str(name): read_text(f"axis `{name}`", it) if isinstance(it, str) else list(it if is_axis(it) else [it])
+        for name, it in axes.items()
+    }
+    if (points := math.prod(map(len, given.values()))) > _MOST_POINTS:
         raise UsageError(f"the grid has {points} points, more than {_MOST_POINTS}")
-    return given
+    return tuple(_axis(model, name, values) for name, values in given.items())
 
 
-def _axis(model: Model, name: str, values: Any) -> Axis:
+def _axis(model: Model, name: str, given: list[Any]) -> Axis:
     what = f"axis `{name}`"
-    given = read_text(what, values) if isinstance(values, str) else list(values if is_axis(values) else [values])
     if not given:
         raise UsageError(f"{what} has no values; expected {_EXAMPLE}")
     read = [read_value(value, what=what) for value in given]

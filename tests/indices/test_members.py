@@ -79,6 +79,7 @@ def written_out(model: System, **options: object) -> eqsolve.Result:
     return eqsolve.solve(made.model, **made.settings(table_arrays(model, {})[0]), **options)
 
 
+@pytest.mark.slow
 def test_alike_species_are_one() -> None:
     found = eqsolve.solve(species(3), t_max=1, rtol=1e-5)
     truth = eqsolve.solve("pspin", t_max=1, rtol=1e-5)

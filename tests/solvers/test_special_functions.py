@@ -61,6 +61,7 @@ def test_a_process_read_by_a_special_function():
     assert float(found.at2([(1.5, 0.5)])["R"][0]) == pytest.approx(exact, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [None, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_fixed_point_of_special_functions(precision):
     q, m = unknown("q m", positive=True)

@@ -272,6 +272,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert made["boundaries"]["sigma"] == pytest.approx([2**0.5], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_killed_diagram_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "d.nc"
     given = f"sigma='0.5:2:12', mu=4, out={str(out)!r}, progress=False"

@@ -72,7 +72,8 @@ def largest_error(case: Case, t_max: float, rtol: float) -> float:
     return max(np.abs(values[n].values - f(pairs[:, 0], pairs[:, 1])).max() for n, f in case.kernels.items())
 
 
-@pytest.mark.parametrize("delta", [pytest.param(0.5, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.5, 2])
 def test_lazy_kernels_to_1e_8(delta: float) -> None:
     assert largest_error(lazy(delta, 0.1), 10, 1e-8) <= 1e-8
 
