@@ -44,7 +44,7 @@ def test_the_multiplier_of_a_spherical_model_is_found() -> None:
     assert (equation.rhs - expected).expand() == 0
 
 
-@pytest.mark.parametrize(("spins", "temperature"), [(3, 0.5), (2, 0)])
+@pytest.mark.parametrize(("spins", "temperature"), [pytest.param(3, 0.5, marks=pytest.mark.slow), (2, 0)])
 def test_constraint_and_explicit_multiplier_give_the_same_numbers(spins: int, temperature: float) -> None:
     pairs = [(4, 0), (4, 2), (4, 3.9), (1, 0.5)]
     settings = {"p": spins, "T": temperature, "t_max": 4, "rtol": 1e-6, "at2": pairs}
