@@ -83,6 +83,7 @@ def test_populations_that_are_alike_are_one():
     assert [float(res["q_e"]), float(res["q_i"])] == pytest.approx([1.9248054137] * 2, rel=1e-7)
 
 
+@pytest.mark.slow
 def test_a_still_state_solves_its_static_equations():
     res = eqsolve.stationary("rnn_ei", **dict.fromkeys(["g_ee", "g_ei", "g_ie", "g_ii"], 0.3))
     assert res.status == "still"

@@ -26,7 +26,7 @@ def _arrival(right, begin, end):
     ("right", "exact", "begin", "end"),
     [
         (lambda a: -besselj(0, a), lambda a: -mpmath.besselj(0, a), 1.0, 0.25),
-        (lambda a: -polylog(2, a), lambda a: -mpmath.polylog(2, a), 0.6, 0.4),
+        pytest.param(lambda a: -polylog(2, a), lambda a: -mpmath.polylog(2, a), 0.6, 0.4, marks=pytest.mark.slow),
         (lambda a: -zeta(a + 2), lambda a: -mpmath.zeta(a + 2), 1.0, -0.5),
         (lambda a: LambertW(a) - 1, lambda a: mpmath.lambertw(a).real - 1, 1.0, -0.25),
         (lambda a: 1 - airyai(a), lambda a: 1 - mpmath.airyai(a), -1.0, 0.5),

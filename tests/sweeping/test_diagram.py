@@ -93,6 +93,7 @@ def test_a_network_leaves_its_fixed_point_at_gain_one() -> None:
     assert abs(place - 1) <= float(line.boundaries["error"][0]) < 1e-5
 
 
+@pytest.mark.slow
 def test_chaos_of_a_network_is_told_where_asked_for() -> None:
     line = eqsolve.phase_diagram("rnn", gain=[0.5, 2], lyapunov=True, progress=False)
     assert line.classes.values.tolist() == ["still", "chaotic"]

@@ -47,7 +47,10 @@ COSTLY = ("lazy-0.9-0", "lazy-0.9-0.1", "lazy-0.5-0", "lazy-2-0.1", "regression-
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in COSTLY else []) for case in CASES],
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in (*COSTLY, "lazy-0.5-0.1") else [])
+        for case in CASES
+    ],
 )
 def test_estimates_are_honest(case: Case) -> None:
     for name, true, estimate in errors(case, 1e-6):
