@@ -97,8 +97,8 @@ def test_a_chaotic_network_is_told_by_its_stability():
 
 @pytest.mark.parametrize(
     ("model", "said"),
-    [("noisy_rnn", "keeps it moving"), ("pspin", "equal times"), ("mackey_glass", "another time"), pytest.param("dln_flow", "together", marks=pytest.mark.slow),
-     ("volterra_linear", "does not fade")],
+    [("noisy_rnn", "keeps it moving"), ("pspin", "equal times"), ("mackey_glass", "another time"),
+     pytest.param("dln_flow", "together", marks=pytest.mark.slow), ("volterra_linear", "does not fade")],
 )  # fmt: skip
 def test_what_does_not_come_to_rest_is_refused(model, said):
     with pytest.raises(ModelError, match=said):
