@@ -5,7 +5,7 @@ from typing import Any
 
 from docutils import nodes
 
-from eqsolve.explorer.mathml import to_mathml
+from eqsolve.explorer.describe import to_mathml
 
 
 def add_mathml(app: Any) -> None:

@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("eqsolve")
 
 
-# --- What a solve may begin with: values by name, or the result of a neighbour, that is of the
-# same model at other parameters.
+# --- Warm starts: values by name, or the result of the same model at other parameters.
 #
-# A start changes how a solution is found, never how good it is said to be: every result has errors
-# of its own. Of a fixed point the values of the unknowns are taken, of a stochastic system what
-# its solver handed on. The other solvers go forward in time once, or search a whole region, and
-# have no use for it.
+# A start changes how a solution is found; the error estimates are those of the new solution. Of a fixed
+# point the values of the unknowns are taken, of a stochastic system the means of its last iteration
+# (``Result.source``). Solvers that march in time once, or search a whole region, have no use for one.
 def read_start(value: Any, what: str) -> Result | dict[str, Any]:
     """Return a result, or values by name: what ``start=`` takes."""
     if isinstance(value, Result):
@@ -52,7 +50,7 @@ def read_start(value: Any, what: str) -> Result | dict[str, Any]:
 def take_start(
     start: Result | Mapping[str, Any] | None, plan: Plan, signature: str, solver: Solver
 ) -> tuple[Mapping[str, float] | None, Any]:
-    """Return the values to begin with, and what a neighbour handed on; a start of another model is refused."""
+    """Return initial values, and the iteration's state of a solve at other parameters; other models are refused."""
     kind, names = plan.facts.kind, plan.facts.functions
     if not isinstance(start, Result):
         if start is not None and kind == "System":
@@ -173,7 +171,7 @@ def _solve(
 ) -> Result:  # fmt: skip
     """Solve as ``solve`` does, its options read.
 
-    ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
+    ``neighbour`` is the warm start, ``source`` of a result at other parameters; without ``paths`` no sample of them is kept.
     """
     from eqsolve.compile.forms import COVARIANCES
     from eqsolve.compile.members import with_tables

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsolve.errors import ParameterError
+from eqsolve.numerics.increasing import increasing_roots
 
 __all__ = ["MarchenkoPastur", "SpectrumError"]
 
@@ -50,20 +51,15 @@ def shaped_like(result: Floats, argument: RealLike) -> RealLike:
 
 
 def _half_rule(index: NDArray[Any], n: Any, rho: float, one_minus_rho: float) -> tuple[Floats, Floats]:
-    """Solve ``(n+1) phi + psi(phi) = index pi`` by bracketed Newton steps; return ``phi/2`` and weights."""
-    target = index * np.pi
-    low, high = (target - 0.5 * np.pi, target) if rho >= 0 else (target, target + 0.5 * np.pi)
-    low, high = low / (n + 1), high / (n + 1)
-    angle = 0.5 * (low + high)
-    for _ in range(100):
+    """Solve ``(n+1) phi + psi(phi) = index pi``, |psi| < pi/2; return ``phi/2`` and weights."""
+    target, count = (part.ravel() for part in np.broadcast_arrays(index * np.pi, n))
+    ends = ((target + side * 0.5 * np.pi) / (count + 1) for side in ((-1, 0) if rho >= 0 else (0, 1)))
+
+    def value_and_slope(angle: Floats, places: Any) -> tuple[Floats, Floats]:
         along, distance = _resolvent(angle, rho, one_minus_rho)
-        residual = (n + 1) * angle + np.arctan2(rho * np.sin(angle), along) - target
-        low, high = np.where(residual <= 0, angle, low), np.where(residual >= 0, angle, high)
-        newton = angle - residual / (n + along / distance)
-        inside, step = (newton >= low) & (newton <= high), np.abs(newton - angle)
-        angle = np.where(inside, newton, 0.5 * (low + high))
-        if (inside & (step <= 1e-9 * angle) | (step <= 1e-15 * angle)).all():  # Newton's error is the square of its step
-            break
+        return (count[places] + 1) * angle + np.arctan2(rho * np.sin(angle), along), count[places] + along / distance
+
+    angle = increasing_roots(value_and_slope, target, *ends).reshape(np.broadcast_shapes(np.shape(index), np.shape(n)))
     along, distance = _resolvent(angle, rho, one_minus_rho)
     return 0.5 * angle, 2.0 * np.sin(angle) ** 2 / (distance * n + along)
 

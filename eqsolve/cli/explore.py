@@ -35,7 +35,7 @@ def run_explore(options: Namespace) -> int:
     error bands that follow them, finite-size points on demand, fixed point and rate where the model has them.
     With --export, write such a page into one file, over a sweep that is solved beforehand, for a website.
     """
-    from eqsolve.explorer.mathml import demand_extra
+    from eqsolve.explorer.describe import demand_extra
 
     target = check_destination(options.export, "--export", (".html",))
     settings = read_settings(options.settings)

@@ -1,28 +1,71 @@
-"""What the page shows of a model before anything is solved: what can be set, and its neighbours."""
+"""The page as one file, and what it shows before anything is solved: equations, what can be set, neighbours."""
 
+import base64
 import contextlib
+import functools
+import hashlib
+import html
+import json
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from sympy import Rational
 
 from eqsolve._version import __version__
-from eqsolve.errors import EqsolveError
-from eqsolve.explorer.mathml import equations, labels, to_mathml
+from eqsolve.errors import EqsolveError, MissingExtraError
 from eqsolve.language.binding import read_value, spoken_name
 from eqsolve.language.laws import Law, law_names
 from eqsolve.language.loading import list_models, load
 from eqsolve.language.model import Model
-from eqsolve.language.printing import decimal_text
+from eqsolve.language.printing import Shown, decimal_text, expression_latex, latex_names
 from eqsolve.language.symbols import Parameter, meanings
 from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity
 from eqsolve.passes.check.check import zero_divisors
 from eqsolve.passes.explain.explain import describe_domain
 from eqsolve.passes.forms.structure import is_found, models_behind, settable
 from eqsolve.passes.rewrite.indices import family_axes
+
+
+# --- Equations as MathML, which browsers draw without fonts, scripts or pictures from elsewhere.
+def demand_extra() -> None:
+    """Raise unless what the page needs is installed."""
+    try:
+        import latex2mathml.converter  # noqa: F401
+    except ImportError:
+        raise MissingExtraError(
+            "the explorer needs latex2mathml, to show the equations; install it with `pip install 'eqsolve[explore]'`"
+        ) from None
+
+
+@functools.cache
+def to_mathml(latex: str, display: str = "inline") -> str:
+    """Return one formula as a ``<math>`` element."""
+    demand_extra()
+    from latex2mathml.converter import convert
+
+    return str(convert(latex, display=display))
+
+
+def labels(model: Model) -> dict[str, str]:
+    """Return how every name of a model, and of those behind it, is written."""
+    return {name: to_mathml(latex) for name, latex in latex_names((model, *models_behind(model))).items()}
+
+
+def equations(model: Model) -> list[dict[str, str]]:
+    """Return the lines of a model as it is shown in LaTeX, and its observables: the two sides of each, and its source."""
+    body = Shown(model).latex().removeprefix("\\begin{align}\n").removesuffix("\n\\end{align}")
+    names = latex_names((model,))
+    observables = [f"{names[name]} &= {expression_latex(value)}" for name, value in model.observables.items()]
+    rows = (row.strip().partition("&") for row in (*body.split(" \\\\\n"), *observables))
+    return [
+        {"left": to_mathml(left, "block"), "right": to_mathml(right, "block"), "latex": f"{left.strip()} {right.strip()}"}
+        for left, _, right in rows
+    ]
+
 
 # --- What can be set on the page: a slider or box for every parameter, a law for what is random.
 EXAMPLES = {  # what a law's name puts into its box, to be changed there
@@ -66,12 +109,6 @@ def list_controls(model: Model) -> list[Control]:
                 said = {key.name.partition("[")[0]: text for key, text in meanings(part.file).items()}
                 found[name] = Control(name, to_mathml(item.latex_name), "law", decimal_text(law), about=said.get(name, ""))
     return sorted(found.values(), key=lambda control: (control.kind == "law", control.name))
-
-
-def law_examples() -> dict[str, dict[str, str]]:
-    """Return the laws that can be chosen by name: what to begin with, and how each is written."""
-    known = law_names()
-    return {name: {"text": text, "usage": known[name].usage} for name, text in EXAMPLES.items() if name in known}
 
 
 def _number(model: Model, item: Parameter) -> Control:
@@ -179,12 +216,13 @@ TIMED = ("System", "Flow")
 def describe(model: Model) -> dict[str, Any]:
     """Return a model in plain texts and numbers: its equations, what can be set."""
     title, _, rest = (model.doc or "").strip().partition("\n")
+    known = law_names()
     return {
         "stamp": stamp(model), "version": __version__, "name": model.name, "spoken": spoken_name(model), "kind": model.kind,
         "title": title, "doc": rest.strip(), "timed": model.kind in TIMED, "equations": equations(model),
         "labels": labels(model),
         "controls": [asdict(control) for control in list_controls(model)],
-        "laws": law_examples(),
+        "laws": {name: {"text": text, "usage": known[name].usage} for name, text in EXAMPLES.items() if name in known},
         "observables": observable_names(model),
         "indices": sorted({str(axis) for axes in family_axes(model).values() for axis in axes}),
         "finite": bool(flow_names(model)) or getattr(model, "minimises", None) is not None,
@@ -202,3 +240,34 @@ def stamp(model: Model) -> str:
     with contextlib.suppress(OSError):
         return "" if model.file is None else str(os.stat(model.file).st_mtime_ns)
     return "gone"
+
+
+# --- The page: style, script and data inside it, nothing to be fetched.
+PARTS = Path(__file__).resolve().parent / "page"
+SCRIPTS = ("words", "chart", "interpolate", "controls", "files", "phases", "explorer")
+
+
+def render(config: dict[str, Any], *, title: str, connect: bool) -> str:
+    """Return the page; ``connect`` says whether it may talk to the server it came from, and to no other.
+
+    The page's own rules (Content-Security-Policy) let exactly this script run, and nothing be loaded from anywhere.
+    """
+    script = "\n".join((PARTS / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    script = f"(() => {{\n'use strict';\n{script}}})();\n"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rules = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; "
+        f"connect-src '{'self' if connect else 'none'}'; script-src 'sha256-{digest}'"
+    )
+    data = json.dumps(config, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    parts = {
+        "RULES": html.escape(rules),
+        "TITLE": html.escape(title),
+        "STYLE": (PARTS / "page.css").read_text(encoding="utf-8"),
+        "CONFIG": data,
+        "SCRIPT": script,
+    }
+    page = (PARTS / "page.html").read_text(encoding="utf-8")
+    for name, text in parts.items():
+        page = page.replace(f"<!--{name}-->", text, 1)
+    return page

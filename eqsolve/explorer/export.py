@@ -13,8 +13,7 @@ from scipy.interpolate import krogh_interpolate
 from scipy.ndimage import maximum_filter1d
 
 from eqsolve.errors import UsageError
-from eqsolve.explorer.describe import TIMED, Control, describe, list_controls, observable_names
-from eqsolve.explorer.html import render
+from eqsolve.explorer.describe import TIMED, Control, describe, list_controls, observable_names, render
 from eqsolve.files.atomic import atomic_path
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
@@ -103,7 +102,7 @@ def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> d
         errors = data[f"{name}_error"].values
         places = [axis["nodes"] if axis["kind"] == "number" else None for axis in axes]
         between = interpolation_errors(written, places)
-        if made["t"] is not None:  # what is foretold right at one time is not at those around it
+        if made["t"] is not None:  # residuals may cross zero at single times
             between[..., 1:] = maximum_filter1d(between[..., 1:], 9, axis=-1)
         made["quantities"][name] = {
             "log": logarithmic,
@@ -167,10 +166,10 @@ def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:
 def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Array:
     """Return, at every point of a sweep, an estimate of the error of cubic interpolation around it.
 
-    Along each axis a value is foretold by the cubic through the four points nearest to it, without itself. Half of what
-    that misses is stated where the dependence is seen to be smooth (a line through the two neighbours misses five times
-    as much), else three halves: the true error stays below twice what is stated. Of fewer than six points fewer foretell.
-    Axes add up. Ends take over from their neighbours; ``None`` marks a choice.
+    Leave-one-out cross-validation: along each axis a value is predicted by the cubic through its four nearest points. Half
+    the residual is stated where the dependence is smooth (that of a line through the two neighbours is five times as
+    large), else three halves: the true error stays below twice what is stated. Of fewer than six points fewer predict.
+    Axes add up. Ends take the residuals of their neighbours; ``None`` marks a choice.
     """
     total = np.zeros(values.shape)
     for axis, places in enumerate(nodes):

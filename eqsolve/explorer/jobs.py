@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import EqsolveError, ModelError, UsageError
-from eqsolve.explorer.describe import TIMED, describe, find_related, observable_names, stamp, unknown_settings
-from eqsolve.explorer.mathml import equations, labels
+from eqsolve.explorer import describe as about
 from eqsolve.language.binding import read_value
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
@@ -50,14 +49,14 @@ class Desk:
 
 
 def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    return describe(desk.load())
+    return about.describe(desk.load())
 
 
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and rates that belong to the model, and whether it has phases."""
-    related = find_related(desk.load())
-    about = [{"name": it.name, "kind": it.kind, "equations": equations(it), "labels": labels(it)} for it in related]
-    return {"related": about, "phases": has_phases(desk.load())}
+    related = about.find_related(desk.load())
+    told = [{"name": it.name, "kind": it.kind, "equations": about.equations(it), "labels": about.labels(it)} for it in related]
+    return {"related": told, "phases": has_phases(desk.load())}
 
 
 def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
@@ -65,7 +64,7 @@ def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Ans
     model = desk.load()
     result = _solve(desk, model, request, progress)
     made: Answer = {
-        "stamp": stamp(model), "status": result.status, "message": result.message, "rtol": _rtol(request),
+        "stamp": about.stamp(model), "status": result.status, "message": result.message, "rtol": _rtol(request),
         "params": result.params,
         "solver": result.stats.get("solver"), "seconds": result.stats.get("seconds"),
     }  # fmt: skip
@@ -97,7 +96,7 @@ def _solve(desk: Desk, model: Model, request: Mapping[str, Any], progress: Progr
 
 def _asked(model: Model, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return what decides a solve beside the settings: the tolerance, the last time or an axis."""
-    if model.kind in TIMED:
+    if model.kind in about.TIMED:
         return {"t_max": _number(request.get("t_max"), "t_max"), "rtol": _rtol(request)}
     return {"over": _texts(request, "over"), "rtol": _rtol(request)}
 
@@ -127,7 +126,7 @@ def _families(result: Result) -> Answer:
 
 
 def _ordered(names: Iterable[str], model: Model) -> list[str]:
-    known = observable_names(model)
+    known = about.observable_names(model)
     return sorted(names, key=lambda name: known.index(name) if name in known else len(known))
 
 
@@ -145,11 +144,11 @@ def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> A
     """
     model, settings = desk.load(), _settings(request)
     bound = bind_routed(model, settings).settings()
-    others, found, decisive = find_related(model), [], set(settings)
+    others, found, decisive = about.find_related(model), [], set(settings)
     for place, other in enumerate(others):
         progress(place, len(others), other.name)
         item: Answer = {"name": other.name, "kind": other.kind}
-        strange = [name for name in unknown_settings(other, settings) if name in decisive]
+        strange = [name for name in about.unknown_settings(other, settings) if name in decisive]
         if strange:
             away = " and ".join(f"`{name}` (here {settings[name]})" for name in strange)
             item["error"] = f"says nothing about these settings: it has no parameter {away}"
@@ -165,7 +164,7 @@ def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> A
             except EqsolveError as error:
                 item["error"] = str(error)
         found.append(item)
-    return {"stamp": stamp(model), "related": found}
+    return {"stamp": about.stamp(model), "related": found}
 
 
 def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
@@ -179,7 +178,7 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
         if number != int(number):
             raise UsageError(f"{name} takes a whole number, got {number:g}")
         asked[name] = int(number)
-    if model.kind in TIMED:
+    if model.kind in about.TIMED:
         last = _number(request.get("t_max"), "t_max")
         asked["at"] = [float(f"{last * share:.3g}") for share in np.logspace(-2, 0, ROWS)]
     progress(0.0, 1.0, "theory")
@@ -187,8 +186,8 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
     parts = {"values": "simulation", "errors": "standard_error", "z": "z"}
     sides = {key: {name: getattr(it, part) for name, it in found.observables.items()} for key, part in parts.items()}
     return {
-        "stamp": stamp(model), "verdict": found.verdict, "notes": [*found.notes, *found.warnings], "d": found.d, "n": found.n,
-        "seeds": found.seeds, "t": found.t, **sides,
+        "stamp": about.stamp(model), "verdict": found.verdict, "notes": [*found.notes, *found.warnings],
+        "d": found.d, "n": found.n, "seeds": found.seeds, "t": found.t, **sides,
     }  # fmt: skip
 
 
@@ -198,7 +197,7 @@ def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
     made = phase_diagram(model, _texts(request, "over"), params=_settings(request), progress=progress).json_object()
     classes, messages = made["points"]["class"], made["points"]["message"]
     return {
-        "stamp": stamp(model), "axes": made["axes"], "classes": classes, "messages": messages,
+        "stamp": about.stamp(model), "axes": made["axes"], "classes": classes, "messages": messages,
         "boundaries": made["boundaries"],
     }  # fmt: skip
 

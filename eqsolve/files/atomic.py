@@ -8,14 +8,9 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from eqsolve.errors import UsageError
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: there two processes that append to one file are not noticed
-    fcntl = None  # type: ignore[assignment]
 
 _SHORT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -52,15 +47,6 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # there is none after success
-
-
-def lock(stream: IO[bytes], path: Path) -> None:
-    """Keep other processes from appending to the same file, until it is closed."""
-    if fcntl is not None:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"another process is writing {str(path)!r}; wait for it, or stop it") from None
 
 
 def cannot_write(path: str | os.PathLike[str], error: OSError) -> UsageError:

@@ -22,11 +22,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.files.atomic import cannot_write, lock
+from eqsolve.files.atomic import cannot_write
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: there two processes that append to one file are not noticed
+    fcntl = None  # type: ignore[assignment]
 
 # --- Objects as bytes and back, bit by bit and without running code: a pickle of plain values and
-# arrays, of objects of the classes that a ``Codec`` knows, and of words, objects that the reader
-# has too, by their place in its vocabulary. An array keeps the order of its axes in memory.
+# arrays, of objects of the classes that a ``Codec`` knows, and of references (``words``) to objects that
+# the reader has too, by their index. An array keeps the order of its axes in memory.
 Buffer = bytes | memoryview
 _SIZES = struct.Struct("<Q")
 _PLAIN = (bool, str, int, float, list, tuple, dict, set, frozenset, slice, type(None))
@@ -48,7 +53,7 @@ class Codec:
     classes
         Those whose objects are written as their attributes.
     words
-        Objects that are there already when bytes are unpacked, in an order that is always the same.
+        Objects that the reader has too, in the same order; their indices are written.
     without
         Names of attributes that need not be kept.
     """
@@ -80,7 +85,7 @@ class Codec:
             raise PackingError(f"{type(error).__name__}: {error}") from None
 
     def place(self, value: Any) -> int | None:
-        """Return the place of a word in the vocabulary, or None."""
+        """Return the index of an object among ``words``, or None."""
         return self._places.get(_key(value))
 
 
@@ -201,7 +206,11 @@ class Checkpoint:
         except OSError as error:
             raise cannot_write(self.path, error) from None
         try:
-            lock(self._stream, self.path)
+            if fcntl is not None:
+                try:  # no other process may append to the file until it is closed
+                    fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise UsageError(f"another process is writing {str(self.path)!r}; wait for it, or stop it") from None
             self._read(json.loads(json.dumps(identity, default=str)))
         except BaseException as error:
             self.close()

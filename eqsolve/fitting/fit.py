@@ -93,13 +93,13 @@ class Question:
         self.last = solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
         return self.last
 
-    def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, **how: Any) -> Evaluation:
-        """Return values, errors and derivatives at a point; ``how`` as in ``solve``."""
-        result = self.solve(point, slopes=slopes, **how)
+    def evaluate(self, point: Sequence[float] | Array) -> Evaluation:
+        """Return values, errors and derivatives at a point."""
+        result = self.solve(point)
         data = result.at(self.times) if self.times is not None else result.dataset
         demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
         keys = derivative_keys(result.dataset)
-        columns = [self.observables, *([keys[name, it] for name in self.observables] for it in self.names if slopes)]
+        columns = [self.observables, *([keys[name, it] for name in self.observables] for it in self.names)]
         values, errors = (
             np.array([[np.atleast_1d(data[key + end].values) for key in row] for row in columns], dtype=float)
             for end in ("", "_error")
@@ -326,7 +326,24 @@ class Fit:
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, which ``eqsolve.open`` reads back and ``eqsolve plot`` draws."""
-        save_fit(self, path)
+        # the names of a second set of data end in @2
+        import xarray as xr
+
+        made: dict[str, Any] = {}
+        for place, item in enumerate(self.sets, 1):
+            end = f"@{place}" if place > 1 else ""
+            data = item.data
+            along, moment = "t" + end if data.times is not None else "place" + end, "moment" + end
+            made |= {} if data.times is None else {along: (along, data.times)}
+            made |= {moment: (moment, item.lines["t"])} if item.lines else {}
+            for name in data.names:
+                parts = (data.values[name], data.errors.get(name), item.curves[name], item.sigmas[name], item.lines.get(name))
+                dims = (("draw" + end, along), along, along, along, moment)
+                entries = zip(_PARTS, dims, parts, strict=True)
+                made |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries if values is not None}
+        sets = [{"names": item.data.names, "settings": item.settings} for item in self.sets]
+        record = {"kind": "fit", "sets": sets, **{name: getattr(self, name) for name in _FIELDS}}
+        write_dataset(xr.Dataset(made), record, path)
 
 
 def _counted(count: int, what: str) -> str:
@@ -837,27 +854,6 @@ _FIELDS = (
     "status",
 )  # fmt: skip
 _PARTS = ("data", "bar", "fit", "sigma", "line")  # of an observable: what was measured, its bars, the model, what was used
-
-
-def save_fit(found: Fit, path: str | os.PathLike[str]) -> None:
-    """Write a netCDF file with one JSON record; the names of a second set of data end in ``@2``."""
-    import xarray as xr
-
-    made: dict[str, Any] = {}
-    for place, item in enumerate(found.sets, 1):
-        end = f"@{place}" if place > 1 else ""
-        data = item.data
-        along, moment = "t" + end if data.times is not None else "place" + end, "moment" + end
-        made |= {} if data.times is None else {along: (along, data.times)}
-        made |= {moment: (moment, item.lines["t"])} if item.lines else {}
-        for name in data.names:
-            parts = (data.values[name], data.errors.get(name), item.curves[name], item.sigmas[name], item.lines.get(name))
-            dims = (("draw" + end, along), along, along, along, moment)
-            entries = zip(_PARTS, dims, parts, strict=True)
-            made |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries if values is not None}
-    sets = [{"names": item.data.names, "settings": item.settings} for item in found.sets]
-    record = {"kind": "fit", "sets": sets, **{name: getattr(found, name) for name in _FIELDS}}
-    write_dataset(xr.Dataset(made), record, path)
 
 
 def read_fit(dataset: xr.Dataset, record: Mapping[str, Any]) -> Fit:

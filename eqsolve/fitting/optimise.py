@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, got, list_of, number, numbers, table
-from eqsolve.errors import EqsolveError, SolverError, UsageError
+from eqsolve.errors import EqsolveError, SolverError, UsageError, demand_known
 from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, through
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
@@ -165,7 +165,7 @@ def optimise(
     find_parameters(model, [item.name for item in own])
     timed = next((item for item in ranges if item.name == "t"), None)
     timeless = model.kind in ("FixedPoint", "Singularity", "Cases")
-    limits = _limits(constraints, timeless)
+    limits = _limits(constraints)
     plain = isinstance(observable, str) and not limits
     if timeless and (at is not None or timed is not None):
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time; leave out at= and the range of t")
@@ -183,9 +183,10 @@ def optimise(
     settings = {**(params or {}), **parameters}
     names = (observable,) if isinstance(observable, str) else ()
     question = Question(model, tuple(item.name for item in own), names if plain else (), times, settings, rtol, budget=budget)
-    goal = None if plain else _read(observable, timeless) if isinstance(observable, str) else observable
+    sign, name = -1.0 if maximise else 1.0, _name(observable)
+    goal = _read(observable, None if timed is None else times, sign) if isinstance(observable, str) else observable
     with watching(progress, count="solve") as report:
-        sign, name, search = -1.0 if maximise else 1.0, _name(observable), Search(report, budget)
+        search = Search(report, budget)
         return _OptimumSearch(question, own, timed, sign, name, goal, limits, search).run(maximise)
 
 
@@ -194,15 +195,21 @@ def _name(goal: str | Function) -> str:
     return named if named.isidentifier() else "goal"
 
 
-def _read(name: str, timeless: bool) -> Function:
-    return lambda res: res[name].item() if timeless else res[name].values[-1]
+def _read(name: str, times: Array | None = None, sign: float = 1.0) -> Function:
+    """Return an observable at its only or last place, or the best of it at given times."""
+
+    def read(result: Result) -> Any:
+        demand_known([name], result.names, f"model `{result.model}` has no `{{}}`")
+        return result[name].values.flat[-1] if times is None else sign * (sign * result.at(times)[name].values).min()
+
+    return read
 
 
 def _limit(read: Function, sign: float, end: float) -> Function:
     return lambda res: sign * (read(res) - end)
 
 
-def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...]:
+def _limits(constraints: Any) -> tuple[tuple[str, Function], ...]:
     """Return the constraints by their texts, as functions that are not to be negative."""
     if not isinstance(constraints, Mapping):
         made = []
@@ -217,7 +224,7 @@ def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...
             low, high = (None if end is None else float(end) for end in entry)
         except (TypeError, ValueError):
             raise UsageError(f"the range of `{name}` in the constraints is (LOWEST, HIGHEST), got {entry!r}") from None
-        read = _read(str(name), timeless)
+        read = _read(str(name))
         found += [] if low is None else [(f"{name} >= {low:g}", _limit(read, 1.0, low))]
         found += [] if high is None else [(f"{name} <= {high:g}", _limit(read, -1.0, high))]
     return tuple(found)
@@ -260,7 +267,7 @@ class _OptimumSearch:
     timed: Range | None
     sign: float
     name: str
-    goal: Function | None  # None: the observable of the question
+    goal: Function
     limits: tuple[tuple[str, Function], ...]
     search: Search
     _known: dict[tuple[float, ...], _Seen] = field(default_factory=dict)
@@ -323,23 +330,16 @@ class _OptimumSearch:
             rough = None if slopes else self.question.rtol ** (2 / 3)  # a scan needs fewer digits
             along = self.question.names if slopes else ()
             scale = np.array([item.slope(float(x)) for item, x in zip(self.ranges, place, strict=True)][: len(along)])
-            if self.goal is None:
-                found = self.question.evaluate(point, slopes=bool(along), rtol=rough)
-                result, curve = found.result, self.sign * found.values[0]
-                index = int(np.argmin(curve))
-                moment = math.nan if self.question.times is None else float(self.question.times[index])
-                value, error = curve[index], float(found.errors[0, index])
-                ends = (found.slopes[:, 0, index], found.slope_errors[:, 0, index]) if along else (scale, scale)
-                self._known[key] = _Seen(float(value), error, self.sign * ends[0] * scale, np.abs(ends[1] * scale), moment)
-            else:
-                result = self.question.solve(point, slopes=bool(along), rtol=rough)
-                value, error, gradient, unsure = through(self.goal, result, along)
-                held = [through(function, result, along) for _, function in self.limits]
-                self._known[key] = _Seen(
-                    self.sign * value, error, self.sign * gradient * scale, np.abs(unsure * scale),
-                    limits=np.array([item[0] for item in held]), limit_errors=np.array([item[1] for item in held]),
-                    limit_slopes=np.array([item[2] * scale for item in held]).reshape(len(held), len(scale)),
-                )  # fmt: skip
+            result = self.question.solve(point, slopes=bool(along), rtol=rough)
+            value, error, gradient, unsure = through(self.goal, result, along)
+            held, times, moment = [through(limit, result, along) for _, limit in self.limits], self.question.times, math.nan
+            if self.timed is not None and times is not None:
+                moment = float(times[np.argmin(self.sign * result.at(times)[self.name].values)])
+            self._known[key] = _Seen(
+                self.sign * value, error, self.sign * gradient * scale, np.abs(unsure * scale), moment,
+                limits=np.array([item[0] for item in held]), limit_errors=np.array([item[1] for item in held]),
+                limit_slopes=np.array([item[2] * scale for item in held]).reshape(len(held), len(scale)),
+            )  # fmt: skip
             where = zip([item.name for item in self.ranges], point, strict=True)
             told = f"{self.name} {self.sign * self._known[key].value:.4g}"
             self.search.tell(self.question.solves, where, told, result)

@@ -22,8 +22,8 @@ from eqsolve.solvers.tolerance import FLOOR
 # fields of the teacher and of the start, and the gradients and fields that follow from them. For
 # Gaussian features these can be drawn one at a time: given X on some directions of the coordinates
 # and Xᵀ on some of the samples, X on one more direction is a known vector plus a Gaussian one. A
-# balanced draw takes in place of the latter one whose entries have the Gaussian law to the letter,
-# evenly spread over those before; the rest of X is drawn as usual. For n, d → ∞ nothing changes.
+# balanced draw is stratified: the entries of the latter are the quantiles of the Gaussian law, ordered
+# by a quasi-random lattice; the rest of X is drawn as usual. For n, d → ∞ nothing changes.
 # Cost: another run of the flow, at low accuracy. Memory: three matrices of the size of X.
 # E. Bolthausen, Commun. Math. Phys. 325 (2014) 333; Y. M. Lu, "Householder Dice", arXiv:2101.07464;
 # I. H. Sloan, S. Joe, Lattice Methods for Multiple Integration, 1994.
@@ -33,9 +33,9 @@ _MOST = 8  # vectors placed on either side, and one at most for as many entries
 
 
 class Placement:
-    """Orders in which to place values on the coordinates, or on the samples: one after another, evenly spread together.
+    """Permutations of quantiles over the coordinates, or the samples, evenly spread jointly: those of a rank-1 lattice.
 
-    They are the coordinates of a rank-1 lattice, shifted and reflected at random, the best of a few random ones.
+    It is the best of a few random ones, shifted and reflected at random.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
@@ -48,10 +48,7 @@ class Placement:
         return next(self._orders)
 
     def normal(self, known: Array) -> Array:
-        """Return a standard normal vector outside known directions, of the length that it has on average.
-
-        Its law is the normal one to the letter, and it has no correlation with what was placed before.
-        """
+        """Return a vector of normal quantiles, orthogonal to known directions and to those before, of the mean length."""
         values = special.ndtri((np.arange(self.size) + 0.5) / self.size)[self.order()]
         before = np.linalg.qr(np.column_stack([known, *self.placed]))[0]
         for _ in range(2):
@@ -315,10 +312,6 @@ def _checked(given: Any, what: str) -> Array:
         )
     size = float(np.mean(matrix**2)) * matrix.shape[1]
     if not 0.5 < size < 2:
-        logger.warning(
-            "%s: d times the mean square of the entries is %.3g; the theory is for entries of variance 1/d, so divide by %.6g",
-            what,
-            size,
-            size**0.5,
-        )
+        told = "%s: d times the mean square of the entries is %.3g; the theory is for variance 1/d, so divide by %.6g"
+        logger.warning(told, what, size, size**0.5)
     return matrix

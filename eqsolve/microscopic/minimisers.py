@@ -75,11 +75,11 @@ def message_passing(model: Model | str, *, d: int, steps: int, seed: int = 0, **
 
 
 def pass_messages(
-    binding: Binding, X: Array, y: Array, *, steps: int, target: Array | None = None, b_0: float = 1.0, tolerance: float = 0.0
+    binding: Binding, X: Array, y: Array, *, steps: int, target: Array | None = None, tolerance: float = 0.0
 ) -> MessagePassing:
-    """Run the iteration from w = 0 with t_1 = λ(1 + b_0); stop early when the weights change by less than ``tolerance``.
+    """Run the iteration from w = 0 with t_1 = 2λ; stop early when the weights change by less than ``tolerance``.
 
-    Divergence, when the residual grows a thousandfold, is detected and said.
+    A residual that grows a thousandfold is called divergence.
     """
     spec = declared(binding)
     strength, ratio = binding.number(spec.strength), binding.number(spec.ratio)
@@ -87,7 +87,7 @@ def pass_messages(
         raise UsageError(f"model `{binding.model.name}`: message passing needs a penalty with a positive strength")
     shrink = _shrinkage(binding)
     n, d = X.shape
-    weights, residual, onsager, t = np.zeros(d), np.zeros(n), 0.0, strength * (1 + b_0)
+    weights, residual, onsager, t = np.zeros(d), np.zeros(n), 0.0, 2 * strength
     rows: list[tuple[float, float, float, float]] = []
     first = float(y @ y)
     status, message = "stopped", f"{steps} steps done"
@@ -296,20 +296,6 @@ def interpolate(
     )
 
 
-@dataclass(frozen=True)
-class FiniteSize:
-    """Values at finite size: one array over the seeds per name; and the empirical joint law of (w, w*)."""
-
-    values: dict[str, Array]
-    law: Distribution
-    d: int
-
-    def mean(self, name: str) -> tuple[float, float]:
-        """Return the mean over seeds and its standard error."""
-        values = self.values[name]
-        return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
-
-
 def measure(binding: Binding, X: Array, y: Array, target: Array, weights: Array) -> dict[str, float]:
     """Return what the model's values are at finite size, as its minimiser declares."""
     spec = declared(binding)
@@ -323,15 +309,15 @@ def measure(binding: Binding, X: Array, y: Array, target: Array, weights: Array)
     return {name: found[kind] for name, kind in spec.measures.items()}
 
 
-def finite_size(binding: Binding, *, d: int, seeds: int, seed: int = 0, exact: bool = False) -> FiniteSize:
-    """Return the estimator's values over several draws of the data; ``exact`` as in ``draw``."""
-    rows, weights, targets = [], [], []
+def finite_size(
+    binding: Binding, *, d: int, seeds: int, seed: int = 0, exact: bool = False
+) -> tuple[dict[str, Array], Distribution]:
+    """Return the estimator's values over several draws of the data, and the law of (w, w*); ``exact`` as in ``draw``."""
+    rows, points = [], []
     for place in range(seeds):
         X, y, target = draw(binding, d, seed + place, exact=exact)
-        found = minimise(binding, X, y)
-        rows.append(measure(binding, X, y, target, found))
-        weights.append(found)
-        targets.append(target)
+        weights = minimise(binding, X, y)
+        rows.append(measure(binding, X, y, target, weights))
+        points.append(np.stack([weights, target]))
     values = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    names = ("w", declared(binding).target.name)
-    return FiniteSize(values, Distribution.of_sample(names, np.stack([np.concatenate(weights), np.concatenate(targets)])), d)
+    return values, Distribution.of_sample(("w", declared(binding).target.name), np.hstack(points))

@@ -293,9 +293,16 @@ def simulate(
     held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
     lowered = lower_flow(binding)
     with watching(progress) as report:
-        told = _Progress(report, seeds, times[-1])
+        done, lock = np.zeros(seeds), threading.Lock()
+
+        def tell(index: int, moment: float) -> None:
+            with lock:  # draws report from threads
+                done[index] = min(moment, times[-1])
+                if report is not None:
+                    report(float(done.mean()), times[-1], f"{seeds} draws")
+
         run = _Runner(
-            lowered, features, n, d, times, seed, constants, step, rtol, keep, told, backend, max(1, cores // at_once)
+            lowered, features, n, d, times, seed, constants, step, rtol, keep, tell, backend, max(1, cores // at_once)
         )
         if executor is not None:
             outcomes = list(executor.map(run, range(seeds)))
@@ -420,27 +427,6 @@ def _notes(outcomes: list[_Outcome], step: float | None) -> tuple[str, ...]:
     return tuple(made)
 
 
-class _Progress:
-    """Adds up what the draws report, from any thread."""
-
-    def __init__(self, target: Callable[[float, float, str], None] | None, seeds: int, last: float) -> None:
-        self.target, self.seeds, self.last = target, seeds, last
-        self.done = [0.0] * seeds
-        self.lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:  # another process reports nothing
-        return {"target": None, "seeds": self.seeds, "last": self.last, "done": self.done}
-
-    def __setstate__(self, content: dict[str, Any]) -> None:
-        self.__dict__.update(content, lock=threading.Lock())
-
-    def report(self, index: int, moment: float) -> None:
-        if self.target is not None:
-            with self.lock:
-                self.done[index] = min(moment, self.last)
-                self.target(sum(self.done) / self.seeds, self.last, f"{self.seeds} draws")
-
-
 @dataclass(frozen=True, eq=False)
 class _Runner:
     """One draw, from its own stream of random numbers."""
@@ -455,12 +441,12 @@ class _Runner:
     step: float | None
     rtol: float
     keep: bool
-    progress: _Progress
+    tell: Callable[[int, float], None] | None  # how far a draw is
     backend: Backend = CPU
     threads: int = 1
 
-    def __getstate__(self) -> dict[str, Any]:  # compiled functions do not pickle: they are made again
-        return {**self.__dict__, "lowered": self.lowered.binding}
+    def __getstate__(self) -> dict[str, Any]:  # compiled functions are made again, and another process reports nothing
+        return {**self.__dict__, "lowered": self.lowered.binding, "tell": None}
 
     def __setstate__(self, content: dict[str, Any]) -> None:
         self.__dict__.update({**content, "lowered": lower_flow(content["lowered"])})
@@ -472,7 +458,8 @@ class _Runner:
             given = self.n, self.d, self.seed, index, self.constants, self.backend, self.threads
             sample = draw_sample(self.lowered, self.features, *given)
         speed = 0.0 if self.step is None else fastest(sample, 0.0, sample.start.ravel())
-        states = self._follow(sample, self.times, self.rtol, functools.partial(self.progress.report, index))
+        report = functools.partial(self.tell, index) if self.tell else lambda _: None
+        states = self._follow(sample, self.times, self.rtol, report)
         diverged, values, snapshots = np.inf, [], []
         for moment, flat in zip(self.times, states, strict=True):
             if not np.isfinite(flat).all() or np.abs(flat).max() > 1e100:

@@ -19,8 +19,7 @@ from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.files.atomic import atomic_path
 from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.grids import DRAWN
-from eqsolve.plotting.curves import draw_line, is_process, plot_curves, plot_paths, set_scales, time_axis, weights_of
-from eqsolve.plotting.style import (
+from eqsolve.plotting.curves import (
     COLOURS,
     DIVERGING,
     LINE,
@@ -29,13 +28,20 @@ from eqsolve.plotting.style import (
     TITLE_SIZE,
     Ways,
     differences,
+    draw_line,
     edges_between,
+    is_process,
     new_axes,
     plain,
+    plot_curves,
+    plot_paths,
+    set_scales,
     setting,
     shades,
     tell_apart,
+    time_axis,
     title_of,
+    weights_of,
     written,
 )
 from eqsolve.results.derivatives import derivative_keys, interpolate, is_geometric

@@ -13,8 +13,22 @@ import numpy as np
 
 from eqsolve.errors import UsageError, demand_known
 from eqsolve.plotting.choose import read_ways, rows_and_columns
-from eqsolve.plotting.curves import TimeAxis, draw_line, set_scales, spread_times, time_axis
-from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, TITLE_SIZE, Ways, add_legend, new_axes, settings_title, written
+from eqsolve.plotting.curves import (
+    COLOURS,
+    LINE,
+    SEQUENTIAL,
+    TITLE_SIZE,
+    TimeAxis,
+    Ways,
+    add_legend,
+    draw_line,
+    new_axes,
+    set_scales,
+    settings_title,
+    spread_times,
+    time_axis,
+    written,
+)
 from eqsolve.results.words import percent
 
 if TYPE_CHECKING:

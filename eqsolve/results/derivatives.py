@@ -213,17 +213,6 @@ def interpolate(data: xr.Dataset, axis: str, x: Array) -> xr.Dataset:
     return xr.Dataset(made, coords={**kept, axis: x})
 
 
-def derivative_entries(records: list[dict[str, Any]], length: tuple[int, ...]) -> dict[str, tuple[Array, dict[str, str]]]:
-    """Return the derivatives that points of a sweep hold, by name, with what marks them as such."""
-    made: dict[str, tuple[Array, dict[str, str]]] = {}
-    tables = [item for record in records for item in record.get("slopes", {}).items()]
-    for name, along in dict.fromkeys((name, along) for along, table in tables for name in table):
-        for part, end in (("slopes", ""), ("slope_errors", _ERROR)):
-            rows = [record.get(part, {}).get(along, {}).get(name, np.full(length, np.nan)) for record in records]
-            made[f"{name}_d_{along}{end}"] = (np.array(rows, dtype=float), {} if end else {OF: name, ALONG: along})
-    return made
-
-
 # --- Interpolation between few nodes whose slopes are known too, by cubic Hermite pieces.
 #
 # On a piece of length h the error is f''''/24 (x − a)² (b − x)², at most f'''' h⁴/384 (de Boor, A

@@ -35,44 +35,13 @@ if TYPE_CHECKING:
 else:
     xr = Lazy("xarray")
 
-# --- Evaluating an expression in a model's own symbols, with the error that it inherits.
+# --- Evaluating an expression in a model's own symbols, errors propagated to first order.
 _ON_GRIDS = ("sweep", "diagram")
 BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
 
 
 Part = tuple[Array, Array]  # value and error of a part of an expression, over the times of the whole
-
-
-def observe(result: Result, expr: Any) -> xr.DataArray:
-    """Return an expression over the nodes of the times it contains; ``["error"]`` of what is returned is its error.
-
-    The error is what the errors of the values in the expression make of it. A mean over paths whose own error is not
-    known has the error nan: declare such a mean in ``observables=`` to have it controlled by the solver.
-    """
-    if isinstance(expr, str):
-        raise UsageError(f"observe takes an expression such as C(t, t) + 1, not text; by name there is result[{expr!r}]")
-    try:
-        whole = sympify(expr, strict=True)
-    except SympifyError:
-        whole = None
-    if not isinstance(whole, Expr):
-        raise UsageError(f"observe takes an expression in the model's symbols, got {type(expr).__name__}")
-    known = {name: Float(value, 17) for name, value in result.params.items() if isinstance(value, int | float)}
-    used = sorted(whole.atoms(Parameter), key=str)
-    demand_known([item.name for item in used], known, f"the result of `{result.model}` has no parameter `{{}}`")
-    bound = whole.xreplace({item: known[item.name] for item in used})
-    free = [item for item in bound.free_symbols if isinstance(item, Time)]
-    moments = sorted(free, key=lambda item: (item.name.count("'"), item.name))
-    if len(moments) > 2:
-        raise UsageError(f"an expression of more than two times cannot be laid out: {', '.join(map(str, moments))}")
-    grid = result._grid() if moments else result.grid
-    part = _Evaluation(result, grid, tuple(moments)).part(bound)
-    shape = (grid.size,) * len(moments) if grid is not None else ()
-    value, error = (np.array(np.broadcast_to(entry, shape)) for entry in part)
-    dims = ("t", "t'")[: len(moments)]
-    coordinates: dict[str, Any] = {} if grid is None else {dim: grid.nodes for dim in dims}
-    return xr.DataArray(value, dims=dims, coords={**coordinates, "error": (dims, error)})
 
 
 @dataclass(frozen=True)
@@ -588,7 +557,7 @@ class Result:
             made["message"] = self.message
         made["params"] = self.params
         if self.kind in _ON_GRIDS:
-            made |= self._sweep_object()
+            made |= self._grid_object()
         elif self.grid is not None:
             last = self.grid.edges[-1] * (1 + 1e-12)
             sampled = self._at(self.grid.edges if at is None else [t for t in at if t <= last], ("t",))
@@ -615,7 +584,7 @@ class Result:
         shown = {pair: key for pair, key in keys.items() if self.variables[key].dims in ((), ("t",))}
         return derivative_table(data, shown) if shown else {}
 
-    def _sweep_object(self) -> dict[str, Any]:
+    def _grid_object(self) -> dict[str, Any]:
         dims = self.dataset["status"].dims
         made: dict[str, Any] = {"axes": {str(dim): self.dataset[dim].values.tolist() for dim in dims}}
         if "t" in self.dataset.coords:
@@ -626,8 +595,35 @@ class Result:
         return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
 
     def observe(self, expr: Any) -> xr.DataArray:
-        """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``."""
-        return observe(self, expr)
+        """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``.
+
+        It is laid out over the nodes of the times it contains. The error is what the errors of the values in it make of it. A
+        mean over paths whose own error is not known has the error nan: declare such a mean in ``observables=`` to have it
+        controlled by the solver.
+        """
+        if isinstance(expr, str):
+            raise UsageError(f"observe takes an expression such as C(t, t) + 1, not text; by name there is result[{expr!r}]")
+        try:
+            whole = sympify(expr, strict=True)
+        except SympifyError:
+            whole = None
+        if not isinstance(whole, Expr):
+            raise UsageError(f"observe takes an expression in the model's symbols, got {type(expr).__name__}")
+        known = {name: Float(value, 17) for name, value in self.params.items() if isinstance(value, int | float)}
+        used = sorted(whole.atoms(Parameter), key=str)
+        demand_known([item.name for item in used], known, f"the result of `{self.model}` has no parameter `{{}}`")
+        bound = whole.xreplace({item: known[item.name] for item in used})
+        free = [item for item in bound.free_symbols if isinstance(item, Time)]
+        moments = sorted(free, key=lambda item: (item.name.count("'"), item.name))
+        if len(moments) > 2:
+            raise UsageError(f"an expression of more than two times cannot be laid out: {', '.join(map(str, moments))}")
+        grid = self._grid() if moments else self.grid
+        part = _Evaluation(self, grid, tuple(moments)).part(bound)
+        shape = (grid.size,) * len(moments) if grid is not None else ()
+        value, error = (np.array(np.broadcast_to(entry, shape)) for entry in part)
+        dims = ("t", "t'")[: len(moments)]
+        coordinates: dict[str, Any] = {} if grid is None else {dim: grid.nodes for dim in dims}
+        return xr.DataArray(value, dims=dims, coords={**coordinates, "error": (dims, error)})
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str], *, at: Iterable[float] | None = None) -> None:
@@ -725,8 +721,8 @@ class PhaseDiagram(Result):
         short = {key: key.removeprefix(BOUNDARY) for key in self.coords if key.startswith(BOUNDARY)}
         return self.dataset.reset_coords()[[*short]].rename(short)
 
-    def _sweep_object(self) -> dict[str, Any]:
-        made = super()._sweep_object()
+    def _grid_object(self) -> dict[str, Any]:
+        made = super()._grid_object()
         made["points"]["class"] = self.classes.values.tolist()
         made["boundaries"] = {str(key): it.values.tolist() for key, it in self.boundaries.items()}
         return made

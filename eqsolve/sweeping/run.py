@@ -36,7 +36,7 @@ from eqsolve.passes.forms.structure import bind_routed, check_routed, models_beh
 from eqsolve.progress import NOTE, watching
 from eqsolve.results.archive import check_name
 from eqsolve.results.archive import open as open_result
-from eqsolve.results.derivatives import derivative_entries, derivative_keys, derivative_table
+from eqsolve.results.derivatives import ALONG, OF, derivative_keys
 from eqsolve.results.provenance import derived_names, describe
 from eqsolve.results.result import Result, values_and_errors
 from eqsolve.solvers.contract import Wanted
@@ -74,15 +74,17 @@ def read_axes(model: Model, axes: Mapping[str, Any]) -> tuple[Axis, ...]:
     """Return the axes of a sweep of a model; values are checked against the parameter's domain."""
     if not axes:
         raise UsageError(f"a sweep needs at least one axis: {_EXAMPLE}")
-    given = tuple(_axis(model, str(name), values) for name, values in axes.items())
-    if (points := math.prod(map(len, given))) > _MOST_POINTS:
+    given: dict[str, list[Any]] = {
+        str(name): read_text(f"axis `{name}`", it) if isinstance(it, str) else list(it if is_axis(it) else [it])
+        for name, it in axes.items()
+    }
+    if (points := math.prod(map(len, given.values()))) > _MOST_POINTS:
         raise UsageError(f"the grid has {points} points, more than {_MOST_POINTS}")
-    return given
+    return tuple(_axis(model, name, values) for name, values in given.items())
 
 
-def _axis(model: Model, name: str, values: Any) -> Axis:
+def _axis(model: Model, name: str, given: list[Any]) -> Axis:
     what = f"axis `{name}`"
-    given = read_text(what, values) if isinstance(values, str) else list(values if is_axis(values) else [values])
     if not given:
         raise UsageError(f"{what} has no values; expected {_EXAMPLE}")
     read = [read_value(value, what=what) for value in given]
@@ -240,39 +242,27 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
         except EqsolveError as error:
             result, record["message"] = getattr(error, "partial", None), str(error)
         if result is not None:
-            record["values"], record["errors"] = _numbers(result, options.at)
-            record |= _slopes(result, options.at) if options.derivatives else {}
+            record |= _numbers(result, options.at)
     return record, handed
 
 
-def _reached(result: Result, at: Any) -> tuple[Any, int]:
-    assert result.grid is not None
-    times = np.asarray(at, dtype=float)
-    inside = times <= result.grid.edges[-1] * (1 + 1e-12)
-    return result.at(times[inside]), int((~inside).sum())
+def _numbers(result: Result, at: Any) -> Record:
+    """Return values and derivatives, and their errors: numbers, or lists over the times, nan where not reached.
 
-
-def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return values and errors by name: numbers, or lists over the times, nan where not reached."""
-    data = result.dataset
-    if result.grid is None:
-        made = values_and_errors(data, [name for name in result.names if not data[name].dims])
-        return made["values"], made["errors"]
-    sampled, missing = _reached(result, at)
-    made = values_and_errors(sampled, [name for name in result.names if data[name].dims == ("t",)])
-    curves, errors = ({name: [*row, *[math.nan] * missing] for name, row in part.items()} for part in made.values())
-    return curves, errors
-
-
-def _slopes(result: Result, at: Any) -> dict[str, Any]:
-    """Return the derivatives of what ``_numbers`` returns, and their errors, by parameter and name."""
-    dims, sampled, missing = ((), result.dataset, 0) if result.grid is None else (("t",), *_reached(result, at))
-    keys = derivative_keys(result.dataset)
-    table = derivative_table(sampled, {pair: key for pair, key in keys.items() if result.dataset[key].dims == dims})
-    for part in table.values() if missing else ():
-        for entries in part.values():
-            entries |= {name: [*values, *[math.nan] * missing] for name, values in entries.items()}
-    return {"slopes": table["derivatives"], "slope_errors": table["derivative_errors"]}
+    ``marks`` say what is differentiated in a derivative, and along what.
+    """
+    data = sampled = result.dataset
+    dims: tuple[str, ...] = ()
+    missing = 0
+    if result.grid is not None:
+        times = np.asarray(at, dtype=float)
+        inside = times <= result.grid.edges[-1] * (1 + 1e-12)
+        sampled, dims, missing = result.at(times[inside]), ("t",), int((~inside).sum())
+    marks = {key: pair for pair, key in derivative_keys(data).items()}
+    made = values_and_errors(sampled, [key for key in (*result.names, *marks) if data[key].dims == dims])
+    for part in made.values() if missing else ():
+        part |= {name: [*row, *[math.nan] * missing] for name, row in part.items()}
+    return {**made, "marks": {key: marks[key] for key in made["values"] if key in marks}}
 
 
 logger = logging.getLogger("eqsolve")
@@ -482,16 +472,15 @@ def _failed(found: Result) -> int:
 def _solved(found: Result) -> dict[int, Record]:
     dims = found.dataset["status"].dims
     flat = found.dataset.stack(_point=dims)
-    names, keys = found.names, derivative_keys(found.dataset)
-    records = {}
+    marks = {key: pair for pair, key in derivative_keys(found.dataset).items()}
+    names, records = (*found.names, *marks), {}
     for index in np.flatnonzero(flat["status"].values != "failed"):
         one = flat.isel(_point=index)
-        slopes = derivative_table(one, keys)
         records[int(index)] = {
             "status": str(one["status"].item()), "message": str(one["message"].item()),
             "seconds": float(one["seconds"]), "values": {name: one[name].values.tolist() for name in names},
             "errors": {name: one[name + "_error"].values.tolist() for name in names if name + "_error" in one},
-            "slopes": slopes["derivatives"], "slope_errors": slopes["derivative_errors"],
+            "marks": marks,
         }  # fmt: skip
     return records
 
@@ -642,16 +631,13 @@ def package(
     length = () if times is None else (len(times),)
     data: dict[str, Any] = {}
     found = dict.fromkeys(name for record in records for name in record["values"])
-    derived = derived_names(run.model, found)
-
-    def lay(key: str, rows: Any, *marks: dict[str, str]) -> None:
-        data[key] = ((*dims, *more), np.array(rows, dtype=float).reshape(*shape, *length), *marks)
-
-    for name in sorted(found, key=lambda name: name in derived.get("derived", ())):  # what is declared first
-        for key, part in ((name, "values"), (name + "_error", "errors")):
-            lay(key, [record[part].get(name, np.full(length, np.nan)) for record in records])
-    for key, (slopes, marks) in derivative_entries(records, length).items():
-        lay(key, slopes, marks)
+    marks = {key: pair for record in records for key, pair in record.get("marks", {}).items()}
+    derived = derived_names(run.model, [name for name in found if name not in marks])
+    for name in sorted(found, key=lambda name: (name in marks, name in derived.get("derived", ()))):  # what is declared first
+        attrs = dict(zip((OF, ALONG), marks.get(name, ()), strict=False))
+        for key, part, own in ((name, "values", attrs), (name + "_error", "errors", {})):
+            rows = np.array([record[part].get(name, np.full(length, np.nan)) for record in records], dtype=float)
+            data[key] = ((*dims, *more), rows.reshape(*shape, *length), own)
     coordinates |= {axis.name: list(axis.labels) for axis in run.axes}
     if times is not None:
         coordinates["t"] = times

@@ -203,8 +203,24 @@ class Validation:
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, theory and finite sizes, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.json``."""
-        if not write_table(self, path):
-            save_validation(self, path)
+        if write_table(self, path):
+            return
+        # what was compared lies over ``compared``, the times of the comparison, and ``draw``
+        import xarray as xr
+
+        assert self.result is not None
+        data: dict[str, Any] = {}
+        for name, item in self.observables.items():
+            data |= {f"{_MARK}{name}_{part}": ("compared", getattr(item, part)) for part in _ARRAYS}
+            if name in self.spread:
+                data[f"{_MARK}{name}_draws"] = (("draw", "compared"), self.spread[name])
+        coordinates = {} if self.t is None else {"compared": self.t}
+        record = {
+            "observables": {name: item.verdict for name, item in self.observables.items()},
+            "timed": self.t is not None,
+            **{name: getattr(self, name) for name in _FIELDS},
+        }
+        save(self.result, path, beside=xr.Dataset(data, coords=coordinates), more={"validation": record})
 
     def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
         """Draw theory as lines with error bands, finite sizes as points, z-scores below; return the matplotlib figure.
@@ -276,25 +292,6 @@ def compare(
 # --- Validations as files: the theory's result, and beside it what finite sizes gave.
 _FIELDS = ("kind", "verdict", "d", "n", "seeds", "data", "wasserstein", "notes", "stats", "law_picture")
 _MARK = "finite_size_"
-
-
-def save_validation(found: Validation, path: str | os.PathLike[str]) -> None:
-    """Write a netCDF file; what was compared lies over ``compared``, the times of the comparison, and ``draw``."""
-    import xarray as xr
-
-    assert found.result is not None
-    data: dict[str, Any] = {}
-    for name, item in found.observables.items():
-        data |= {f"{_MARK}{name}_{part}": ("compared", getattr(item, part)) for part in _ARRAYS}
-        if name in found.spread:
-            data[f"{_MARK}{name}_draws"] = (("draw", "compared"), found.spread[name])
-    coordinates = {} if found.t is None else {"compared": found.t}
-    record = {
-        "observables": {name: item.verdict for name, item in found.observables.items()},
-        "timed": found.t is not None,
-        **{name: getattr(found, name) for name in _FIELDS},
-    }
-    save(found.result, path, beside=xr.Dataset(data, coords=coordinates), more={"validation": record})
 
 
 def read_validation(
@@ -644,15 +641,15 @@ class _Task:
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
         d, exact = self.d or 2000, self.constants != "sampled"
-        large, half = (finite_size(binding, d=n, seeds=self.seeds, seed=self.seed, exact=exact) for n in (d, d // 2))
-        names = self.wanted or tuple(large.values)
-        demand_known(names, large.values, f"`{{}}` is no measure of the estimator of `{self.model.name}`")
-        compared = {name: _number(theory, name, 0.0, large.values[name], half.values[name]) for name in names}
+        how: dict[str, Any] = {"seeds": self.seeds, "seed": self.seed, "exact": exact}
+        (large, law), (half, rough) = (finite_size(binding, d=size, **how) for size in (d, d // 2))
+        names = self.wanted or tuple(large)
+        demand_known(names, large, f"`{{}}` is no measure of the estimator of `{self.model.name}`")
+        compared = {name: _number(theory, name, 0.0, large[name], half[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
-        size = (d, round(binding.number(spec.ratio) * d), str(self.data))
-        made = self._package("fixed point", compared, size, [], theory, None, None)
-        named = large.law.names[0] in self.model.variables
-        return self._with_law(made, theory, [half.law, large.law]) if named else made
+        sizes = (d, round(binding.number(spec.ratio) * d), str(self.data))
+        made = self._package("fixed point", compared, sizes, [], theory, None, None)
+        return self._with_law(made, theory, [rough, law]) if law.names[0] in self.model.variables else made
 
     def rate(self) -> Validation:
         theory = solve(self.model, region=self.region, params=self._own())

@@ -83,6 +83,7 @@ def test_populations_that_are_alike_are_one():
     assert [float(res["q_e"]), float(res["q_i"])] == pytest.approx([1.9248054137] * 2, rel=1e-7)
 
 
+@pytest.mark.slow
 def test_a_still_state_solves_its_static_equations():
     res = eqsolve.stationary("rnn_ei", **dict.fromkeys(["g_ee", "g_ei", "g_ie", "g_ii"], 0.3))
     assert res.status == "still"
@@ -94,6 +95,7 @@ def test_a_still_state_solves_its_static_equations():
     assert res.lyapunov()[0] < 0
 
 
+@pytest.mark.slow
 def test_threshold_linear_units_come_to_rest():
     """x = 1 − μm + g√S ξ with m and S the first two moments of its positive part, in closed form."""
     t, tp = times("t t'")
@@ -169,6 +171,7 @@ def rate_at_rest(g, gamma, beta):
     return brentq(most, -0.74, 3, xtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [pytest.param(0.5, marks=pytest.mark.slow), 2.0])
 def test_at_rest_a_network_answers_most_at_its_resonance(beta):
     critical = brentq(lambda g: rate_at_rest(g, 0.5, beta), 0.9, 2)

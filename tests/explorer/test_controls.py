@@ -3,8 +3,7 @@
 import pytest
 
 from eqsolve import Eq, FixedPoint, param, unknown
-from eqsolve.explorer.describe import EXAMPLES, find_related, list_controls, unknown_settings
-from eqsolve.explorer.mathml import equations
+from eqsolve.explorer.describe import EXAMPLES, equations, find_related, list_controls, unknown_settings
 from eqsolve.language.binding import read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.loading import list_models, load

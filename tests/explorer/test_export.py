@@ -73,6 +73,7 @@ def test_a_written_page(slowed: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert np.allclose(eqsolve.open(tmp_path / "sweep.nc")["height"].values, heights, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_few_points_come_with_advice(slowed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tmp_path / "steep.py"
     text = slowed.read_text().replace("y(t)**2", "tanh(8*(y(t) - 1/2))").replace('slowed"', 'steep"')

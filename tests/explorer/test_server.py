@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import eqsolve
-from eqsolve.explorer.server import Explorer
-from eqsolve.explorer.sessions import Session
+from eqsolve.explorer.server import Explorer, Session
 
 
 def post(server: Explorer, verb: str, request: dict[str, Any], **headers: str) -> tuple[int, bytes]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from eqsolve.explorer.sessions import Session
+from eqsolve.explorer.server import Session
 
 
 def _beside(name: str) -> Any:

@@ -125,6 +125,7 @@ def test_other_systems_too(model: str, options: dict[str, Any], tmp_path: Path, 
         assert resumed.replayed > 0
 
 
+@pytest.mark.slow
 def test_a_start_that_is_a_law(tmp_path: Path) -> None:
     """Laws of starts are named by their classes in a plan, which have no values to be kept."""
     t, tp = eqsolve.times("t t'")

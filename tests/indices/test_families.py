@@ -18,6 +18,7 @@ from eqsolve.passes.rewrite.indices import expand, sized, table_arrays
 PLATEAUS = {3: 0.5787461389, 8: 0.5804717523, 17: 0.9436550072, 18: 0.9297674938, 30: 0.7300798538, 60: 0.2492554916}
 
 
+@pytest.mark.slow
 def test_plateaus_of_hard_spheres() -> None:
     found = eqsolve.solve("mct_hard_spheres_plateau", eta=0.53)
     for place, value in PLATEAUS.items():

@@ -37,10 +37,10 @@ def fixed_point_of(*eqs: Eq, **more: object) -> FixedPoint:
     [
         0.3 * E(Max(0, field + s[k] * w)),
         0.6 * E(Heaviside(field - 1 + s[k] * w)),
-        0.6 * E(tanh(field * b + s[k] * w) ** 2),
-        0.6 * E(tanh(field * v + s[k]) ** 2),
-        0.3 * E(Inverse(y + field * tanh(y), y)(s[k] * w + 1) ** 2),
-        0.1 * E((field * w + s[k]) ** 2),
+        pytest.param(0.6 * E(tanh(field * b + s[k] * w) ** 2), marks=pytest.mark.slow),
+        pytest.param(0.6 * E(tanh(field * v + s[k]) ** 2), marks=pytest.mark.slow),
+        pytest.param(0.3 * E(Inverse(y + field * tanh(y), y)(s[k] * w + 1) ** 2), marks=pytest.mark.slow),
+        pytest.param(0.1 * E((field * w + s[k]) ** 2), marks=pytest.mark.slow),
         Sum(J[k, p] * E(tanh(m[p] * s[p] * w) ** 2), p) / 4,
         0.1 * E(tanh(sympy.Piecewise((field, sympy.Eq(k, 0)), (s[k] * k, True)) * w) ** 2),
     ],
@@ -97,13 +97,13 @@ def test_what_is_taken_over_several_members_is_written_out() -> None:
 
 
 def test_symbolic_work_does_not_grow_with_the_size(monkeypatch) -> None:
-    """Of 4, 64 and 200 members: the same functions are made, with about as many calls into sympy."""
+    """Of 4 and 64 members: the same functions are made, with about as many calls into sympy."""
     calls: list[int] = []
     for module in (lowering, fixed_point):
         original = module.as_function
         monkeypatch.setattr(module, "as_function", lambda *a, own=original, **o: calls.append(1) or own(*a, **o))
     spent: dict[int, tuple[int, int]] = {}
-    for turn, count in enumerate((4, 64, 200)):
+    for turn, count in enumerate((4, 64)):
         a, d = index("a d", count)
         g, x, z = table("g", a, d), unknown("x", a, positive=True), random("z", Normal(0, 1), a)
         inside = beta * Sum(g[a, d] * x[d], d)
@@ -115,10 +115,11 @@ def test_symbolic_work_does_not_grow_with_the_size(monkeypatch) -> None:
             program = make_task(model, {"beta": 1.5}).plan.program(FAMILIES)
         assert len(program.means) == 1
         spent[count] = (entered.total(), len(calls))
-    assert spent[4][1] == spent[64][1] == spent[200][1] > 0
-    assert max(spent[64][0], spent[200][0]) < 1.5 * spent[4][0], spent
+    assert spent[4][1] == spent[64][1] > 0
+    assert spent[64][0] < 1.5 * spent[4][0], spent
 
 
+@pytest.mark.slow
 def test_what_else_can_be_asked() -> None:
     """Starts, more digits and derivatives, as without an index; further means where members are written out."""
     inside = beta * (field + s[k] * w)

@@ -79,6 +79,7 @@ def written_out(model: System, **options: object) -> eqsolve.Result:
     return eqsolve.solve(made.model, **made.settings(table_arrays(model, {})[0]), **options)
 
 
+@pytest.mark.slow
 def test_alike_species_are_one() -> None:
     found = eqsolve.solve(species(3), t_max=1, rtol=1e-5)
     truth = eqsolve.solve("pspin", t_max=1, rtol=1e-5)
@@ -90,6 +91,7 @@ def test_alike_species_are_one() -> None:
     assert np.allclose(found["total"], 3.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_species_written_out() -> None:
     model = species(3, np.random.default_rng(0).random((3, 3)))
     assert generic(model) is not None
@@ -138,13 +140,13 @@ def pulled(count: int) -> System:
     ids=["two", "gaussian", "sums"],
 )
 def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> None:
-    """Of 4 and 200 members: the same functions are made, with about as many calls into sympy."""
+    """Of 4 and 40 members: the same functions are made, with about as many calls into sympy."""
     calls: list[int] = []
     original = lowering.as_function
     monkeypatch.setattr(lowering, "as_function", lambda *given, **more: calls.append(1) or original(*given, **more))
     spent: dict[int, int] = {}
     made: dict[int, int] = {}
-    for turn, count in enumerate((4, 200)):
+    for turn, count in enumerate((4, 40)):
         model = make(count) if make else sized(eqsolve.load("rnn_populations"), {"populations": count})
         model = model.replace(f"turn_{turn}")  # nothing is known of it
         clear_cache()
@@ -155,8 +157,8 @@ def test_symbolic_work_does_not_grow_with_the_size(make, forms, monkeypatch) -> 
             programs = [task.plan.program(form) for form in forms]
         spent[count], made[count] = entered.total(), len(calls)
         assert programs
-    assert made[200] == made[4] > 0
-    assert spent[200] < 1.5 * spent[4], spent
+    assert made[40] == made[4] > 0
+    assert spent[40] < 1.5 * spent[4], spent
 
 
 def driven(drift: object, covariance: object) -> System:
@@ -207,7 +209,10 @@ def test_what_is_not_alike(drift, covariance) -> None:
 
 
 @pytest.mark.parametrize("step", [pytest.param(None, marks=pytest.mark.slow), 0.1])
-@pytest.mark.parametrize("more", [0, Sum(g[a, b] * m[b](t), b) * x[a](t)], ids=["plain", "a sum"])
+@pytest.mark.parametrize(
+    "more",
+    [pytest.param(0, id="plain"), pytest.param(Sum(g[a, b] * m[b](t), b) * x[a](t), id="a sum", marks=pytest.mark.slow)],
+)
 def test_paths_written_out(step, more) -> None:
     """Units that are not linear: their paths are followed, from the same points."""
     model = driven(LINEAR - tanh(x[a](t)) + more, PLAIN)

@@ -77,6 +77,7 @@ def test_ridge_is_the_marchenko_pastur_integral() -> None:
         assert float(eqsolve.solve("ridge", delta=delta, lam=lam, sigma2=sigma2)["C_w"]) == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_elastic_net_tends_to_the_lasso() -> None:
     gaps = [
         float(eqsolve.solve("elastic_net", kappa=kappa)["C_w"]) / float(eqsolve.solve("lasso")["C_w"]) - 1

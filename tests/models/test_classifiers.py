@@ -51,6 +51,7 @@ def test_the_fixed_point_obeys_the_equations_over_two_gaussians(delta: float, la
     assert float(res["train_loss"]) == pytest.approx(found[3], rel=1e-10)
 
 
+@pytest.mark.slow
 def test_the_minimiser_of_finite_size_misses_as_many_fresh_labels() -> None:
     """d = 300, 24 draws: within four standard errors, and a bias of order 1/d; labels are missed by counting."""
     delta, lam, flip, d, draws, fresh = 2.0, 0.1, 0.1, 300, 24, 4000

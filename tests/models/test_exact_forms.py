@@ -254,7 +254,7 @@ def test_memory_equations_have_their_closed_forms(name: str, settings: dict) -> 
         assert residual(model, env, "y", t) == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["dln_search", "dln_rich_infinite_data"])
+@pytest.mark.parametrize("name", ["dln_search", pytest.param("dln_rich_infinite_data", marks=pytest.mark.slow)])
 def test_pathwise_closed_forms_solve_their_equations(name: str, rng: np.random.Generator) -> None:
     model = load(name)
     equation = model.equations[0]

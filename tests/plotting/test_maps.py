@@ -43,6 +43,7 @@ def test_points_that_were_not_solved_are_counted_and_named_once(found):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_a_line_that_ends_beside_another_is_drawn_on_to_it():
     """Stability is lost at sigma = √2; below, the fixed point grows without bound. A dotted line joins the two."""
     found = eqsolve.phase_diagram(

@@ -77,6 +77,7 @@ def test_every_option_of_solve_is_declared_and_documented():
         assert f"    {name}\n        {OPTIONS[name].doc[:30]}" in eqsolve.solve.__doc__
 
 
+@pytest.mark.slow
 def test_the_part_of_the_error_that_is_largest_is_named():
     """E sin²(w t) of a Cauchy law is (1 − e^(−2t))/2: few values of w do not tell it at late times."""
     w = random("w", StudentT(1))

@@ -176,6 +176,7 @@ def test_the_network_ends_at_its_fixed_point():
     assert abs(found[0] - truth) <= 3 * error[0] + 1e-4 * abs(truth)
 
 
+@pytest.mark.slow
 def test_convolutions_and_white_noise():
     """Differences of tighter solves; of white noise its strength, in closed form."""
     for model, parameter, name, settings in (

@@ -26,7 +26,7 @@ def _arrival(right, begin, end):
     ("right", "exact", "begin", "end"),
     [
         (lambda a: -besselj(0, a), lambda a: -mpmath.besselj(0, a), 1.0, 0.25),
-        (lambda a: -polylog(2, a), lambda a: -mpmath.polylog(2, a), 0.6, 0.4),
+        pytest.param(lambda a: -polylog(2, a), lambda a: -mpmath.polylog(2, a), 0.6, 0.4, marks=pytest.mark.slow),
         (lambda a: -zeta(a + 2), lambda a: -mpmath.zeta(a + 2), 1.0, -0.5),
         (lambda a: LambertW(a) - 1, lambda a: mpmath.lambertw(a).real - 1, 1.0, -0.25),
         (lambda a: 1 - airyai(a), lambda a: 1 - mpmath.airyai(a), -1.0, 0.5),
@@ -61,6 +61,7 @@ def test_a_process_read_by_a_special_function():
     assert float(found.at2([(1.5, 0.5)])["R"][0]) == pytest.approx(exact, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [None, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_fixed_point_of_special_functions(precision):
     q, m = unknown("q m", positive=True)

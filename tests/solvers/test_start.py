@@ -20,6 +20,7 @@ MOVES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "there", "here", "t_max"), MOVES)
 def test_a_start_leads_to_the_same_solution(model: str, there: dict, here: dict, t_max: float) -> None:
     """Against a finer solve from nothing, the errors stated by a solve from a neighbour hold."""
@@ -61,6 +62,7 @@ def test_other_times_tolerances_and_steps(near) -> None:
     assert (np.abs(warm["E_test"] - cold["E_test"]) <= 3 * (warm.error["E_test"] + cold.error["E_test"])).all()
 
 
+@pytest.mark.slow
 def test_a_start_that_cannot_help_is_not_used(near, caplog) -> None:
     """The reason stands in the log, and the numbers are those of a solve from nothing."""
     caplog.set_level(logging.INFO, "eqsolve")

@@ -49,6 +49,7 @@ def abundances() -> eqsolve.PhaseDiagram:
     return eqsolve.phase_diagram("lotka_volterra", sigma="0.6:2:5", mu="-1.6:3:5", progress=False)
 
 
+@pytest.mark.slow
 def test_lotka_volterra_loses_stability_at_the_root_of_two(abundances: eqsolve.PhaseDiagram) -> None:
     sigma, _, error = of_kind(abundances, "stability", "sigma")
     assert len(sigma) >= 2
@@ -92,6 +93,7 @@ def test_a_network_leaves_its_fixed_point_at_gain_one() -> None:
     assert abs(place - 1) <= float(line.boundaries["error"][0]) < 1e-5
 
 
+@pytest.mark.slow
 def test_chaos_of_a_network_is_told_where_asked_for() -> None:
     line = eqsolve.phase_diagram("rnn", gain=[0.5, 2], lyapunov=True, progress=False)
     assert line.classes.values.tolist() == ["still", "chaotic"]
@@ -271,6 +273,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert made["boundaries"]["sigma"] == pytest.approx([2**0.5], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_killed_diagram_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "d.nc"
     given = f"sigma='0.5:2:12', mu=4, out={str(out)!r}, progress=False"

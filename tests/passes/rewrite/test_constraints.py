@@ -44,7 +44,7 @@ def test_the_multiplier_of_a_spherical_model_is_found() -> None:
     assert (equation.rhs - expected).expand() == 0
 
 
-@pytest.mark.parametrize(("spins", "temperature"), [(3, 0.5), (2, 0)])
+@pytest.mark.parametrize(("spins", "temperature"), [pytest.param(3, 0.5, marks=pytest.mark.slow), (2, 0)])
 def test_constraint_and_explicit_multiplier_give_the_same_numbers(spins: int, temperature: float) -> None:
     pairs = [(4, 0), (4, 2), (4, 3.9), (1, 0.5)]
     settings = {"p": spins, "T": temperature, "t_max": 4, "rtol": 1e-6, "at2": pairs}
@@ -172,6 +172,7 @@ def test_constraints_are_part_of_a_model() -> None:
     assert mu in model.unknowns
 
 
+@pytest.mark.slow
 def test_a_mean_that_is_kept_where_its_formula_would_let_errors_grow() -> None:
     """The replicator of random interactions, u = 2: E x = 1 is kept with ν near −1.98, as in the state at rest.
 
@@ -193,6 +194,7 @@ def test_a_mean_that_is_kept_where_its_formula_would_let_errors_grow() -> None:
     assert found["square"][-1].item() == pytest.approx(1.302639, rel=0.015)
 
 
+@pytest.mark.slow
 def test_spins_on_a_sphere_are_the_closed_glass() -> None:
     """The p-spin model by paths with E x² = 1, in white noise, against the equations for C and R."""
     x, eta, xi, mu = process("x"), process("eta"), process("xi"), function("mu")

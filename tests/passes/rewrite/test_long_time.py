@@ -76,6 +76,7 @@ def test_weight_decay_gives_the_soft_threshold(network, lam, delta, sigma2):
     assert float(derived["stability"]) == pytest.approx(1 - (1 - float(declared["P_w_zero"])) / delta, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_closed_two_time_equations():
     """Ridge regression, by its own closed form at a late time."""
     derived = eqsolve.solve(eqsolve.load("linear_regression").long_time())
@@ -96,8 +97,8 @@ def test_a_chaotic_network_is_told_by_its_stability():
 
 @pytest.mark.parametrize(
     ("model", "said"),
-    [("noisy_rnn", "keeps it moving"), ("pspin", "equal times"), ("mackey_glass", "another time"), ("dln_flow", "together"),
-     ("volterra_linear", "does not fade")],
+    [("noisy_rnn", "keeps it moving"), ("pspin", "equal times"), ("mackey_glass", "another time"),
+     pytest.param("dln_flow", "together", marks=pytest.mark.slow), ("volterra_linear", "does not fade")],
 )  # fmt: skip
 def test_what_does_not_come_to_rest_is_refused(model, said):
     with pytest.raises(ModelError, match=said):
@@ -114,6 +115,13 @@ def test_command(capsys, tmp_path, species):
     assert (tmp_path / "rest.png").stat().st_size > 1000
     assert main(["longtime", "lotka_volterra", "--show"]) == 0
     assert "stability" in capsys.readouterr().out
+    assert main(["longtime", "ridge"]) == 2
+    assert main(["longtime", "committee"]) == 2
+    assert "committee.py:" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_command_of_a_flow(capsys):
     assert main(["longtime", "dln", "--set", "delta=2", "sigma2=0.1", "--json"]) == 0  # without decay
     assert json.loads(capsys.readouterr().out)["values"]["chi_w"] == pytest.approx(1)  # 1/(δ − 1)
     assert main(["longtime", "dln"]) != 0  # fewer samples than weights
@@ -122,11 +130,8 @@ def test_command(capsys, tmp_path, species):
     found = json.loads(capsys.readouterr().out)["values"]
     declared = eqsolve.solve("dln_fixed_point_min_norm", delta=0.5, alpha=0.3)
     assert found["C_w"] == pytest.approx(float(declared["C_w"]), rel=1e-12)
-    assert main(["longtime", "ridge"]) == 2
     assert main(["longtime", "dln", "--set", "lam=0.1", "alpha=0.7"]) == 0
     assert "does not depend on alpha" in capsys.readouterr().err
-    assert main(["longtime", "committee"]) == 2
-    assert "committee.py:" in capsys.readouterr().err
 
 
 def make_cauchy():
@@ -150,6 +155,7 @@ def cauchy():
     return make_cauchy().long_time()
 
 
+@pytest.mark.slow
 def test_a_field_is_what_its_teacher_leaves_of_it(cauchy):
     """Var(z_f | f_star) = C_w − E[w w*]²/E[w*²]; parameters of laws keep their defaults."""
     text = cauchy.show().text()
@@ -222,6 +228,7 @@ def test_without_decay_fewer_samples_than_weights_give_the_least_norm(interpolat
         eqsolve.load("rnn").long_time(integrated=True)
 
 
+@pytest.mark.slow
 def test_interpolators_are_stable(interpolating):
     """1 − E s²/E s, with s = w'/(χ + w') of the change of variables w = α² sinh θ, where δ = E s."""
     alpha, delta, (points, weights) = 0.3, 0.5, np.polynomial.hermite_e.hermegauss(200)

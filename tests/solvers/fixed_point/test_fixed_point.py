@@ -171,6 +171,7 @@ def test_derivatives_agree_with_differences(name: str, parameter: str, value: fl
         assert result.derivative(quantity, parameter) == pytest.approx(difference, rel=1e-8, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_expectations_over_the_law_and_their_derivatives() -> None:
     """E[x/(u + x)] and E[(x/(u + x))²] = δ at the edge of the spectrum of the linearised flow."""
     w, alpha, u = Symbol("w"), Symbol("alpha"), Symbol("u")

@@ -44,7 +44,8 @@ def holds(result: eqsolve.Result, name: str, exact: np.ndarray, at: np.ndarray, 
     ("kind", "rtol"),
     [
         *(pytest.param(kind, 1e-6, marks=pytest.mark.slow) for kind in FORCES),
-        *((k, 1e-3) for k in ("crosses", "sticks, then slips")),
+        ("crosses", 1e-3),
+        pytest.param("sticks, then slips", 1e-3, marks=pytest.mark.slow),
     ],
 )
 def test_one_path(kind: str, rtol: float) -> None:

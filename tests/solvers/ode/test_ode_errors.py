@@ -186,7 +186,7 @@ heavy = System("heavy", eqs=[Eq(x(t).diff(t), -x(t) * a**2)], init={x: 1}, obser
     ],
     ids=["stiff", "mean field", "oscillator", "continuous law"],
 )
-@pytest.mark.parametrize("rtol", [1e-3, 1e-6])
+@pytest.mark.parametrize("rtol", [1e-3, pytest.param(1e-6, marks=pytest.mark.slow)])
 def test_estimates_of_other_kinds(model: System, t_max: float, exact: Exact, rtol: float) -> None:
     judge(model, {}, t_max, rtol, exact)
 

@@ -116,6 +116,7 @@ def test_means_with_kinks_meet_the_tolerance(name: str, rtol: float) -> None:
         assert (error <= rtol * np.maximum(values, 0.1 * values.max())).all(), observable
 
 
+@pytest.mark.slow
 def test_a_jump_is_averaged_and_its_error_told() -> None:
     """P(x > 1/2): half a jump of a Gaussian, and a function that is cut off."""
     observables = {"above": E(Heaviside(x(t) - 0.5)), "cut": E(Piecewise((x(t), x(t) > 0.5), (0, True)))}

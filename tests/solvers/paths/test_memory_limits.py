@@ -54,6 +54,7 @@ def test_more_paths_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["E_test_error"].values >= exact["E_test_error"].values).all()
 
 
+@pytest.mark.slow
 def test_steps_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch, 1e6)
     with pytest.raises(eqsolve.SolverError, match=r"1024 paths over 11 steps would need about .* GB .*larger rtol"):

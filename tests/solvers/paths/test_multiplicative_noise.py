@@ -52,6 +52,7 @@ def test_geometric_brownian_motion(sense: str, start: int) -> None:
     assert found.stats["solver"] == "gaussian"  # log x is: no paths
 
 
+@pytest.mark.slow
 def test_linear_noise_beside_a_drift_that_changes_the_sign() -> None:
     """x' = c − x + x ξ from a negative start: E x and E x² obey closed equations, and x passes zero."""
     found = solved(1 - x(t) + x(t) * xi(t), -1, MOMENTS)
@@ -61,6 +62,7 @@ def test_linear_noise_beside_a_drift_that_changes_the_sign() -> None:
     holds(found, {"m": moment, "q": second})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sense", ["ito", pytest.param("stratonovich", marks=pytest.mark.slow)])
 def test_a_function_of_an_ornstein_uhlenbeck_process(sense: str) -> None:
     """x = sinh y with y' = −y + ξ."""
@@ -71,6 +73,7 @@ def test_a_function_of_an_ornstein_uhlenbeck_process(sense: str) -> None:
     holds(solved(drift + root * xi(t), 1, MOMENTS, sense), truth)
 
 
+@pytest.mark.slow
 def test_a_power_of_the_unknown_above_one() -> None:
     """x' = x (1 − x) + x^{3/2} ξ (Heston's 3/2 model): the mean of 1/x obeys r' = 1 + S − r."""
     found = solved(x(t) * (1 - x(t)) + x(t) ** Rational(3, 2) * xi(t), 1, {"m": E(1 / x(t))})
@@ -84,6 +87,7 @@ def test_a_declared_change_of_variable_and_the_one_found_agree(more: dict[str, A
     holds(solved(right, Rational(1, 5), observables, "stratonovich", **more), {"l": math.log(0.25)})
 
 
+@pytest.mark.slow
 def test_a_random_coefficient_needs_no_sense() -> None:
     second = math.exp(-2) + S * (0.6**3 - 0.2**3) / 1.2 * (1 - math.exp(-2)) / 2
     holds(solved(-x(t) + a * xi(t), 1, MOMENTS, None), {"m": math.exp(-1), "q": second})

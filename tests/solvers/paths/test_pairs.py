@@ -94,6 +94,7 @@ def test_that_act_back() -> None:
     holds(eqsolve.solve(model, t_max=2, rtol=3e-3), "K", lambda one, other: best[round(4 * one), round(4 * other)])
 
 
+@pytest.mark.slow
 def test_with_a_kink_and_derivatives_along_a_parameter() -> None:
     """E max(x(t), −x(t')) of x(t) = w e^{−at}, w normal, is (e^{−at} + e^{−at'})/√(2π); twice that."""
     a, w = param("a", positive=True), random("w", Normal(0, 1))

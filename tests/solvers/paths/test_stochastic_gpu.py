@@ -34,7 +34,7 @@ def card(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.mark.parametrize(
     ("model", "options"),
     [
-        ("dln", {"t_max": 0.5, "rtol": 3e-2}),
+        ("dln", {"t_max": 0.2, "rtol": 3e-2}),
         pytest.param("rnn", {"t_max": 3, "rtol": 1e-2, "solver": "stochastic"}, marks=pytest.mark.slow),
         pytest.param("soft_spin", {"t_max": 0.1, "rtol": 0.1, "kappa": 1}, marks=pytest.mark.slow),
         pytest.param("noisy_rnn", {"t_max": 0.5, "rtol": 0.05, "solver": "stochastic"}, marks=pytest.mark.slow),

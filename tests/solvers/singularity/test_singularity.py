@@ -19,7 +19,13 @@ REFERENCE = [  # γ, u, A with relative error below 1e-13, computed independentl
     ({"alpha": 1, "delta": 0.5, "sigma2": 0}, 0.17541757508222677, 0.4235957088240347, 0.7070577810729154),
     ({"alpha": 0.1, "delta": 2, "sigma2": 0.1}, 0.0036017735285996558, -0.008932188761354999, 1.1935294640922316),
     ({"alpha": 10, "delta": 2, "sigma2": 0.1}, 8.578729542542261, -29.28961474980443, 1.4142135623276135),
-    ({"alpha": 1, "delta": 0.5, "sigma2": 0, "L": 3}, 0.18672856435801982, 0.4520832014316549, 0.7065201314345332),
+    pytest.param(
+        {"alpha": 1, "delta": 0.5, "sigma2": 0, "L": 3},
+        0.18672856435801982,
+        0.4520832014316549,
+        0.7065201314345332,
+        marks=pytest.mark.slow,
+    ),
 ]
 
 
@@ -141,6 +147,7 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert made["stats"]["singularity"] == "branch point"
 
 
+@pytest.mark.slow
 def test_the_rate_curve_agrees_with_single_solves() -> None:
     alphas = np.geomspace(0.2, 2, 3)
     curve = eqsolve.rate_curve("dln_rate", "alpha", alphas, delta=0.5, sigma2=0.05, derivatives=["gamma"], every=2)

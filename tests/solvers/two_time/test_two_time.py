@@ -47,7 +47,10 @@ COSTLY = ("lazy-0.9-0", "lazy-0.9-0.1", "lazy-0.5-0", "lazy-2-0.1", "regression-
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in COSTLY else []) for case in CASES],
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in (*COSTLY, "lazy-0.5-0.1") else [])
+        for case in CASES
+    ],
 )
 def test_estimates_are_honest(case: Case) -> None:
     for name, true, estimate in errors(case, 1e-6):
@@ -72,7 +75,8 @@ def largest_error(case: Case, t_max: float, rtol: float) -> float:
     return max(np.abs(values[n].values - f(pairs[:, 0], pairs[:, 1])).max() for n, f in case.kernels.items())
 
 
-@pytest.mark.parametrize("delta", [pytest.param(0.5, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.5, 2])
 def test_lazy_kernels_to_1e_8(delta: float) -> None:
     assert largest_error(lazy(delta, 0.1), 10, 1e-8) <= 1e-8
 
@@ -151,7 +155,7 @@ def test_only_observables_need_logarithmically_many_nodes() -> None:
     assert sizes[2] - sizes[1] < 1.5 * (sizes[1] - sizes[0])
 
 
-@pytest.mark.parametrize("lagged", [False, True])
+@pytest.mark.parametrize("lagged", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_mean_in_a_kernel_is_that_of_a_process(lagged: bool) -> None:
     """E e^{−k² (t − s)} = 1/√(1 + 2 (t − s)) of a standard normal k, given as it is to another solver; so is a force."""
     rate = random("k", Normal(0, 1))
@@ -197,7 +201,7 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("name", FAILING)
+@pytest.mark.parametrize("name", [pytest.param(it, marks=[pytest.mark.slow] * (it == "not_smooth")) for it in FAILING])
 def test_the_command_line_reports_failures(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
