@@ -34,9 +34,10 @@ logger = logging.getLogger("eqsolve")
 
 # --- Warm starts: values by name, or the result of the same model at other parameters.
 #
-# A start changes how a solution is found; the error estimates are those of the new solution. Of a fixed
-# point the values of the unknowns are taken, of a stochastic system the means of its last iteration
-# (``Result.source``). Solvers that march in time once, or search a whole region, have no use for one.
+# A start changes how a solution is found; the error estimates are those of the new solution. Of a
+# fixed point the values of the unknowns are taken, of a stochastic system the means of its last
+# iteration (``Result.source``). Solvers that march in time once, or search a whole region, have no
+# use for one.
 def read_start(value: Any, what: str) -> Result | dict[str, Any]:
     """Return a result, or values by name: what ``start=`` takes."""
     if isinstance(value, Result):

@@ -113,7 +113,8 @@ class _StaticParts:
     """Random expressions without R and p, inverse functions included, at many points."""
 
     def __init__(self, expressions: Sequence[Expr], randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
-        # of each inverse function: its target and domain, f and its slope, and the same less the target for mpmath
+        # of each inverse function: its target and domain, f and its slope, and the same less the
+        # target for mpmath
         self.inverses: list[tuple[Lowered, Lowered, Lowered]] = []
         nodes = sorted(set().union(*(expr.atoms(InverseValue) for expr in expressions)), key=lambda n: n.count_ops())
         swaps: dict[Basic, Basic] = {}

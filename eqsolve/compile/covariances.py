@@ -56,7 +56,8 @@ class Covariances:
 
     begin: Lowered
     items: tuple[DeclaredCovariance, ...]
-    # of white noises whose strength is made of parameters and the time: what messages call it, and its values
+    # of white noises whose strength is made of parameters and the time: what messages call it, and
+    # its values
     strengths: tuple[tuple[str, Lowered], ...] = ()
 
     def demand_declared(self, numbers: Mapping[str, float], end: float, step: float | None) -> None:

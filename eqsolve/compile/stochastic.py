@@ -120,11 +120,13 @@ class EnsemblePlan:
     signal_slopes: Lowered | None
     target_steady: Lowered
     sloped: tuple[bool, ...]  # of every constant, whether these are functions
-    # whether paths cross kinks, so that responses jump from path to path; or pairs are averaged of functions that jump, or
-    # that are no sum of products, so that slopes do not tell how they respond
+    # whether paths cross kinks, so that responses jump from path to path; or pairs are averaged of
+    # functions that jump, or that are no sum of products, so that slopes do not tell how they
+    # respond
     kinked: bool
     degree: int | None  # of what is averaged, when unknowns are affine in noises and constants
-    # the signals with ramps in place of jumps, and whether paths may be held on them: white noise drives paths off
+    # the signals with ramps in place of jumps, and whether paths may be held on them: white noise
+    # drives paths off
     jumping: tuple[int, ...]
     held: bool
 

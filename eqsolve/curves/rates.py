@@ -292,8 +292,9 @@ def read_path(verb: str, parameter: str, values: Iterable[Any], fixed: Mapping[s
 
 # --- A law of rates: when every path relaxes at its own rate, down to none, observables decay slower than exponentially.
 #
-# A `Singularity` of this kind names in ``variables`` the expression that vanishes at the singularity of one path (`pole`), and
-# the fixed point behind it names the rate of the paths that come to rest at zero (`rest_rate`).
+# A `Singularity` of this kind names in ``variables`` the expression that vanishes at the
+# singularity of one path (`pole`), and the fixed point behind it names the rate of the paths that
+# come to rest at zero (`rest_rate`).
 
 _OFFSETS = np.array([0.16, 0.08, 0.04, 0.02])
 

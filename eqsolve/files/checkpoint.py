@@ -30,8 +30,8 @@ except ImportError:  # not on Windows: there two processes that append to one fi
     fcntl = None  # type: ignore[assignment]
 
 # --- Objects as bytes and back, bit by bit and without running code: a pickle of plain values and
-# arrays, of objects of the classes that a ``Codec`` knows, and of references (``words``) to objects that
-# the reader has too, by their index. An array keeps the order of its axes in memory.
+# arrays, of objects of the classes that a ``Codec`` knows, and of references (``words``) to objects
+# that the reader has too, by their index. An array keeps the order of its axes in memory.
 Buffer = bytes | memoryview
 _SIZES = struct.Struct("<Q")
 _PLAIN = (bool, str, int, float, list, tuple, dict, set, frozenset, slice, type(None))

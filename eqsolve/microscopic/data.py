@@ -22,11 +22,11 @@ from eqsolve.solvers.tolerance import FLOOR
 # fields of the teacher and of the start, and the gradients and fields that follow from them. For
 # Gaussian features these can be drawn one at a time: given X on some directions of the coordinates
 # and Xᵀ on some of the samples, X on one more direction is a known vector plus a Gaussian one. A
-# balanced draw is stratified: the entries of the latter are the quantiles of the Gaussian law, ordered
-# by a quasi-random lattice; the rest of X is drawn as usual. For n, d → ∞ nothing changes.
-# Cost: another run of the flow, at low accuracy. Memory: three matrices of the size of X.
-# E. Bolthausen, Commun. Math. Phys. 325 (2014) 333; Y. M. Lu, "Householder Dice", arXiv:2101.07464;
-# I. H. Sloan, S. Joe, Lattice Methods for Multiple Integration, 1994.
+# balanced draw is stratified: the entries of the latter are the quantiles of the Gaussian law,
+# ordered by a quasi-random lattice; the rest of X is drawn as usual. For n, d → ∞ nothing changes.
+# Cost: another run of the flow, at low accuracy. Memory: three matrices of the size of X. E.
+# Bolthausen, Commun. Math. Phys. 325 (2014) 333; Y. M. Lu, "Householder Dice", arXiv:2101.07464; I.
+# H. Sloan, S. Joe, Lattice Methods for Multiple Integration, 1994.
 
 
 _MOST = 8  # vectors placed on either side, and one at most for as many entries

@@ -22,9 +22,9 @@ from eqsolve.numerics.gaussian import Factor
 
 # --- The noises of a flow at finite size: one value for every sample or coordinate.
 #
-# White noise of strength S is held during a step h with the variance S/h; what is resampled is drawn
-# at every step; telegraph signals and Gaussian processes have their exact laws at the times of the
-# steps. A run can be begun again, with the same noise.
+# White noise of strength S is held during a step h with the variance S/h; what is resampled is
+# drawn at every step; telegraph signals and Gaussian processes have their exact laws at the times
+# of the steps. A run can be begun again, with the same noise.
 
 
 def refuse_continuous(flow: Flow) -> None:

@@ -155,7 +155,8 @@ def _modes(covariance: Array, drop: float) -> tuple[Array, Array]:
     """Return modes of a covariance as columns, and the same with inverseᵀ modes = 1; those below ``drop`` are left out."""
     sizes = np.sqrt(np.abs(np.diagonal(covariance)))
     sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))[:, None]
-    # no correlation is above one: where it is, the variance is rounding, and the row is as large as its covariances tell
+    # no correlation is above one: where it is, the variance is rounding, and the row is as large as
+    # its covariances tell
     sizes = sizes * np.maximum(np.abs(covariance / (sizes * sizes.T)).max(axis=1, initial=1.0), 1.0)[:, None]
     values, vectors = np.linalg.eigh((covariance + covariance.T) / (2 * sizes * sizes.T))
     kept = values > drop * max(values[-1], 1e-300)

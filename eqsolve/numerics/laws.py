@@ -193,8 +193,9 @@ class StudentTLaw(NumericLaw):
         return None if self.freedom > 0 else f"the degrees of freedom must be > 0, got {_word(self.freedom)}"
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        # x = a √ν u / √(1 − u²) has the density (1 − u²)^(ν/2 − 1), a Gauss–Jacobi weight, times a smooth
-        # function: errors fall like e^{−2n/a}. Of heavy tails nodes are spread to large x, where functions oscillate
+        # x = a √ν u / √(1 − u²) has the density (1 − u²)^(ν/2 − 1), a Gauss–Jacobi weight, times a
+        # smooth function: errors fall like e^{−2n/a}. Of heavy tails nodes are spread to large x,
+        # where functions oscillate
         freedom, a = float(self.freedom), 1.0 if self.has_second_moment else order ** (2 / 3)
         nodes, weights = special.roots_jacobi(order, freedom / 2 - 1, freedom / 2 - 1)
         weights = weights / (1 + (a**2 - 1) * nodes**2) ** ((freedom + 1) / 2)

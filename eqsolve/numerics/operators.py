@@ -20,8 +20,8 @@ from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 # Values of a causal kernel in a panel on the diagonal, from what its operator does to polynomials
 # there. In panels before, an operator's entry over the weight of its node is the kernel's value. In
 # the panel itself rows know moments over [0, cᵢ] only, and those of high degree badly. So one
-# polynomial in both times is fitted to all moments, with small weight where they are bad, and to the
-# values at the panel's start. It continues the kernel across the diagonal.
+# polynomial in both times is fitted to all moments, with small weight where they are bad, and to
+# the values at the panel's start. It continues the kernel across the diagonal.
 
 
 _TRUST = 0.1  # weight of a moment, per degree, in rows before the last one, which is as accurate as a Radau rule

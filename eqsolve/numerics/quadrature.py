@@ -24,16 +24,17 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
 # tolerance. With f(m + s x) = Σ aₖ Heₖ(x)/√k! and g alike, E f g = Σ aₖ bₖ ρᵏ (Mehler 1866). What a
-# series cut after K terms leaves is at most |ρ|ᴷ √(T_f T_g), T being the part of the variance beyond
-# K. For analytic f the coefficients fall like e^{−c√k}; where f bends or jumps they fall as powers,
-# and pairs with ρ near one are integrated over the plane, between kinks. Smooth functions are
-# integrated along the line by evenly spaced points (Trefethen & Weideman, SIAM Review 56, 385
+# series cut after K terms leaves is at most |ρ|ᴷ √(T_f T_g), T being the part of the variance
+# beyond K. For analytic f the coefficients fall like e^{−c√k}; where f bends or jumps they fall as
+# powers, and pairs with ρ near one are integrated over the plane, between kinks. Smooth functions
+# are integrated along the line by evenly spaced points (Trefethen & Weideman, SIAM Review 56, 385
 # (2014), doi:10.1137/130932132), others by Gauss–Legendre panels between kinks.
 
 
 # at the first e^{−x²/4} is below rounding; at the last e^{−x²/2} is nearly the smallest double
 _REACHES = tuple(2 * math.sqrt(-math.log(EPSILON / 20)) * 2 ** (k / 2) for k in range(4))
-# reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations: e^{−x²/2} is rounding there
+# reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations: e^{−x²/2}
+# is rounding there
 RULE = 96  # nodes across lines and of densities; error estimates use more
 _PLANE = math.sqrt(-2 * math.log(ROUNDING))
 

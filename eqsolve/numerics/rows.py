@@ -14,10 +14,10 @@ from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.operators import continuation
 
 # Two-time functions over many decades: rows of panels that grow with t. At late times C(t, t')
-# changes slowly with t at fixed lag near the diagonal, at fixed t' near the start, and at fixed ratio
-# between. A row panel [A, B] therefore has column panels fixed in the lag, up to a share of A; fixed
-# in t', up to the same share; and a few that stretch with t between. On each a function is a
-# polynomial of degree n in the place y and of degree m in t. Times are counted from the start.
+# changes slowly with t at fixed lag near the diagonal, at fixed t' near the start, and at fixed
+# ratio between. A row panel [A, B] therefore has column panels fixed in the lag, up to a share of
+# A; fixed in t', up to the same share; and a few that stretch with t between. On each a function is
+# a polynomial of degree n in the place y and of degree m in t. Times are counted from the start.
 
 
 @dataclass(frozen=True, eq=False)

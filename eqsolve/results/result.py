@@ -299,7 +299,8 @@ class Result:
     rows: RowStore | AgingRows | None = None
     latex: dict[str, str] = field(default_factory=dict)
     source: Any = None  # what the solver keeps for further questions and for neighbours; not saved
-    # of what carries indices: names and sizes of its axes; its members are values by themselves, phi_0, phi_1, ...
+    # of what carries indices: names and sizes of its axes; its members are values by themselves,
+    # phi_0, phi_1, ...
     families: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def stopped(self, status: str, message: str) -> Result:

@@ -190,11 +190,11 @@ def newton(
 
 # --- Two solutions compared, and the finer one as a result.
 #
-# Its error between nodes is what the polynomial of a panel leaves out, from how its last coefficients
-# fall. At nodes it is the share of the difference that is left of the tails; an order tells no such
-# share, since panels are long and their tails fall more slowly. From panels before it carries on the
-# difference at the rougher one's panel ends, where either may happen to err less: no share is taken.
-# Merges, which both may have made alike, are added.
+# Its error between nodes is what the polynomial of a panel leaves out, from how its last
+# coefficients fall. At nodes it is the share of the difference that is left of the tails; an order
+# tells no such share, since panels are long and their tails fall more slowly. From panels before it
+# carries on the difference at the rougher one's panel ends, where either may happen to err less: no
+# share is taken. Merges, which both may have made alike, are added.
 RATIO = 10.0  # of the tails, or tolerances, of two solutions that are compared
 DENSER = math.sqrt(2.0)  # panels that a solution is compared with, at least
 LARGEST_SHARE = 0.5  # left of the tails: beyond it a difference shows nothing but its own size

@@ -131,9 +131,10 @@ def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
 
 # --- Closed equations written as compositions of operators, for reading: ∫ A(t, s) B(s, t') ds is A∘B.
 #
-# A kernel K(t, t') is an operator, K(t', t) its transpose, J the integration from the start; products are pointwise; 1
-# is the constant function, and ``[K]₊`` the part of K with s < t where a range of integration cuts it. An unknown that
-# enters its own equation only as L∘X is solved for: X = (I − L)⁻¹ of the rest.
+# A kernel K(t, t') is an operator, K(t', t) its transpose, J the integration from the start;
+# products are pointwise; 1 is the constant function, and ``[K]₊`` the part of K with s < t where a
+# range of integration cuts it. An unknown that enters its own equation only as L∘X is solved for: X
+# = (I − L)⁻¹ of the rest.
 @dataclass(frozen=True)
 class OperatorForm:
     """One equation in operators, and the solve it leads to if its unknown enters linearly."""

@@ -175,15 +175,17 @@ class FlowParts:
         self.processes: dict[Basic, Basic] = {item: Process(item.name, item.latex_name)(self.t) for item in moving}
         drifts: set[Basic] = set().union(*(expr.free_symbols for expr in flow.drift.values()))
         seen: set[Basic] = set().union(*(expr.free_symbols for expr in flow.observables.values()))
-        # by their places: gradients that act on the state or are observed, fields that an active loss gradient or an
-        # observable reads, and weights that depend on the state, which alone respond
+        # by their places: gradients that act on the state or are observed, fields that an active
+        # loss gradient or an observable reads, and weights that depend on the state, which alone
+        # respond
         pairs = enumerate(zip(flow.gradients, flow.loss_gradient, strict=True))
         self.active = tuple(place for place, (item, loss) in pairs if item in drifts | seen and loss != 0)
         read = seen.union(*(flow.loss_gradient[place].free_symbols for place in self.active))
         self.needed = tuple(place for place, item in enumerate(flow.fields) if item in read)
         self.responsive = tuple(place for place, expr in enumerate(flow.weights) if expr.free_symbols & set(flow.state))
         self.sample_randoms = frozenset(item for loss in flow.loss_gradient for item in loss.atoms(Random))
-        # each weight as an expression in processes at the running time; a composite one has a process and a definition
+        # each weight as an expression in processes at the running time; a composite one has a
+        # process and a definition
         self.weights: list[Expr] = []
         self.weight_names: list[str] = []
         self.definitions: list[Equation] = []
@@ -450,15 +452,17 @@ def _law(noises: dict[int, Any], covariance: Callable[[int, int], Expr]) -> dict
 
 # --- A loss gradient linear in the fields: the fields are eliminated and the simplified mean-field system is left.
 #
-# With ℓ = Σ_i A_i f_i + b and the error e = Σ_i A_i w_i, the sample process obeys ℓ = (A u_f + b) + ∫ R_e ℓ, where R_e is
-# the response of e. So ℓ = (I − R_e)⁻¹ (A u_f + b), and with R_w = −R_e, I − R_f = (I + R_w)⁻¹ the correlation of ℓ is
-# C_f = (I − R_f)(C_w + E[b bᵀ])(I − R_f)ᵀ and the drive of the gradient e − ∫ R_f e.
+# With ℓ = Σ_i A_i f_i + b and the error e = Σ_i A_i w_i, the sample process obeys ℓ = (A u_f + b) +
+# ∫ R_e ℓ, where R_e is the response of e. So ℓ = (I − R_e)⁻¹ (A u_f + b), and with R_w = −R_e, I −
+# R_f = (I + R_w)⁻¹ the correlation of ℓ is C_f = (I − R_f)(C_w + E[b bᵀ])(I − R_f)ᵀ and the drive
+# of the gradient e − ∫ R_f e.
 #
-# Noise that is drawn afresh at every step needs no sampling here. Let l be the mean of ℓ over it, and ℓ = m l +
-# n with the means 1 and 0 of m and n. Then ε = (m − 1) l + n is uncorrelated in time and with everything else, with the
-# variance D = E(m − 1)² E l² + E n². Coordinates feel a sum over many samples, so that only the covariance counts:
-# C_f = (I − R_f)(C_w + E[b bᵀ] + D)(I − R_f)ᵀ. The mean response is that without noise, and l = ℓ − ε gives E l² =
-# C_l(t, t) + Σ_s R_f(t, s)² D(s), with the C_l that there is without ε.
+# Noise that is drawn afresh at every step needs no sampling here. Let l be the mean of ℓ over it,
+# and ℓ = m l + n with the means 1 and 0 of m and n. Then ε = (m − 1) l + n is uncorrelated in time
+# and with everything else, with the variance D = E(m − 1)² E l² + E n². Coordinates feel a sum over
+# many samples, so that only the covariance counts: C_f = (I − R_f)(C_w + E[b bᵀ] + D)(I − R_f)ᵀ.
+# The mean response is that without noise, and l = ℓ − ε gives E l² = C_l(t, t) + Σ_s R_f(t, s)²
+# D(s), with the C_l that there is without ε.
 @dataclass(frozen=True)
 class AveragedGradient:
     """A loss gradient ℓ = m l + n, l = Σ A_i f_i + b being its mean over fresh noise."""

@@ -100,8 +100,9 @@ class ConvolutionForm:
         self.integrals: dict[Int, tuple[Slot, Expr, dict[tuple[Reading, tuple[Expr, ...]], Slot]]] = {}
         self.delays: dict[Expr, int] = {}
         self.gauges: dict[Expr, None] = {}  # in ``NOW``
-        # of each unknown its head, its equation, how messages name that, its past in ``NOW``, and a body: its derivative
-        # ("differential"), its value ("defined"), or what must vanish ("constraint")
+        # of each unknown its head, its equation, how messages name that, its past in ``NOW``, and a
+        # body: its derivative ("differential"), its value ("defined"), or what must vanish
+        # ("constraint")
         self.equations: list[tuple[Head, Equation, str, Expr | None, str, Expr]] = []
         for equation in system.equations:
             assert isinstance(equation.time, Time)

@@ -155,8 +155,8 @@ def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list
 
 # --- Where an expression jumps: at which zeros of its switches it has two values.
 #
-# At a kink nothing matters to an expectation. At a jump the derivative holds a delta function, whose
-# expectation is a density of paths: slopes alone do not give it.
+# At a kink nothing matters to an expectation. At a jump the derivative holds a delta function,
+# whose expectation is a density of paths: slopes alone do not give it.
 _TRIES = 24  # draws of everything else, for each of which a variable crosses the surface
 _REACH, _LINE = 4.0, 81  # where and how densely a crossing is looked for
 _STEPS = (DIFFERENCE, DIFFERENCE**2)  # to both sides of it
@@ -201,7 +201,8 @@ def _plain(expr: Any, placeholders: dict[Basic, Symbol], variables: frozenset[Ba
 
 def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset[Symbol]) -> bool:
     """Whether a function stays apart on both sides of where another vanishes, in one of the variables."""
-    # of a difference at the first step a jump leaves all at the second, a square root the root of their ratio: half way
+    # of a difference at the first step a jump leaves all at the second, a square root the root of
+    # their ratio: half way
     left = (_STEPS[1] / _STEPS[0]) ** 0.25
     rng = np.random.default_rng(0)
     gap = lambdify(others, inside, "scipy")

@@ -298,7 +298,8 @@ class _Limit:
         if all(power == 0 for power, _ in sides.values()):
             return self._simple_root(head, force, mark)
         if len(sides) == 2 and expand(sum((rest.diff(mark) for _, rest in sides.values()), S.Zero)) == 0:
-            # x' = x g(x): one of the two roots is stable, and which one a start that keeps its sign tells
+            # x' = x g(x): one of the two roots is stable, and which one a start that keeps its sign
+            # tells
             start = self.system.init.get(head, S.Zero)
             if isinstance(start, Expr):
                 known = {item: Dummy("start", nonnegative=True) for item in start.atoms(Random) if _is_nonnegative(item.law)}

@@ -96,8 +96,8 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
 
 # --- How the laws of random constants move with a parameter.
 #
-# Of a law with density (or probabilities) ρ(x; p), d/dp E[f] = E[f ∂log ρ/∂p]: the score is one more
-# factor. Where the support moves with p, the constant is a function of one whose law does not.
+# Of a law with density (or probabilities) ρ(x; p), d/dp E[f] = E[f ∂log ρ/∂p]: the score is one
+# more factor. Where the support moves with p, the constant is a function of one whose law does not.
 def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every constant whose values move with a parameter written in one whose values do not."""
     mapping: dict[Basic, Basic] = {}

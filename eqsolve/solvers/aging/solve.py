@@ -372,7 +372,8 @@ class Panel:
     def _derivative(self) -> csr_matrix:
         """Return ∂_t at fixed t' on the panel's nodes, as a matrix on the values at the left end and the nodes."""
         m, n, width = self.layout.rows, self.layout.nodes, self.layout.width
-        # along a row the place moves too: every column panel reads the last node of the one before it
+        # along a row the place moves too: every column panel reads the last node of the one before
+        # it
         along = np.zeros((width, width))
         for first in range(0, width - 1, n):
             along[first + 1 : first + n + 1, first : first + n + 1] = radau(n).slopes[1:]

@@ -266,9 +266,9 @@ _CONSTANTS = LineRule.inner  # Gauss nodes of constants that are conditioned on,
 #
 # Every interval between the nodes of panels is cut into 1, 2, 4, ... equal steps of the trapezoidal
 # rule. Kinks lie on its nodes, and white noise is exact over every step; the rule is its own
-# adjoint, so that values on the panels' nodes have an expansion in the squares of the steps (Hairer,
-# Lubich & Wanner 2006, doi:10.1007/3-540-30666-8, section II.3). With L grids the order is 2L.
-# Between the nodes values are polynomials, of two times on either side of the kink.
+# adjoint, so that values on the panels' nodes have an expansion in the squares of the steps
+# (Hairer, Lubich & Wanner 2006, doi:10.1007/3-540-30666-8, section II.3). With L grids the order is
+# 2L. Between the nodes values are polynomials, of two times on either side of the kink.
 _SQUARE = math.sqrt(2**2 * 2**1.5)  # changes that fall by less as steps halve go with the power 3/2, not with the squares
 _SHARE = 1 / _SQUARE  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _LEAST = math.sqrt(2)  # ratio of changes with which a limit is still taken

@@ -485,9 +485,9 @@ class _Slope:
 
 # --- Gauss rules of the random constants, chosen law by law until the expectations meet the tolerance.
 #
-# The orders of a law's rules grow by about 2^(1/4). Of every law with a density the four rules below
-# the best one are integrated too, and its error is extrapolated. Nodes so far out that they add
-# nothing to any mean are left out: of two Gaussians' these are most.
+# The orders of a law's rules grow by about 2^(1/4). Of every law with a density the four rules
+# below the best one are integrated too, and its error is extrapolated. Nodes so far out that they
+# add nothing to any mean are left out: of two Gaussians' these are most.
 
 # even ones only: whether a rule has a node in the middle must not change along the sequence
 _ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(35))  # 10, 12, 14, 16, 20, ..., 3620

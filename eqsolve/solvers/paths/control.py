@@ -14,7 +14,8 @@ class Control:
     growth: float = 2.0
     slower: float = 1.5
     ratio: float = math.sqrt(2.0)  # density of the panels that a solution is compared with
-    # of the density of panels that is left, at least, where a rough solution is quiet: it tells no more
+    # of the density of panels that is left, at least, where a rough solution is quiet: it tells no
+    # more
     quiet: float = 0.25
     rounds: int = 8  # of refinement, at most
     share: float = 0.45  # of the tolerance, for panels, and for points
@@ -25,9 +26,10 @@ class Control:
     rough: float = 5e-2
     # of the tolerance: where the iteration leaves more, refining panels and points is of no use
     settled: float = 0.3
-    # of what the iteration may leave: the accuracy to which paths are followed. Newton's method ends
-    # when the square of its last step is below that; the error is this square times a constant, 5e4
-    # with three layers, and where it exceeds what the iteration may leave, that stalls
+    # of what the iteration may leave: the accuracy to which paths are followed. Newton's method
+    # ends when the square of its last step is below that; the error is this square times a
+    # constant, 5e4 with three layers, and where it exceeds what the iteration may leave, that
+    # stalls
     paths_to: float = 1e-8
     # when more points change the solution by so many tolerances, panels are looked at again; more
     # points are taken before panels are chosen; and where two sets do, a sample is tried
@@ -58,8 +60,8 @@ class Control:
     # the solution: along a sweep they follow what is needed, also where that is less
     handed: tuple[float, float] = (0.75, 1.2)
     kept: int = 4096  # paths, to look at laws
-    # paths of a sparse grid at 1e-3, from which on they are sampled (more at a higher accuracy): two
-    # small ensembles
+    # paths of a sparse grid at 1e-3, from which on they are sampled (more at a higher accuracy):
+    # two small ensembles
     crowded: int = 2048
     sets: int = 4  # independent sets of points to average kinks, and of sampled paths
     probe: int = 512  # paths of a small sample, with which a start is made where paths have kinks
@@ -100,9 +102,9 @@ class Sampling:
     # smooth functions)
     rate: float = 0.85
     safety: float = 1.3
-    # operations of one ensemble in all rounds, at most, which are paths × nodes² × (nodes of tangents
-    # and following): a minute of one core for four. With less, soft spins at 1e-3 and four of sixty
-    # diagonal networks ended above the tolerance
+    # operations of one ensemble in all rounds, at most, which are paths × nodes² × (nodes of
+    # tangents and following): a minute of one core for four. With less, soft spins at 1e-3 and four
+    # of sixty diagonal networks ended above the tolerance
     cost: float = 4e11
     # times as fast as a core, where a card follows the paths: one H200 is 15 to 25 times with soft
     # spins, diagonal networks and tanh units

@@ -165,11 +165,8 @@ logger = logging.getLogger("eqsolve")
 
 _SINGLE = Layout("single")
 _NEAR = 10  # sweeps in which a solution is carried to other panels, where it is near; 3 to 6 in `benchmarks/corners.py`
-_RIDGES = (
-    math.inf,
-    30.0,
-    10.0,
-)  # 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
+# 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
+_RIDGES = (math.inf, 30.0, 10.0)
 _APART = 1_000_003  # between the seeds of two ensembles
 _FOLLOWING = 64  # nodes on which to follow a path costs as much as its tangents: 20 to 70 with three models
 

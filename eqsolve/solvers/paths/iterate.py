@@ -310,7 +310,8 @@ def iterate(
         if moved is not None:
             remains = how.leaves * moved(grid, old, means)
         engine.work.notify(float(grid.nodes[-1]), count, left)
-        # means that do not act back are still those before this step: two sweeps tell how far it moves them
+        # means that do not act back are still those before this step: two sweeps tell how far it
+        # moves them
         if remains <= tolerance and not anew and (moved is None or count > 1 or left <= tolerance):
             break
         if anew:

@@ -239,7 +239,8 @@ class _Window:
                 return None
             others, weights = spread
         along, reach = 17 + 8 * number, math.sqrt(-2 * math.log(1e-2 * rtol))
-        # the trapezoidal rule errs by the square of the spacing at a kink: sets differ in it, so that it is seen
+        # the trapezoidal rule errs by the square of the spacing at a kink: sets differ in it, so
+        # that it is seen
         finely = 2 * math.ceil((4 + number) * reach / (4 * math.sqrt(rtol))) + number % 2
         nodes, dense = np.linspace(-reach, reach, along), np.linspace(-reach, reach, finely)
         normals = self.directions @ np.vstack([np.tile(nodes, len(weights)), np.repeat(others, along, axis=1)])

@@ -148,9 +148,10 @@ def add_up(
 
 
 # --- Integration by parts: E[y(t) ζ(t')] = ∫ R(t, s) C(s, t') ds for a Gaussian noise ζ with covariance C and the mean
-# response R = E[∂y/∂ζ] (Furutsu 1963, Novikov 1965; Stein's identity). Sampled paths give both sides, whose difference, the
-# defect, vanishes in the mean and is thus a control variate. Tangents of single paths are large where a path is about to
-# move: along the strong modes of the noise the left side scatters less than the right one.
+# response R = E[∂y/∂ζ] (Furutsu 1963, Novikov 1965; Stein's identity). Sampled paths give both
+# sides, whose difference, the defect, vanishes in the mean and is thus a control variate. Tangents
+# of single paths are large where a path is about to move: along the strong modes of the noise the
+# left side scatters less than the right one.
 def defect_name(response: str) -> str:
     return f"integration by parts, {response}"
 

@@ -221,7 +221,8 @@ class Solving:
     signals: Array
     slopes: Array
     code: int = 0  # address of the signals' machine code, where there is one
-    # of integrals from the start: the weight of each node for all later blocks, the sum so far, and its end
+    # of integrals from the start: the weight of each node for all later blocks, the sum so far, and
+    # its end
     sums: dict[tuple[int, int], tuple[Array, Array, int]] = field(default_factory=dict)
 
     @functools.cached_property

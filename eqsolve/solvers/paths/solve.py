@@ -235,7 +235,8 @@ class _Solve:
         if window.is_sampled:
             return True
         design = Design(make_level(self.options.rtol, self.options.seed), None, variation(window.averages))
-        # the paths that a sample needs grow with the accuracy, and so do those that a sparse grid may have
+        # the paths that a sample needs grow with the accuracy, and so do those that a sparse grid
+        # may have
         more = max(1.0, (1e-3 / self.options.rtol) ** (1.0 / self.ensembles.control.rate))
         if count_paths(self.engine, window.kernels, design) > self.control.crowded * more:
             return True

@@ -748,7 +748,8 @@ class StationarySearch:
             settled = self.at_rest()
             if self.stability > 0:
                 return self._judged(settled, self.few)
-            # frequencies up to √−stability of the slowest rate grow: what they make of it falls that slowly
+            # frequencies up to √−stability of the slowest rate grow: what they make of it falls
+            # that slowly
             reach = max(reach, 10 / (self.slowest * math.sqrt(max(-self.stability, 1e-6))))
         except NoStationaryStateError as reason:
             logger.info("no state in which nothing moves: %s", reason)

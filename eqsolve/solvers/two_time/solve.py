@@ -83,7 +83,8 @@ def _output_times(march: March) -> Array:
 
 logger = logging.getLogger("eqsolve")
 _FIRST = 1 / (1 + DENSER**2)  # share of the first march in the work, if one over denser columns follows
-# columns after which the horizon is looked at again; panels ahead from which another solver takes over
+# columns after which the horizon is looked at again; panels ahead from which another solver takes
+# over
 _TOO_MANY = 400
 
 

@@ -135,3 +135,50 @@ def test_parts_of_a_large_set_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     response = next(iter(engine.responses))
     assert same_as(few, {*whole} - {response})
     assert 0 < np.abs(few[response] - parts[response]).max() < 0.1 * np.abs(parts[response]).max()
+
+
+def test_integration_by_parts_is_a_control_variate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E[y ζ] = R C holds within the scatter of independent sets, and with it responses and correlations scatter less."""
+    from eqsolve.solvers.paths import ensembles
+    from eqsolve.solvers.paths.means import control, defect_name
+
+    seen = []
+
+    def watched(engine, grid, means, design, known, previous=None):  # type: ignore[no-untyped-def]
+        seen.append((engine, grid, means, design, known))
+        return sweep_large(engine, grid, means, design, known, previous)
+
+    sweep_large = ensembles.sweep_large
+    monkeypatch.setattr(ensembles, "sweep_large", watched)
+    settings = {"alpha": 0.05, "delta": 0.5, "sigma2": 0.3, "w_star": "Uniform(-1, 1)"}
+    assert eqsolve.solve("dln", t_max=12, rtol=1e-2, solver="stochastic", observables=WATCHED, **settings).status == "ok"
+    engine, grid, means, design, known = seen[0]
+    plan, kernels = engine.plan.ensembles[0], engine.kernels(grid, means)
+    groups, drawn = engine.groups(kernels, plan), known[0][0]
+    levels = [dataclasses.replace(design.level, seed=seed) for seed in range(100, 116)]
+    sets = [sweep_large(engine, grid, means, dataclasses.replace(design, level=level), known)[0] for level in levels]
+    [response] = engine.responses
+    covariance = groups[0].covariance
+    defects = np.array([made[defect_name(response)] - made[response] @ covariance for made in sets])
+    error = np.sqrt(np.sum(defects.std(axis=0, ddof=1) ** 2) / len(sets))
+    assert np.linalg.norm(defects.mean(axis=0)) < 2 * error
+    assert error < 0.1 * np.linalg.norm(sets[0][response] @ covariance)
+
+    strongest = np.linalg.eigh(covariance)[1][:, -1]
+
+    def scatter(ridge: float, share: float) -> tuple[float, float]:
+        """Of the response to the strongest mode of the noise, and of what is not a response."""
+        every = [control(plan, groups, kernels, made, drawn, ridge, share) for made in sets]
+        [other] = every[0].keys() - {response}
+        return tuple(
+            np.linalg.norm(np.std(item, axis=0))
+            for item in ([e[response] @ strongest for e in every], [e[other] for e in every])
+        )
+
+    plain, controlled = scatter(np.inf, 0.0), scatter(30.0, 1.0)
+    assert controlled[0] < 0.8 * plain[0]
+    assert controlled[1] < 0.9 * plain[1]
+    causal = np.zeros((grid.size, grid.size), dtype=bool)
+    for block in grid.blocks:
+        causal[block, : block.stop] = True
+    assert not control(plan, groups, kernels, sets[0], drawn, 30.0, 0.5)[response][~causal].any()
