@@ -377,33 +377,32 @@ class Ensembles:
         )  # fmt: skip
         paths, final, share = float(control.small), tuple(small), 1
         swept: list[Piece | None] = [None] * control.sets
-        density = self._choose_density(small[0], known)
         rounds: list[_Round] = []
         before = moved = math.inf
-        left, again, drawn, spent, by_parts = control.left, False, 2 * control.sets + 1, 0.0, (math.inf, 0.0)
+        left, again, drawn, spent, begun = control.left, False, control.sets, 0.0, time.perf_counter()
+        trials = [self._try_density(small, known, density) for density in range(len(DENSITIES))]
+        density, by_parts, means, swept[:], chance = min(trials, key=lambda trial: trial[-1])
+        first = [item[0] for item in means]
         for number in range(1, control.levels + 1):
-            seeds = [self.seed + _APART * (drawn + place) for place in range(control.sets)]
+            seeds = [self.seed + _APART * (drawn + place) for place in range(1, control.sets + 1)]
             known = replace(known, share=max(1, min(share, round(paths) // control.small)))
             designs = [replace(known, level=self._level(round(paths), seed, density)) for seed in seeds]
             paths = float(designs[0].level.most * count_values(engine, designs[0].level.constants))
-            try:
+            if number > 1:
                 text, begun = f"{control.sets} ensembles of {round(paths)} paths", time.perf_counter()
-                means, swept[:] = sweep_sets(engine, final, designs, swept, judge.options, text)
-            except SolverError as reason:  # they do not fit into the memory, or a path has no solution
-                if number == 1:
-                    raise
-                logger.info("paths: no larger samples: %s", reason)
-                break
+                try:
+                    means, swept[:] = sweep_sets(engine, final, designs, swept, judge.options, text)
+                except SolverError as reason:  # they do not fit into the memory, or a path has no solution
+                    logger.info("paths: no larger samples: %s", reason)
+                    break
             followed, spent = time.perf_counter(), spent + paths
-            if number == 1:
-                first = [item[0] for item in means]
-                by_parts = self._choose_control(small[0], first)
             means = [self._control(final, item, by_parts) for item in means]
             rounds = [*(rounds[:-1] if again else rounds), self._compare_small(paths, means, small, final)]
             rounds = [item for item in rounds if control.growth * item.paths >= paths]
             weights = np.concatenate([[item.paths ** (2 * control.rate)] * control.sets for item in rounds])
             every = zip(*(item.taus for item in rounds), strict=True)
-            pairs = [self._correct(*item, weights) for item in zip(small, final, every, strict=True)]
+            stop = control.stop * max(1.0, chance)  # larger ensembles will move the solution by that many tolerances
+            pairs = [self._correct(*item, weights, stop) for item in zip(small, final, every, strict=True)]
             final = tuple(pair[0] for pair in pairs)
             levels = [judge.curves(item) for item in final]
             curves = extrapolate(levels, self.steps)
@@ -414,7 +413,7 @@ class Ensembles:
             room = room if room > control.share / 4 else control.share  # panels that miss the tolerance leave none
             margin = margin_of(len(weights))
             for exact in (False, True):
-                ends = [pair[1](exact) for pair in pairs[:2]]  # what is extrapolated from
+                ends = [pair[1](exact, control.left * chance) for pair in pairs[:2]]  # what is extrapolated from
                 spread = standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)], weights)
                 chance = judge.worst(curves, judge.spread(curves, [spread], margin))
                 if chance > control.clear * room:  # more paths are needed, whatever the exact spread
@@ -422,7 +421,7 @@ class Ensembles:
             last_moved, moved = moved, judge.worst(curves, changes[-1])
             if again:  # the same paths: how much closer they bring the solution
                 left = min(1.0, max(control.left, moved / last_moved))
-            part = left if again or moved <= before else 1.0  # not known, and the move is no scatter
+            part = left if again or moved <= control.clear * before else 1.0  # not known, and the move is no scatter
             average = functools.partial(np.average, axis=0, weights=weights[:: control.sets])
             change = {name: average([item[name] for item in changes]) for name in spread}
             beside = judge.spread(curves, [{name: part * value for name, value in change.items()}], 1.0)
@@ -431,7 +430,7 @@ class Ensembles:
             logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
                         len(weights), paths, worst, moved)  # fmt: skip
             alone = len(weights) <= control.sets  # four sets may agree by chance: eight hardly do
-            if (worst <= max(room, whole) and not alone) or rest > 1.0 or judge.options.is_short_of_time():
+            if (worst <= max(room, whole) and not alone) or rest > max(1.0, 3.0 * stop) or judge.options.is_short_of_time():
                 break  # where the iteration does not settle more paths are of no use
             again, more = chance <= room and not alone, paths
             times = (followed - begun) / paths, time.perf_counter() - followed
@@ -467,19 +466,17 @@ class Ensembles:
             taus.append([{name: every[place][name] - value for name, value in own.items()} for every in means])
         return _Round(paths, taus, final)
 
-    def _choose_density(self, small: Solved, known: Design) -> int:
-        """Return the density of the leading mode with which small ensembles scatter least."""
-        scatter = []
-        for density in range(len(DENSITIES)):
-            seeds = [self.seed + _APART * (self.control.sets + place) for place in range(1, self.control.sets + 1)]
-            levels = [self._level(self.control.small, seed, density) for seed in seeds]
-            swept = [sweep(self.engine, small.grid, small.means, replace(known, level=level)) for level in levels]
-            moved, every = self._carrier(small, swept[0]), [collect(item) for item in swept]
-            mean = {name: np.mean([made[name] for made in every], axis=0) for name in every[0]}
-            scatter.append(math.hypot(*(moved({name: made[name] - mean[name] for name in mean}) for made in every)))
-        logger.info("paths: small samples scatter by %s times the tolerance, by density of the leading mode",
-                    ", ".join(f"{value:.2g}" for value in scatter))  # fmt: skip
-        return int(np.argmin(scatter))
+    def _try_density(
+        self, small: Sequence[Solved], known: Design, density: int
+    ) -> tuple[int, tuple[float, float], list[list[Means]], list[Piece], float]:
+        """Return a density of the leading mode, with the best control variate by parts, small sets that are drawn so, and
+        the error of their mean in tolerances."""
+        control, options = self.control, self.judge.options
+        seeds = [self.seed + _APART * (control.sets + place) for place in range(1, control.sets + 1)]
+        designs = [replace(known, level=self._level(control.small, seed, density)) for seed in seeds]
+        means, swept = sweep_sets(self.engine, small, designs, [None] * control.sets, options, "small ensembles")
+        by_parts, scatter = self._choose_control(small[0], [item[0] for item in means])
+        return density, by_parts, means, swept, scatter / control.sets
 
     def _control(self, final: Sequence[Solved], means: Sequence[Means], by_parts: tuple[float, float]) -> list[Means]:
         """Return the means of one set on every grid, with integration by parts as a control variate."""
@@ -492,10 +489,8 @@ class Ensembles:
             made.append(total)
         return made
 
-    def _choose_control(self, solved: Solved, means: Sequence[Means]) -> tuple[float, float]:
-        """Return the ridge and the share with which integration by parts leaves the least scatter of some sets."""
-        if all(len(own) == len(solved.means) for own in means):
-            return math.inf, 0.0  # nothing has defects
+    def _choose_control(self, solved: Solved, means: Sequence[Means]) -> tuple[tuple[float, float], float]:
+        """Return the ridge and the share with which integration by parts leaves the least scatter of some sets, and that."""
         moved = self._carrier(solved, solved.averages)
 
         def scatter(by_parts: tuple[float, float]) -> float:
@@ -503,13 +498,15 @@ class Ensembles:
             mean = {name: np.mean([made[name] for made in every], axis=0) for name in every[0]}
             return math.hypot(*(moved({name: made[name] - mean[name] for name in mean}) for made in every))
 
-        tried = {by_parts: scatter(by_parts) for by_parts in ((math.inf, 0.0), *((ridge, 0.5) for ridge in _RIDGES))}
-        ridge = min(_RIDGES, key=lambda ridge: tried[ridge, 0.5])
-        tried |= {(ridge, share): scatter((ridge, share)) for share in (0.0, 1.0)}
+        tried = {(math.inf, 0.0): scatter((math.inf, 0.0))}
+        if any(len(own) > len(solved.means) for own in means):  # there are defects
+            tried |= {(ridge, 0.5): scatter((ridge, 0.5)) for ridge in _RIDGES}
+            ridge = min(_RIDGES, key=lambda ridge: tried[ridge, 0.5])
+            tried |= {(ridge, share): scatter((ridge, share)) for share in (0.0, 1.0)}
         best = min(tried, key=lambda by_parts: tried[by_parts])
-        logger.info("paths: integration by parts as a control variate: scatter of %.2g instead of %.2g times the tolerance",
-                    tried[best], tried[math.inf, 0.0])  # fmt: skip
-        return best
+        logger.info("paths: small samples scatter by %.2g times the tolerance, %.2g with integration by parts",
+                    tried[math.inf, 0.0], tried[best])  # fmt: skip
+        return best, tried[best]
 
     def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""
@@ -524,7 +521,7 @@ class Ensembles:
         ``chance`` their error with it in tolerances, which mean responses overstate where paths
         react strongly.
         """
-        moved, responses = self._carrier(solved, solved.averages), self.engine.responses
+        moved, responses = self._carrier(solved, solved.averages, follow=True), self.engine.responses
         mean = {name: np.mean([own[name] for own in means], axis=0) for name in means[0]}
 
         def scatter(of_responses: bool) -> float:
@@ -541,25 +538,27 @@ class Ensembles:
         return min((2**power for power in range(12)), key=cost)
 
     def _correct(
-        self, small: Solved, final: Solved, rounds: Sequence[Sequence[Means]], weights: Array
-    ) -> tuple[Solved, Callable[[bool], list[Means]]]:
+        self, small: Solved, final: Solved, rounds: Sequence[Sequence[Means]], weights: Array, stop: float
+    ) -> tuple[Solved, Callable[[bool, float], list[Means]]]:
         """Return the solution of the average of all ensembles, and what finds that of each to first order.
 
-        Those of the last round, the largest ones, exactly if asked for.
+        Those of the last round, the largest ones, by the small ensemble if asked for, to so many
+        tolerances.
         """
         taus = [tau for item in rounds for tau in item]
         design = Design(small.averages[0].choice.level)
 
-        def solve(tau: Means, begin: Means) -> Solved:
-            return self._iterate(final.grid, begin, design, self.control.stop, Correction(small.averages, tau))
+        def solve(tau: Means, begin: Means, stop: float) -> Solved:
+            return self._iterate(final.grid, begin, design, stop, Correction(small.averages, tau))
 
         mean = {name: np.average([tau[name] for tau in taus], axis=0, weights=weights) for name in taus[0]}
-        solved = solve(mean, final.means)
+        solved = solve(mean, final.means, stop)
 
-        def alone(exact: bool) -> list[Means]:
+        def alone(exact: bool, stop: float) -> list[Means]:
             move, first = self._mover(solved, solved.averages), len(taus) - (self.control.sets if exact else 0)
-            near = [move({name: tau[name] - value for name, value in mean.items()}) for tau in taus[:first]]
-            return [*near, *(solve(tau, solved.means).means for tau in taus[first:])]
+            near = [move({name: tau[name] - value for name, value in mean.items()}) for tau in taus]
+            exactly = (solve(tau, begin, max(self.control.stop, stop)).means for tau, begin in zip(taus[first:], near[first:], strict=True))
+            return [*near[:first], *exactly]
 
         return replace(final, means=solved.means, kernels=solved.kernels, left=solved.left), alone
 
