@@ -382,7 +382,7 @@ class Ensembles:
         left, again, drawn, spent, begun = control.left, False, control.sets, 0.0, time.perf_counter()
         trials = [self._try_density(small, known, density) for density in range(len(DENSITIES))]
         density, by_parts, means, swept[:], chance = min(trials, key=lambda trial: trial[-1])
-        first = [item[0] for item in means]
+        first, known_by = [item[0] for item in means], paths
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * (drawn + place) for place in range(1, control.sets + 1)]
             known = replace(known, share=max(1, min(share, round(paths) // control.small)))
@@ -401,7 +401,8 @@ class Ensembles:
             rounds = [item for item in rounds if control.growth * item.paths >= paths]
             weights = np.concatenate([[item.paths ** (2 * control.rate)] * control.sets for item in rounds])
             every = zip(*(item.taus for item in rounds), strict=True)
-            stop = control.stop * max(1.0, chance)  # larger ensembles will move the solution by that many tolerances
+            expected, known_by = chance * (known_by / paths) ** control.rate, paths  # tolerances that these will leave open
+            stop = control.stop * max(1.0, expected)
             pairs = [self._correct(*item, weights, stop) for item in zip(small, final, every, strict=True)]
             final = tuple(pair[0] for pair in pairs)
             levels = [judge.curves(item) for item in final]
@@ -557,7 +558,10 @@ class Ensembles:
         def alone(exact: bool, stop: float) -> list[Means]:
             move, first = self._mover(solved, solved.averages), len(taus) - (self.control.sets if exact else 0)
             near = [move({name: tau[name] - value for name, value in mean.items()}) for tau in taus]
-            exactly = (solve(tau, begin, max(self.control.stop, stop)).means for tau, begin in zip(taus[first:], near[first:], strict=True))
+            exactly = (
+                solve(tau, begin, max(self.control.stop, stop)).means
+                for tau, begin in zip(taus[first:], near[first:], strict=True)
+            )
             return [*near[:first], *exactly]
 
         return replace(final, means=solved.means, kernels=solved.kernels, left=solved.left), alone

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,7 +108,7 @@ def average(
         found: dict[str, Array] = {}
         if noise not in plan.noises:
             found, reactions[noise], steps[noise] = _respond_to_white(paths, noise, asked, backend, threads)
-        elif (like := _alike(paths, noise, steps)) and not asked:
+        elif (like := _alike(plan, paths.kernels, noise, steps)) and not asked:
             reactions[noise] = [like[1] * matrix for matrix in reactions[like[0]]]
         elif asked or steps or choice.layout.kind == "sparse":
             found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
@@ -140,6 +140,10 @@ def add_up(
             asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
             if asked and noise in plan.noises:
                 made |= respond(few, noise, asked, backend, targets=False)[0]
+            elif asked and _follows(few, noise, asked):
+                found = respond(few, noise, asked, backend, targets=False)[0]
+                made |= {steps_name(name): value for name, value in found.items()}
+                made |= {name: value @ over_steps(len(value)) for name, value in found.items()}
             elif asked:
                 made |= _respond_to_white(few, noise, asked, backend, 1)[0]
     else:
@@ -148,41 +152,72 @@ def add_up(
 
 
 # --- Integration by parts: E[y(t) ζ(t')] = ∫ R(t, s) C(s, t') ds for a Gaussian noise ζ with covariance C and the mean
-# response R = E[∂y/∂ζ] (Furutsu 1963, Novikov 1965; Stein's identity). Sampled paths give both
-# sides, whose difference, the defect, vanishes in the mean and is thus a control variate. Tangents
-# of single paths are large where a path is about to move: along the strong modes of the noise the
-# left side scatters less than the right one.
-def defect_name(response: str) -> str:
-    return f"integration by parts, {response}"
+# response R = E[∂y/∂ζ] (Furutsu 1963, Novikov 1965; Stein's identity). Sampled paths give both sides, whose difference, the
+# defect, vanishes in the mean and is thus a control variate. Tangents of single paths are large where a path is about to
+# move: along the strong modes of the noise the left side scatters less than the right one.
+@dataclass(frozen=True, eq=False)
+class ByParts:
+    """A noise independent of all others, whose responses follow from those that are asked for.
 
-
-def controlled_responses(
-    plan: EnsemblePlan, drawn: Reactions, covariances: Mapping[str, Array]
-) -> dict[str, tuple[MeanPlan, int]]:
-    """Return the responses that integration by parts gives as well, by name, with the target that stands for their output.
-
-    ``covariances`` hold the noises that are independent of all others. Of targets with the same
-    mean response it is one whose correlations are wanted: it carries less of what does not respond.
+    The response of the ``target`` to the noise is that in ``source`` after ``after``; the noise is
+    the one it was asked for if ``own``.
     """
+
+    mean: MeanPlan
+    target: int
+    noise: str
+    covariance: Array
+    source: str
+    after: Array | None
+    own: bool
+
+    @property
+    def name(self) -> str:
+        return f"integration by parts, {self.mean.name}, {self.noise}"
+
+    def response(self, made: Mapping[str, Array]) -> Array:
+        found = made[self.source]
+        return found if self.after is None else found @ self.after
+
+
+def steps_name(response: str) -> str:
+    return f"by steps, {response}"
+
+
+def by_parts(plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drawn: Reactions) -> Iterator[ByParts]:
+    """Yield the noises for which integration by parts gives responses that are asked for.
+
+    Of targets with the same mean response it is one whose correlations are wanted: it carries less
+    of what does not respond.
+    """
+    covariances = _lone_covariances(groups)
     pairs = {target for mean in plan.means if mean.kind == "two" for pair in mean.targets for target in pair}
-    made = {}
     for mean in plan.means:
-        plain = mean.kind == "response" and not mean.reads and mean.outers[0] is None
-        if plain and mean.noise in covariances and mean.noise in drawn:
-            own = drawn[mean.noise]
-            like = (target for target in sorted(pairs) if np.array_equal(own[target], own[mean.output]))
-            made[mean.name] = mean, next(like, mean.output)
-    return made
+        known = mean.kind == "response" and not mean.reads and mean.outers[0] is None
+        if not known or mean.noise not in covariances or mean.noise not in drawn:
+            continue
+        own = drawn[mean.noise]
+        target = next((t for t in sorted(pairs) if np.array_equal(own[t], own[mean.output])), mean.output)
+        if mean.noise in plan.noises:
+            yield ByParts(mean, target, mean.noise, covariances[mean.noise], mean.name, None, True)
+        elif mean.plain and _coefficients(plan, kernels, mean.noise) is not None:
+            source = steps_name(mean.name)
+            yield ByParts(mean, target, mean.noise, covariances[mean.noise], source, None, True)
+            for noise in plan.noises:
+                like = _alike(plan, kernels, noise, [mean.noise])
+                if like and noise in covariances and noise in drawn:
+                    after = like[1] * over_steps(kernels.grid.size)
+                    yield ByParts(mean, target, noise, covariances[noise], source, after, False)
 
 
-def lone_covariances(groups: Sequence[Group], noises: Sequence[str]) -> dict[str, Array]:
+def _lone_covariances(groups: Sequence[Group]) -> dict[str, Array]:
     """Return the covariances of the noises that are independent of all others."""
     made = {}
     for group in groups:
         for noise in group.noises:
             rows = group.rows(noise)
             others = np.delete(group.covariance[rows], np.arange(rows.start, rows.stop), axis=1)
-            if noise in noises and not others.any():
+            if not others.any():
                 made[noise] = group.covariance[rows, rows]
     return made
 
@@ -190,26 +225,26 @@ def lone_covariances(groups: Sequence[Group], noises: Sequence[str]) -> dict[str
 def _with_noises(
     paths: Paths, drawn: Reactions, steady: Reactions, sampled: dict[str, Array], few: Paths | None
 ) -> dict[str, Array]:
-    """Return E[y ζ] less what is instantaneous in the response, acting on the covariance, by ``defect_name``.
+    """Return E[y ζ] less what is instantaneous in the response, acting on the covariance, by name.
 
     The linearised path is a control variate; ``few`` are the paths that the responses are taken
     from.
     """
     plan, weights, made = paths.plan, paths.points.weights, {}
-    covariances = lone_covariances([rest.group for rest in paths.drawn.rests], plan.noises)
-    for name, (mean, target) in controlled_responses(plan, drawn, covariances).items():
-        covariance = covariances[mean.noise]
+    for item in by_parts(plan, paths.kernels, [rest.group for rest in paths.drawn.rests], drawn):
+        mean, target, noise, covariance = item.mean, item.target, item.noise, item.covariance
         factors = paths.values(mean.factors)
         if any(float(factor[0, 0]) != 1.0 for factor in factors):
             continue
         left = paths.values(plan.target_values)[target] - _linearised(paths, target, drawn, steady, sampled)
-        total = paths.backend.get((left * weights) @ sampled[mean.noise].T)
-        total += float(weights.sum()) * drawn[mean.noise][target] @ covariance
-        if few is not None:
-            direct = instantaneous(few, enter(paths, mean.noise)[0], paths.values(mean.by_unknown), factors)
-            direct = direct + paths.backend.get(target_slopes(paths, mean.noise)[1][target] @ few.points.weights)
+        total = paths.backend.get((left * weights) @ sampled[noise].T)
+        total += float(weights.sum()) * drawn[noise][target] @ covariance
+        if few is not None and item.own:
+            direct = instantaneous(few, enter(paths, noise)[0], paths.values(mean.by_unknown), factors)
+            if noise in plan.noises:
+                direct = direct + paths.backend.get(target_slopes(paths, noise)[1][target] @ few.points.weights)
             total -= direct[:, None] * covariance
-        made[defect_name(name)] = total
+        made[item.name] = total
     return made
 
 
@@ -224,29 +259,30 @@ def control(
     what the defect left after that makes of E[y ζ] in the product of y and the linearised path.
     """
     result = {mean.name: made[mean.name] for mean in plan.means}
-    covariances = lone_covariances(groups, plan.noises)
     causal = np.zeros((kernels.grid.size, kernels.grid.size), dtype=bool)
     for block in kernels.grid.blocks:
         causal[block, : block.stop] = True
-    for name, (response, target) in controlled_responses(plan, drawn, covariances).items():
-        if defect_name(name) not in made:
+    for item in by_parts(plan, kernels, groups, drawn):
+        if item.name not in made:
             continue
-        covariance, reaction = covariances[response.noise], drawn[response.noise]
-        defect = made[defect_name(name)] - made[name] @ covariance
-        if math.isfinite(ridge):
+        covariance, reaction = item.covariance, drawn[item.noise]
+        defect = made[item.name] - item.response(made) @ covariance
+        if math.isfinite(ridge) and item.own:
             sizes = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
             matrix = covariance / np.multiply.outer(sizes, sizes) + ridge * np.eye(len(sizes))
             step = np.where(causal, np.linalg.solve(matrix, (defect / sizes).T).T / sizes, 0.0)
-            result[name] = result[name] + step
+            result[item.mean.name] = result[item.mean.name] + (
+                step if item.noise in plan.noises else step @ over_steps(len(step))
+            )
             defect = defect - step @ covariance
         for mean in plan.means:
             if mean.kind != "two" or mean.joint is not None:
                 continue
             for outer, (left, right) in zip(mean.outers, mean.targets, strict=True):
                 both = np.zeros_like(defect)
-                if left == target:
+                if left == item.target:
                     both += defect @ reaction[right].T
-                if right == target:
+                if right == item.target:
                     both += reaction[left] @ defect.T
                 result[mean.name] = result[mean.name] - share * kernels.scaled(both, outer)
     return result
@@ -262,7 +298,7 @@ def _respond_to_white(
     over steps.
     """
     means = over_steps(paths.shape[0])
-    if _coefficients(paths, noise) is None or not all(mean.plain for mean in asked):
+    if not _follows(paths, noise, asked):
         _, by_step = respond(paths, noise, (), backend, None, threads)
         found, at_nodes = respond(paths, noise, asked, backend, None, threads, at_nodes=True)
         return found, at_nodes, by_step
@@ -270,9 +306,14 @@ def _respond_to_white(
     return found, [matrix @ means for matrix in by_step], by_step
 
 
-def _coefficients(paths: Paths, noise: str) -> dict[int, float] | None:
+def _follows(paths: Paths, noise: str, asked: Sequence[MeanPlan]) -> bool:
+    """Whether responses to a function in place of a white noise follow from those to what it is in every step."""
+    return _coefficients(paths.plan, paths.kernels, noise) is not None and all(mean.plain for mean in asked)
+
+
+def _coefficients(plan: EnsemblePlan, kernels: Kernels, noise: str) -> dict[int, float] | None:
     """Return how strongly a noise drives every unknown, None where this is no constant or it acts otherwise."""
-    plan, kernels, made = paths.plan, paths.kernels, {}
+    made = {}
     if noise in plan.noises and plan.noise_slopes is not None:
         return None
     for drive in (*plan.drives, *plan.kicks):
@@ -284,11 +325,11 @@ def _coefficients(paths: Paths, noise: str) -> dict[int, float] | None:
     return made
 
 
-def _alike(paths: Paths, noise: str, whites: Reactions) -> tuple[str, float] | None:
+def _alike(plan: EnsemblePlan, kernels: Kernels, noise: str, whites: Iterable[str]) -> tuple[str, float] | None:
     """Return a white noise that drives the same unknowns, and how much more strongly this one does."""
-    mine = _coefficients(paths, noise)
+    mine = _coefficients(plan, kernels, noise)
     for white in whites:
-        known = _coefficients(paths, white)
+        known = _coefficients(plan, kernels, white)
         if mine and known and set(mine) == set(known):
             ratios = [mine[unknown] / known[unknown] for unknown in mine if known[unknown]]
             if len(ratios) == len(mine) and np.ptp(ratios) == 0:

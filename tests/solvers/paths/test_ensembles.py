@@ -109,6 +109,7 @@ def test_stated_errors_of_sets_of_different_sizes() -> None:
 def test_parts_of_a_large_set_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The means of a set that is followed in parts are those of all its paths at once; a share tells the responses."""
     from eqsolve.solvers.paths import ensembles, sweep
+    from eqsolve.solvers.paths.means import steps_name
 
     seen = []
 
@@ -133,14 +134,14 @@ def test_parts_of_a_large_set_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(kept[0].unknowns, same[0].unknowns)
     few, _ = known_sweep(engine, grid, means, dataclasses.replace(design, share=4), known)
     response = next(iter(engine.responses))
-    assert same_as(few, {*whole} - {response})
+    assert same_as(few, {*whole} - {response, steps_name(response)})
     assert 0 < np.abs(few[response] - parts[response]).max() < 0.1 * np.abs(parts[response]).max()
 
 
 def test_integration_by_parts_is_a_control_variate(monkeypatch: pytest.MonkeyPatch) -> None:
     """E[y ζ] = R C holds within the scatter of independent sets, and with it responses and correlations scatter less."""
     from eqsolve.solvers.paths import ensembles
-    from eqsolve.solvers.paths.means import control, defect_name
+    from eqsolve.solvers.paths.means import by_parts, control
 
     seen = []
 
@@ -159,7 +160,8 @@ def test_integration_by_parts_is_a_control_variate(monkeypatch: pytest.MonkeyPat
     sets = [sweep_large(engine, grid, means, dataclasses.replace(design, level=level), known)[0] for level in levels]
     [response] = engine.responses
     covariance = groups[0].covariance
-    defects = np.array([made[defect_name(response)] - made[response] @ covariance for made in sets])
+    [item] = by_parts(plan, kernels, groups, drawn)
+    defects = np.array([made[item.name] - item.response(made) @ covariance for made in sets])
     error = np.sqrt(np.sum(defects.std(axis=0, ddof=1) ** 2) / len(sets))
     assert np.linalg.norm(defects.mean(axis=0)) < 2 * error
     assert error < 0.1 * np.linalg.norm(sets[0][response] @ covariance)
