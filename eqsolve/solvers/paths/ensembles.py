@@ -164,7 +164,9 @@ def _doubled(values: Array, size: int) -> Array:
 logger = logging.getLogger("eqsolve")
 
 _SINGLE = Layout("single")
-_NEAR = 10  # sweeps in which a solution is carried to other panels, where it is near; 3 to 6 in `benchmarks/corners.py`
+# sweeps in which a solution is carried to other panels, where it is near: 3 to 6 in `benchmarks/corners.py`; and the factor by
+# which as many have to lower the residual, else a new start costs less
+_NEAR, _GAIN = 10, 0.1
 # 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
 _RIDGES = (math.inf, 30.0, 10.0)
 DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
@@ -346,11 +348,16 @@ class Ensembles:
         """Return the solution on other panels, iterated from interpolated means; None where these are far from it."""
         grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
         with contextlib.suppress(SolverError):
-            means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+            means, left = transfer(solved.means, self.engine.responses, solved.grid, grid), 1.0
             kept = carried(self.engine, solved, grid)
-            near = self._iterate(grid, means, Design(level), self.control.stop, kept=kept, most=_NEAR)
-            if near.left <= self.control.stop * self.rtol:
-                return near
+            while True:
+                near = self._iterate(grid, means, Design(level), self.control.stop, kept=kept, most=_NEAR)
+                if near.left <= self.control.stop * self.rtol:
+                    return near
+                if near.left > _GAIN * left:
+                    break
+                means, left = near.means, near.left
+                kept = tuple(Kept(item.choice, item.paths.unknowns) for item in near.averages)
         return None
 
     def on_coarser_steps(self, solved: Solved) -> Solved:
