@@ -41,7 +41,6 @@ class Level:
     # the first, another sample, so that what two sets give can be compared
     twist: int = 0
     density: int = 0  # which of `DENSITIES` the leading mode is drawn from, where modes are sampled with weights
-    share: int = 1  # of sampled paths, one in so many is followed by its tangents
 
 
 def make_level(accuracy: float, seed: int) -> Level:

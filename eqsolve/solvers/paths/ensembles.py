@@ -169,7 +169,6 @@ _SINGLE = Layout("single")
 _NEAR, _GAIN = 10, 0.1
 # 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
 _RIDGES = (math.inf, 30.0, 10.0)
-DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
 _APART = 1_000_003  # between the seeds of two ensembles
 _FOLLOWING = 64  # nodes on which to follow a path costs as much as its tangents: 20 to 70 with three models
 
@@ -208,9 +207,7 @@ class Ensembles:
         """
         control = self.control
         shapes = variation(rough.averages)
-        nodes = rough.grid.size * (1.0 if rough.grid.panels is None else DENSER)
-        share = 2 ** max(0, round(math.log2(nodes / (2 * _FOLLOWING))))  # tangents are then at most thrice the work
-        design = Design(self._level(control.small, self.seed, share=share), self._layouts(rough), shapes)
+        design = Design(self._level(control.small, self.seed), self._layouts(rough), shapes)
         first = self._iterate(rough.grid, rough.means, design, control.rough)
         design = replace(design, shapes=variation(first.averages), by_value=variation(first.averages, by_value=True))
         return self._iterate(rough.grid, first.means, design, control.stop)
@@ -279,9 +276,9 @@ class Ensembles:
         paths = control.small * (control.safety * margin_of(control.sets) * chance) ** (1 / control.rate)
         return paths * nodes**2 * (nodes + _FOLLOWING) < control.cost
 
-    def _level(self, paths: int, seed: int, density: int = 0, share: int = 1) -> Level:
+    def _level(self, paths: int, seed: int, density: int = 0) -> Level:
         """Return a level of so many paths in all, as many for every combination of atoms and parts of the constants."""
-        level = replace(make_level(self.rtol, seed), density=density, share=share)
+        level = replace(make_level(self.rtol, seed), density=density)
         return replace(level, most=2 ** max(4, round(math.log2(paths / count_values(self.engine, level.constants)))))
 
     def _layouts(self, solved: Solved) -> tuple[Layout, ...]:
@@ -395,8 +392,8 @@ class Ensembles:
         first, known_by = [item[0] for item in means], paths
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * (drawn + place) for place in range(1, control.sets + 1)]
-            part = max(1, min(share, round(paths) // control.small))
-            designs = [replace(known, level=self._level(round(paths), seed, density, part)) for seed in seeds]
+            known = replace(known, share=max(1, min(share, round(paths) // control.small)))
+            designs = [replace(known, level=self._level(round(paths), seed, density)) for seed in seeds]
             paths = float(designs[0].level.most * count_values(engine, designs[0].level.constants))
             if number > 1:
                 text, begun = f"{control.sets} ensembles of {round(paths)} paths", time.perf_counter()

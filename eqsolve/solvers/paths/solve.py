@@ -36,7 +36,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
-from eqsolve.solvers.paths.ensembles import DENSER, Ensembles, Steps, denser, extrapolate, step_errors, steps_in_time
+from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, extrapolate, step_errors, steps_in_time
 from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, Solved, begin_beside, hand_on, iterate, start
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
@@ -66,6 +66,7 @@ from eqsolve.solvers.tolerance import stop_early
 # 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85), "averages": (0.85, 1.0)}
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
+_DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
 _GUARD = 7_919  # apart from the seeds of the solve
 logger = logging.getLogger("eqsolve")
 
@@ -255,7 +256,7 @@ class _Solve:
         # ensembles tell their scatter badly: one ratio in eight exceeds five by chance
         errs |= apart > max(2 * control.negligible, 0.5 * control.few * chance)
         self.hidden = min(apart, control.negligible)
-        return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, DENSER * window.grid.size))
+        return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
     def _run_sampled(self, window: Solved) -> Result:
         """Solve by sampled paths, from a rough solution on."""

@@ -107,12 +107,16 @@ class Engine:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How points are chosen: a level, layouts that are kept, and what is known about the responses, also value by value."""
+    """How points are chosen: a level, layouts that are kept, and what is known about the responses, also value by value.
+
+    One path in ``share`` is followed by its tangents.
+    """
 
     level: Level
     layouts: tuple[Layout, ...] | None = None
     shapes: Shapes | None = None
     by_value: Shapes | None = None
+    share: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +170,7 @@ def sweep_large(
         near = None if before is None else before.unknowns
         if choice.layout.kind in ("sample", "single"):
             try:
-                made, unknowns = _sweep_sample(engine, kernels, plan, choice, known[place], near)
+                made, unknowns = _sweep_sample(engine, kernels, plan, choice, known[place], design.share, near)
             except MemoryError as full:
                 return sweep_large(_without_card(engine, full), grid, means, design, known, previous)
         else:  # exact with the few points that it has
@@ -180,12 +184,12 @@ def sweep_large(
 
 
 def _sweep_sample(
-    engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice, known: tuple[Reactions, Reactions],
+    engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice, known: tuple[Reactions, Reactions], share: int,
     near: Array | None,
 ) -> tuple[Means, Array]:  # fmt: skip
     """Return the means over sampled paths of one ensemble, and the unknowns on all of them."""
     weights = choice.points.weights.reshape(choice.points.values, -1)
-    few = weights.shape[1] // choice.level.share  # paths whose tangents stand for those of all
+    few = weights.shape[1] // share  # paths whose tangents stand for those of all
     scale = weights.sum(axis=1, keepdims=True) / weights[:, :few].sum(axis=1, keepdims=True)
 
     def add(paths: Paths, some: Choice, span: tuple[int, int]) -> Means:

@@ -121,7 +121,7 @@ def test_parts_of_a_large_set_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ensembles, "sweep_large", watched)
     eqsolve.solve("soft_spin", t_max=1, rtol=5e-2)
     engine, grid, means, design, known = seen[0]
-    alone = dataclasses.replace(design, level=dataclasses.replace(design.level, share=1))
+    alone = dataclasses.replace(design, share=1)
     monkeypatch.setattr(sweep, "TOGETHER", 10**6)
     whole, kept = known_sweep(engine, grid, means, alone, known)
     monkeypatch.setattr(sweep, "TOGETHER", 96)
@@ -132,9 +132,7 @@ def test_parts_of_a_large_set_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert same_as(parts, {*whole})
     assert np.array_equal(kept[0].unknowns, same[0].unknowns)
-    few, _ = known_sweep(
-        engine, grid, means, dataclasses.replace(design, level=dataclasses.replace(design.level, share=4)), known
-    )
+    few, _ = known_sweep(engine, grid, means, dataclasses.replace(design, share=4), known)
     response = next(iter(engine.responses))
     assert same_as(few, {*whole} - {response, steps_name(response)})
     assert 0 < np.abs(few[response] - parts[response]).max() < 0.1 * np.abs(parts[response]).max()
