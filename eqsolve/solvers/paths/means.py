@@ -113,9 +113,9 @@ def average(
         elif asked or steps or choice.layout.kind == "sparse":
             found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
         made |= found
-    single, sizes = average_single(paths)
     drawn = choice.layout.kind in ("sample", "single") and bool(reactions)
     steady = respond_steadily(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
+    single, sizes = average_single(paths)
     sampled = _centred(paths, choice) if drawn else None
     drawn_as = reactions | steps
     pairs = {mean.name: _pairs(paths, mean, drawn_as, steady, sampled) for mean in plan.means if mean.kind == "two"}
@@ -140,7 +140,7 @@ def add_up(
             asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
             if asked and noise in plan.noises:
                 made |= respond(few, noise, asked, backend, targets=False)[0]
-            elif asked and _follows(few, noise, asked):
+            elif asked and _follows(plan, few.kernels, noise, asked):
                 found = respond(few, noise, asked, backend, targets=False)[0]
                 made |= {steps_name(name): value for name, value in found.items()}
                 made |= {name: value @ over_steps(len(value)) for name, value in found.items()}
@@ -157,27 +157,28 @@ def add_up(
 # move: along the strong modes of the noise the left side scatters less than the right one.
 @dataclass(frozen=True, eq=False)
 class ByParts:
-    """A noise independent of all others, whose responses follow from those that are asked for.
+    """Noises with a joint covariance, independent of all others, whose responses follow from those that are asked for.
 
-    The response of the ``target`` to the noise is that in ``source`` after ``after``; the noise is
-    the one it was asked for if ``own``.
+    By noise: the response asked for, the name under which a large set has it, and what turns that
+    into the response of the ``target`` to the noise. The noises are those that responses were
+    asked for if ``own``.
     """
 
-    mean: MeanPlan
     target: int
-    noise: str
+    noises: tuple[str, ...]
     covariance: Array
-    source: str
-    after: Array | None
+    sources: tuple[tuple[MeanPlan, str, Array | None], ...]
     own: bool
 
     @property
     def name(self) -> str:
-        return f"integration by parts, {self.mean.name}, {self.noise}"
+        return f"integration by parts, {self.sources[0][0].name}, {', '.join(self.noises)}"
 
     def response(self, made: Mapping[str, Array]) -> Array:
-        found = made[self.source]
-        return found if self.after is None else found @ self.after
+        return np.hstack([made[name] if after is None else made[name] @ after for _, name, after in self.sources])
+
+    def reaction(self, reactions: Reactions, target: int) -> Array:
+        return np.hstack([reactions[noise][target] for noise in self.noises])
 
 
 def steps_name(response: str) -> str:
@@ -190,36 +191,44 @@ def by_parts(plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], draw
     Of targets with the same mean response it is one whose correlations are wanted: it carries less
     of what does not respond.
     """
-    covariances = _lone_covariances(groups)
     pairs = {target for mean in plan.means if mean.kind == "two" for pair in mean.targets for target in pair}
-    for mean in plan.means:
-        known = mean.kind == "response" and not mean.reads and mean.outers[0] is None
-        if not known or mean.noise not in covariances or mean.noise not in drawn:
-            continue
-        own = drawn[mean.noise]
-        target = next((t for t in sorted(pairs) if np.array_equal(own[t], own[mean.output])), mean.output)
-        if mean.noise in plan.noises:
-            yield ByParts(mean, target, mean.noise, covariances[mean.noise], mean.name, None, True)
-        elif mean.plain and _coefficients(plan, kernels, mean.noise) is not None:
-            source = steps_name(mean.name)
-            yield ByParts(mean, target, mean.noise, covariances[mean.noise], source, None, True)
-            for noise in plan.noises:
-                like = _alike(plan, kernels, noise, [mean.noise])
-                if like and noise in covariances and noise in drawn:
-                    after = like[1] * over_steps(kernels.grid.size)
-                    yield ByParts(mean, target, noise, covariances[noise], source, after, False)
-
-
-def _lone_covariances(groups: Sequence[Group]) -> dict[str, Array]:
-    """Return the covariances of the noises that are independent of all others."""
-    made = {}
     for group in groups:
-        for noise in group.noises:
-            rows = group.rows(noise)
-            others = np.delete(group.covariance[rows], np.arange(rows.start, rows.stop), axis=1)
-            if not others.any():
-                made[noise] = group.covariance[rows, rows]
-    return made
+        asked: dict[int, dict[str, MeanPlan]] = {}
+        for mean in plan.means:
+            known = mean.kind == "response" and not mean.reads and mean.outers[0] is None
+            if known and mean.noise in group.noises and mean.noise in drawn:
+                asked.setdefault(mean.output, {})[mean.noise] = mean
+        for output, found in asked.items():
+            target = next((t for t in sorted(pairs) if all(_same(drawn[noise], t, output) for noise in found)), output)
+            covariance = _independent(group, tuple(found))
+            if covariance is None:
+                continue
+            white = [noise for noise in found if noise not in plan.noises]
+            if not white:
+                yield ByParts(
+                    target, tuple(found), covariance, tuple((mean, mean.name, None) for mean in found.values()), True
+                )
+            elif len(found) == 1 and _follows(plan, kernels, white[0], [*found.values()]):
+                mean, source = found[white[0]], steps_name(found[white[0]].name)
+                yield ByParts(target, (mean.noise,), covariance, ((mean, source, None),), True)
+                for noise in (noise for noise in plan.noises if noise in drawn):
+                    like = _alike(plan, kernels, noise, white)
+                    alone = next(_independent(other, (noise,)) for other in groups if noise in other.noises)
+                    if like and alone is not None:
+                        after = like[1] * over_steps(kernels.grid.size)
+                        yield ByParts(target, (noise,), alone, ((mean, source, after),), False)
+
+
+def _same(reactions: Sequence[Array], one: int, other: int) -> bool:
+    return np.array_equal(reactions[one], reactions[other])
+
+
+def _independent(group: Group, noises: tuple[str, ...]) -> Array | None:
+    """Return the joint covariance of some noises of a group, None where others depend on them."""
+    rows = np.concatenate([np.arange(len(group.covariance))[group.rows(noise)] for noise in noises])
+    if np.delete(group.covariance[rows], rows, axis=1).any():
+        return None
+    return np.asarray(group.covariance[np.ix_(rows, rows)])
 
 
 def _with_noises(
@@ -232,18 +241,19 @@ def _with_noises(
     """
     plan, weights, made = paths.plan, paths.points.weights, {}
     for item in by_parts(plan, paths.kernels, [rest.group for rest in paths.drawn.rests], drawn):
-        mean, target, noise, covariance = item.mean, item.target, item.noise, item.covariance
-        factors = paths.values(mean.factors)
-        if any(float(factor[0, 0]) != 1.0 for factor in factors):
+        if any(float(factor[0, 0]) != 1.0 for mean, *_ in item.sources for factor in paths.values(mean.factors)):
             continue
-        left = paths.values(plan.target_values)[target] - _linearised(paths, target, drawn, steady, sampled)
-        total = paths.backend.get((left * weights) @ sampled[noise].T)
-        total += float(weights.sum()) * drawn[noise][target] @ covariance
+        left = paths.values(plan.target_values)[item.target] - _linearised(paths, item.target, drawn, steady, sampled)
+        total = paths.backend.get((left * weights) @ np.vstack([sampled[noise] for noise in item.noises]).T)
+        total += float(weights.sum()) * item.reaction(drawn, item.target) @ item.covariance
         if few is not None and item.own:
-            direct = instantaneous(few, enter(paths, noise)[0], paths.values(mean.by_unknown), factors)
-            if noise in plan.noises:
-                direct = direct + paths.backend.get(target_slopes(paths, noise)[1][target] @ few.points.weights)
-            total -= direct[:, None] * covariance
+            for place, (mean, *_) in enumerate(item.sources):
+                outputs, factors = paths.values(mean.by_unknown), paths.values(mean.factors)
+                direct = instantaneous(few, enter(paths, mean.noise)[0], outputs, factors)
+                if mean.noise in plan.noises:
+                    direct = direct + paths.backend.get(target_slopes(paths, mean.noise)[1][item.target] @ few.points.weights)
+                size = len(direct)
+                total -= direct[:, None] * item.covariance[place * size : (place + 1) * size]
         made[item.name] = total
     return made
 
@@ -258,32 +268,32 @@ def control(
     with S the variances, as far as it is causal. A correlation of the output y loses ``share`` of
     what the defect left after that makes of E[y ζ] in the product of y and the linearised path.
     """
-    result = {mean.name: made[mean.name] for mean in plan.means}
-    causal = np.zeros((kernels.grid.size, kernels.grid.size), dtype=bool)
+    result, size = {mean.name: made[mean.name] for mean in plan.means}, kernels.grid.size
+    causal = np.zeros((size, size), dtype=bool)
     for block in kernels.grid.blocks:
         causal[block, : block.stop] = True
     for item in by_parts(plan, kernels, groups, drawn):
         if item.name not in made:
             continue
-        covariance, reaction = item.covariance, drawn[item.noise]
-        defect = made[item.name] - item.response(made) @ covariance
+        defect = made[item.name] - item.response(made) @ item.covariance
         if math.isfinite(ridge) and item.own:
-            sizes = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
-            matrix = covariance / np.multiply.outer(sizes, sizes) + ridge * np.eye(len(sizes))
-            step = np.where(causal, np.linalg.solve(matrix, (defect / sizes).T).T / sizes, 0.0)
-            result[item.mean.name] = result[item.mean.name] + (
-                step if item.noise in plan.noises else step @ over_steps(len(step))
-            )
-            defect = defect - step @ covariance
+            sizes = np.sqrt(np.maximum(np.diagonal(item.covariance), 1e-300))
+            matrix = item.covariance / np.multiply.outer(sizes, sizes) + ridge * np.eye(len(sizes))
+            step = np.linalg.solve(matrix, (defect / sizes).T).T / sizes
+            step = np.where(np.tile(causal, len(item.noises)), step, 0.0)
+            for place, (mean, *_) in enumerate(item.sources):
+                own = step[:, place * size : (place + 1) * size]
+                result[mean.name] = result[mean.name] + (own if mean.noise in plan.noises else own @ over_steps(size))
+            defect = defect - step @ item.covariance
         for mean in plan.means:
             if mean.kind != "two" or mean.joint is not None:
                 continue
             for outer, (left, right) in zip(mean.outers, mean.targets, strict=True):
-                both = np.zeros_like(defect)
+                both = np.zeros((size, size))
                 if left == item.target:
-                    both += defect @ reaction[right].T
+                    both += defect @ item.reaction(drawn, right).T
                 if right == item.target:
-                    both += reaction[left] @ defect.T
+                    both += item.reaction(drawn, left) @ defect.T
                 result[mean.name] = result[mean.name] - share * kernels.scaled(both, outer)
     return result
 
@@ -298,7 +308,7 @@ def _respond_to_white(
     over steps.
     """
     means = over_steps(paths.shape[0])
-    if not _follows(paths, noise, asked):
+    if not _follows(paths.plan, paths.kernels, noise, asked):
         _, by_step = respond(paths, noise, (), backend, None, threads)
         found, at_nodes = respond(paths, noise, asked, backend, None, threads, at_nodes=True)
         return found, at_nodes, by_step
@@ -306,9 +316,9 @@ def _respond_to_white(
     return found, [matrix @ means for matrix in by_step], by_step
 
 
-def _follows(paths: Paths, noise: str, asked: Sequence[MeanPlan]) -> bool:
+def _follows(plan: EnsemblePlan, kernels: Kernels, noise: str, asked: Sequence[MeanPlan]) -> bool:
     """Whether responses to a function in place of a white noise follow from those to what it is in every step."""
-    return _coefficients(paths.plan, paths.kernels, noise) is not None and all(mean.plain for mean in asked)
+    return _coefficients(plan, kernels, noise) is not None and all(mean.plain for mean in asked)
 
 
 def _coefficients(plan: EnsemblePlan, kernels: Kernels, noise: str) -> dict[int, float] | None:
