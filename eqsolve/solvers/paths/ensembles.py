@@ -209,6 +209,8 @@ class Ensembles:
         shapes = variation(rough.averages)
         design = Design(self._level(control.small, self.seed), self._layouts(rough), shapes)
         first = self._iterate(rough.grid, rough.means, design, control.rough)
+        if first.left > self.rtol and first.stalled:
+            return first
         design = replace(design, shapes=variation(first.averages), by_value=variation(first.averages, by_value=True))
         return self._iterate(rough.grid, first.means, design, control.stop)
 
@@ -217,7 +219,7 @@ class Ensembles:
         kept: tuple[Kept, ...] | None = None, most: int | None = None,
     ) -> Solved:  # fmt: skip
         """Iterate with given points until the controlled outputs move by less than so many tolerances."""
-        how = Iteration(most=most or self.control.sweeps, choose=(), far=math.inf)
+        how = Iteration(most=most or self.control.sweeps, choose=(), far=math.inf, accuracy=0.1)
         return iterate(self.engine, grid, means, design, stop * self.rtol, how, correction, kept, self._moved)
 
     def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:

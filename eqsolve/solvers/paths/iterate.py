@@ -113,7 +113,7 @@ class Iteration:
     stretch: float = 3.0
     trust: bool = True  # whether to begin with mean responses
     # after so many sweeps in which the residual did not fall by this factor, mean responses are
-    # given up
+    # given up, and sampled paths altogether
     stalled: int = 8
     fall: float = 0.7
     # past steps kept with mean responses, and without
@@ -141,7 +141,7 @@ class Solved:
     """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
 
     ``left`` is what the iteration would still change, relative to the largest value of each mean;
-    ``trusting`` whether mean responses helped to the end.
+    ``trusting`` whether mean responses helped to the end, ``stalled`` whether nothing did.
     """
 
     grid: OperatorGrid
@@ -151,6 +151,7 @@ class Solved:
     secants: Secants
     left: float
     trusting: bool = True
+    stalled: bool = False
 
     @property
     def how(self) -> Iteration:
@@ -293,9 +294,9 @@ def iterate(
         if anew:
             again = [entry for entry in again if entry < residual]
             secants.interrupt()
-        stalled = stalled + 1 if moved is None and how.fall * best <= residual < how.far and trusting else 0
+        stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
         best = min(best, residual)
-        if stalled >= how.stalled:
+        if stalled >= how.stalled and moved is None:
             logger.info("Newton's method gains nothing %.2g away from self-consistency; going on without it", residual)
             trusting, secants = False, Secants(how.plain_depth)
         image = after
@@ -316,13 +317,15 @@ def iterate(
             break
         if anew:
             averages = None
+        if stalled >= how.stalled and moved is not None:
+            break
     else:
         if remains > 10 * tolerance:
             logger.info("the iteration is %.2g away from self-consistency after %d rounds (asked for: %.2g)",
                         remains, how.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
-    return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting)
+    return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= how.stalled)
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
