@@ -429,6 +429,10 @@ class MemoryPanel:
                 at = place[self.members[number]]
                 found[0].append((at, at, np.broadcast_to(self._own[equation.kind], (len(at), nodes, nodes))))
         for row, rows, columns, change in changes:
+            used = np.flatnonzero(change.reshape(len(change), -1).any(axis=1))  # of sparse tables few
+            if not len(used):
+                continue
+            rows, columns, change = rows[used], columns[used], change[used]
             kind, members = self.program.equations[row].kind, place[rows + self.members[row].start]
             if row in self._left_out:
                 flat = (members * count + place[columns])[:, None] + lost * count * np.arange(nodes)
