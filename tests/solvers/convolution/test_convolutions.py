@@ -210,3 +210,19 @@ def test_forty_members_that_are_coupled(matrix, apart, rng) -> None:
     truth = expm(5 * whole)[:count, :count] @ (1 + np.sin(np.arange(count)))
     assert np.all(np.abs(found["x"][:, -1] - truth) <= 3 * found.error["x"][:, -1] + 1e-13)
     np.testing.assert_allclose(found["x"][:, -1], truth, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_ring_of_a_thousand() -> None:
+    """The matrix of a panel would have 11,000 columns, a gigabyte. Truth: one equation of two for each wave of the ring."""
+    count, (k, p) = 1000, index("k p", 1000)
+    x, A, places = function("x", k), table("A", k, p), np.arange(1000)
+    couplings = np.zeros((count, count))
+    for shift in (-2, -1, 1, 2):
+        couplings[places, (places + shift) % count] = 0.2
+    eqs = [Eq(x[k](t).diff(t), -x[k](t) + Sum(A[k, p] * x[p](t), p) - Int(exp(s - t) * x[k](s), (s, 0, t)))]
+    found = eqsolve.solve(System("ring", eqs=eqs, init={x[k]: sin(k)}, tables={A: couplings}), t_max=2, rtol=1e-5)
+    rates = np.fft.fft(couplings[0]).real - 1
+    waves = np.array([expm(2 * np.array([[rate, -1.0], [1.0, -1.0]]))[0, 0] for rate in rates])
+    truth = np.fft.ifft(waves * np.fft.fft(np.sin(places))).real
+    assert np.all(np.abs(found["x"][:, -1] - truth) <= 3 * found.error["x"][:, -1] + 1e-13)
