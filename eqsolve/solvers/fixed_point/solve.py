@@ -236,11 +236,11 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
                 f"{compiled.label}: no solution found from the upper ends, the lower ends and the "
                 f"middle of the domains; the equations may have none for {given}"
             )
+        for place, values in enumerate(found):  # what vanishes is approached without end
+            without = np.where(np.abs(values) < EPSILON**2, 0.0, values)
+            if np.array_equal(*problem.sides(without)):
+                found[place] = without
         values = found[0]
-        # what vanishes is approached without end
-        without = np.where(np.abs(values) < EPSILON**2, 0.0, values)
-        if np.array_equal(*problem.sides(without)):
-            values = without
         (left, right), (below, above), (moving, told) = problem.sides(values), problem.slopes(values), problem.moving(values)
         inner = np.concatenate([np.zeros(problem.count), *(errors() for errors in told)])
         rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left) + np.abs(above - below) @ inner
