@@ -66,6 +66,8 @@ def _explained(place: TracebackType, error: BaseException) -> str | None:
         return f"`^` is no power in Python; write `{ast.unparse(ast.BinOp(node.left, ast.Pow(), node.right))}`"
     if isinstance(node, ast.Subscript) and isinstance(head := _value(node.value, frame), Head):
         return head.uncalled
+    if "'Family' object is not iterable" in str(error):
+        return "a name with an index is no list of members; write `x[0]` for one of them, `Sum(x[k](t), k)` for their sum"
     if isinstance(node, ast.Call):
         return _bad_call(node, frame, error)
     return _no_truth(error, frame)

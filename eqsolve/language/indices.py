@@ -127,7 +127,7 @@ class Sum(Node):
             if not isinstance(item, Index):
                 raise ModelError(f"{here()}Sum takes an expression and indices, Sum(V[k, p]*x[p](t), p); got `{item}` for one")
             if item not in free_indices(inner):
-                raise ModelError(f"{here()}Sum over `{item}`, which does not occur in `{inner}`")
+                raise ModelError(f"{here()}Sum over `{item}`, which does not occur in `{inner}`; leave it out")
         if len(set(over)) < len(over):
             raise ModelError(f"{here()}Sum runs over an index twice: {', '.join(map(str, over))}")
         return Expr.__new__(cls, inner, Tuple(*over))

@@ -8,7 +8,6 @@ coefficient relative to each unknown, ``accept(end)``, which keeps it, and the `
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -155,35 +154,33 @@ def advance(
 
 
 def newton(
-    equations: Callable[[bool], tuple[Array, Array | None]], add: Callable[[Array], float], tolerance: float, most: int,
-    keep: bool = False,
+    equations: Callable[[bool], tuple[Array, Callable[[Array], Array] | None]], add: Callable[[Array], float],
+    tolerance: float, most: int, keep: bool = False,
 ) -> int:  # fmt: skip
     """Solve the equations of a panel by Newton's method; return the number of steps.
 
-    ``equations(slopes)`` gives their residuals, and the matrix of derivatives where it is asked for; ``add`` changes the
-    unknowns and returns by how much, relative to their sizes. With ``keep`` a matrix serves as long
+    ``equations(slopes)`` gives their residuals, and what divides by the matrix of derivatives where it is asked for; ``add``
+    changes the unknowns and returns by how much, relative to their sizes. With ``keep`` a matrix serves as long
     as steps shrink by a factor of ten.
     """
-    from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
+    from scipy.linalg import LinAlgError, LinAlgWarning
 
-    factors, least, last = None, math.inf, math.inf
+    divided, least, last = None, math.inf, math.inf
     for step in range(1, most + 1):
-        residual, matrix = equations(factors is None)
-        if matrix is not None:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error", LinAlgWarning)
-                    factors = lu_factor(matrix, overwrite_a=True)
-            except (LinAlgError, LinAlgWarning, ValueError):
-                raise NoConvergenceError from None
-        change = add(-lu_solve(factors, residual, check_finite=False))
+        residual, made = equations(divided is None)
+        divided = made or divided
+        assert divided is not None
+        try:
+            change = add(-divided(residual))
+        except (LinAlgError, LinAlgWarning, ValueError):
+            raise NoConvergenceError from None
         if not math.isfinite(change) or change > 30.0 * least:
             raise NoConvergenceError
-        rounding = matrix is not None and last / 4 < change < 1e-10
+        rounding = made is not None and last / 4 < change < 1e-10
         if change <= tolerance or rounding:
             return step
         if not keep or not change < last / RATIO:
-            factors = None
+            divided = None
         least, last = min(least, change), change
     raise NoConvergenceError
 

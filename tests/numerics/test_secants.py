@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import LinAlgWarning
 
-from eqsolve.numerics.secants import Secants, solve_krylov
+from eqsolve.numerics.secants import Secants, linear_solver, solve_krylov
 
 
 def linear(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -85,3 +86,22 @@ def test_gmres_stops_at_its_tolerance_and_needs_no_more_than_the_different_eigen
     assert np.linalg.norm(diagonal * rough - right) <= 0.5 * np.linalg.norm(right)
     assert calls <= 7
     assert not solve_krylov(apply, np.zeros(30), weights, most=20, tolerance=0.1).any()
+
+
+@pytest.mark.parametrize("gain", [0.1, 40.0])
+def test_linear_equations_by_either_method(gain, rng) -> None:
+    """Near the identity GMRES answers, far from it LAPACK; both are right, and the matrix is factorised once at most."""
+    size, made = 600, []
+    matrix = np.eye(size) + gain * rng.standard_normal((size, size)) / np.sqrt(size)
+
+    def whole():
+        made.append(1)
+        return matrix.copy()
+
+    solve = linear_solver(whole, matrix.__matmul__, size, matrix.size, tolerance=1e-3 if gain < 1 else 1e-10)
+    for _ in range(2):
+        right = rng.standard_normal(size)
+        assert np.linalg.norm(matrix @ solve(right) - right) <= 2e-3 * np.linalg.norm(right)
+    assert len(made) == (gain > 1)
+    with pytest.raises(LinAlgWarning):
+        linear_solver(lambda: np.zeros((2, 2)))(np.ones(2))

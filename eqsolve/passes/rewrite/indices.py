@@ -137,7 +137,7 @@ def index_problems(model: Model) -> list[str]:
         label = equation.label
         left, right = free_indices(equation.lhs), free_indices(equation.rhs)
         named = model.kind == "System" or isinstance(equation.lhs, Unknown)
-        lone = sorted(right - left, key=str) if named or left else []
+        lone = sorted(right - left, key=str) if (named or left) and not equation.rhs.has(sympy.Sum) else []
         if lone:
             names = ", ".join(map(str, lone))
             found.append(

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,10 @@ from eqsolve.compile.convolution import ConvolutionProgram, MemoryEquation, Read
 from eqsolve.compile.families import over_points
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
-from eqsolve.numerics.arrays import ROUNDING, Array, member_names
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
-from eqsolve.solvers.marching import NoConvergenceError, NotFiniteError, newton
+from eqsolve.numerics.secants import linear_solver
+from eqsolve.solvers.marching import RATIO, NoConvergenceError, NotFiniteError, newton
 
 
 def break_points(delays: Sequence[float], end: float, levels: int) -> Array:
@@ -185,6 +186,8 @@ def folded_points(edges: Array, targets: Array, m: int, power: int = 1) -> tuple
 # slopes.
 
 
+Solve = Callable[[Array], Array]
+Block = tuple[Array, Array, Array]  # members; columns; derivatives, node by node
 Entry = tuple[int, Array, Array, Array]  # family of the row; members; columns; derivatives by the panel's values
 
 
@@ -357,15 +360,15 @@ class MemoryPanel:
         def add(move: Array) -> float:
             change = self._all_moves(move)
             table[...] += change
-            scale = np.maximum(sizes, np.abs(table).max(axis=1))
-            return float(np.max(np.abs(change).max(axis=1) / np.where(scale > 0, scale, 1.0)))
+            return float(np.max(np.abs(change).max(axis=1) / _scale(table, sizes)))
 
         return table, newton(
-            lambda slopes: self._system(table, slopes), add, tolerance, 25, self.unknowns * self.places > _SMALL
+            lambda slopes: self._system(table, slopes, sizes), add, tolerance, 25, self.unknowns * self.places > _SMALL
         )
 
-    def _system(self, table: Array, slopes: bool) -> tuple[Array, Array | None]:
-        """Return residuals, unknown after unknown, and their Jacobian; what is defined at every node by itself is left out."""
+    def _system(self, table: Array, slopes: bool, sizes: Array) -> tuple[Array, Solve | None]:
+        """Return residuals, unknown after unknown, and what divides by their Jacobian, if asked for; what is defined at every
+        node by itself is left out."""
         values, changes = self._expressions(self.program.bodies, table, slopes)
         equations = self.program.equations
         residual = np.zeros((self.unknowns, self.places))
@@ -386,7 +389,7 @@ class MemoryPanel:
                 residual[members, 0] = own[:, 0] - own[:, 1:] @ self.rule.back
         if slopes:
             self._left_out = self._pointwise(changes)
-        return self._reduced(residual, changes if slopes else None)
+        return self._reduced(residual, changes if slopes else None, _scale(table, sizes))
 
     def _pointwise(self, changes: list[Entry]) -> list[int]:
         """Return the families that are left out of large systems: each defined, node by node, by those that stay."""
@@ -400,52 +403,80 @@ class MemoryPanel:
             inside[self.members[number]] = True
         return [number for number in chosen if not any(row == number and inside[by].any() for row, _, by, _ in changes)]
 
-    def _reduced(self, residual: Array, changes: list[Entry] | None) -> tuple[Array, Array | None]:
-        """Return residuals and Jacobian of the unknowns that stay."""
+    def _reduced(self, residual: Array, changes: list[Entry] | None, scale: Array) -> tuple[Array, Solve | None]:
+        """Return residuals of the unknowns that stay, and what divides by their Jacobian where it is made anew."""
+        solve = None if changes is None else self._linearise(changes, scale)
+        kept, self._rest = residual[self._kept].ravel(), residual[self._gone].ravel()
+        return kept - self._through @ self._rest if len(self._gone) else kept, solve
+
+    def _linearise(self, changes: list[Entry], scale: Array) -> Solve:
+        """Return what divides by the Jacobian of the unknowns that stay: direct + through ∘ follow, by way of those left out.
+
+        Large ones stay sparse, and are divided by the block of each unknown before they go to GMRES or LAPACK.
+        """
         gone = np.zeros(self.unknowns, dtype=bool)
         for number in self._left_out:
             gone[self.members[number]] = True
         self._kept, self._gone = np.flatnonzero(~gone), np.flatnonzero(gone)
-        place = np.empty(self.unknowns, dtype=int)
-        place[self._kept], place[self._gone] = np.arange(len(self._kept)), np.arange(len(self._gone))
-        self._rest = residual[self._gone]
-        count, nodes = len(self._kept), self.places
-        matrix: Array | None = None
-        if changes is not None:
-            matrix = np.zeros((count, nodes, count, nodes))
-            self._follow = np.zeros((len(self._gone), count, nodes))
-            self._through: list[tuple[Array, Array, Array]] = []
-            for number, equation in enumerate(self.program.equations):
-                if number not in self._left_out:
-                    at = place[self.members[number]]
-                    matrix[at, :, at, :] = self._own[equation.kind]
-            for row, rows, columns, change in changes:
-                kind, members = self.program.equations[row].kind, rows + self.members[row].start
-                if row in self._left_out:
-                    np.add.at(self._follow, (place[members], place[columns]), change)
-                    continue
-                full = change if change.ndim == 3 else change[:, :, None] * self._identity
-                full = full * {"defined": -1.0, "constraint": 1.0}.get(kind, -self.width)
-                if kind != "defined":
-                    full[:, 0] = 0.0
-                if gone[columns[0]]:
-                    self._through.append((place[members], place[columns], full))
-                else:
-                    np.add.at(matrix.transpose(0, 2, 1, 3), (place[members], place[columns]), full)
-            for rows, columns, full in self._through:  # through the eliminated unknowns
-                np.add.at(matrix, rows, np.einsum("fnm,fam->fnam", full, self._follow[columns]))
-            matrix = matrix.reshape(count * nodes, -1)
-        kept = residual[self._kept]
-        for rows, columns, full in getattr(self, "_through", ()):
-            np.subtract.at(kept, rows, np.einsum("fnm,fm->fn", full, self._rest[columns]))
-        return kept.ravel(), matrix
+        place = np.where(gone, np.cumsum(gone), np.cumsum(~gone)) - 1
+        count, lost, nodes = len(self._kept), len(self._gone), self.places
+        size = count * nodes
+        self._follow = follow = np.zeros((nodes, lost, count))
+        none = np.zeros(0, dtype=int)
+        found: list[list[Block]] = [[(none, none, np.zeros((0, nodes, nodes)))] for _ in range(2)]  # direct, through
+        for number, equation in enumerate(self.program.equations):
+            if number not in self._left_out:
+                at = place[self.members[number]]
+                found[0].append((at, at, np.broadcast_to(self._own[equation.kind], (len(at), nodes, nodes))))
+        for row, rows, columns, change in changes:
+            used = np.flatnonzero(change.reshape(len(change), -1).any(axis=1))  # of sparse tables few
+            if not len(used):
+                continue
+            rows, columns, change = rows[used], columns[used], change[used]
+            kind, members = self.program.equations[row].kind, place[rows + self.members[row].start]
+            if row in self._left_out:
+                flat = (members * count + place[columns])[:, None] + lost * count * np.arange(nodes)
+                np.add.at(follow.ravel(), flat.ravel(), change.ravel())
+                continue
+            full = change if change.ndim == 3 else change[:, :, None] * self._identity
+            full = full * {"defined": -1.0, "constraint": 1.0}.get(kind, -self.width)
+            if kind != "defined":
+                full[:, 0] = 0.0
+            found[int(gone[columns[0]])].append((members, place[columns], full))
+        if self.unknowns * nodes <= _SMALL:
+            table = np.zeros((count, nodes, count, nodes))
+            for rows, columns, full in found[0]:
+                np.add.at(table.transpose(0, 2, 1, 3), (rows, columns), full)
+            return linear_solver(lambda: table.reshape(size, size))
+        own: Array = np.zeros((count, nodes, nodes))
+        (rows, columns, full), (others, by, through) = (tuple(map(np.concatenate, zip(*part, strict=True))) for part in found)
+        np.add.at(own, rows[rows == columns], full[rows == columns])
+        np.add.at(own, others, through * follow[:, by, others].T[:, None, :])
+        own = np.linalg.inv(own) if np.linalg.cond(own, 1).max(initial=1.0) < 1 / EPSILON else np.array(self._identity)
+        first, second = _sparse(rows, columns, full, count, count), _sparse(others, by, through, count, lost)
+        self._through = second
+
+        def divided(vector: Array) -> Array:
+            return np.asarray(np.matmul(own, vector.reshape(count, nodes, -1)).reshape(vector.shape))
+
+        def matrix() -> Array:
+            whole = np.zeros((lost, nodes, count, nodes))
+            whole[:, range(nodes), :, range(nodes)] = follow
+            return divided(first.toarray() + second @ whole.reshape(lost * nodes, size))
+
+        def apply(vector: Array) -> Array:
+            return divided(first @ vector + second @ _followed(follow, vector))
+
+        entries, weights = full.size + through.size + follow.size, np.repeat(1 / scale[self._kept], nodes)
+        solve = linear_solver(matrix, apply, size, entries, weights=weights, tolerance=1 / RATIO**3)
+        return lambda right: solve(divided(right))
 
     def _all_moves(self, move: Array) -> Array:
         """Return how all unknowns move when those that stay do."""
         change = np.empty((self.unknowns, self.places))
-        change[self._kept] = own = move.reshape(-1, self.places)
+        change[self._kept] = move.reshape(-1, self.places)
         if len(self._gone):
-            change[self._gone] = np.einsum("dan,an->dn", self._follow, own) - self._rest
+            change[self._gone] = (_followed(self._follow, move) - self._rest).reshape(-1, self.places)
         return change
 
     def _left(self, number: int) -> Array:
@@ -457,6 +488,26 @@ class MemoryPanel:
 
 # Measured on two correlators, 8 and 16 wave numbers: 100 to 200 is fastest.
 _SMALL = 200  # unknowns on the nodes of a panel up to which one Jacobian holds them all, made anew in every step
+
+
+def _sparse(rows: Array, columns: Array, blocks: Array, height: int, width: int) -> Any:
+    """Return the matrix of blocks at places."""
+    from scipy.sparse import bsr_array
+
+    order, nodes = np.argsort(rows, kind="stable"), blocks.shape[1]
+    starts = np.searchsorted(rows[order], np.arange(height + 1))
+    return bsr_array((blocks[order], columns[order], starts), shape=(height * nodes, width * nodes))
+
+
+def _followed(follow: Array, move: Array) -> Array:
+    """Return how the unknowns that are left out move when those that stay do, node by node."""
+    return np.matmul(follow, move.reshape(-1, len(follow)).T[:, :, None])[:, :, 0].T.ravel()
+
+
+def _scale(table: Array, sizes: Array) -> Array:
+    """Return the sizes of unknowns, with the present values; of those that vanish 1."""
+    scale = np.maximum(sizes, np.abs(table).max(axis=1))
+    return np.where(scale > 0, scale, 1.0)
 
 
 def _counting(values: Array, weights: Array) -> Array:

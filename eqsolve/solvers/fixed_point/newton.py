@@ -22,6 +22,7 @@ from eqsolve.numerics import quadrature
 from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import RULE, LawBranch, Lines, PanelMesh, Rows, branches
+from eqsolve.numerics.secants import linear_solver
 
 _FEW = RULE // 4  # nodes across while a solution is looked for
 ROUGHLY = (1e-3, 1e-6, 1e-9)  # tolerances of its meshes
@@ -178,8 +179,8 @@ def newton(
         best = Iterate(values, here, linear, count, False)
         scaled = linear.jacobian * problem.jacobian_scale(values)
         try:
-            step = -np.linalg.solve(scaled, linear.residual)
-        except np.linalg.LinAlgError:
+            step = -linear_solver(scaled.copy, scaled.__matmul__, len(scaled), scaled.size or 1)(linear.residual)
+        except (np.linalg.LinAlgError, RuntimeWarning):
             break
         # steps at most: a factor e², or the size of the search variable
         reach = [2.0 if item.is_bounded else 1 + abs(x) for item, x in zip(problem.domains, point, strict=True)]

@@ -131,12 +131,12 @@ class FamilyProblem(Sought):
         for row, argument, rows, columns, change in slopes(arguments, 0):
             inner = argument >= self.first
             at = ends[argument - self.first] if inner else self.starts[self.program.owner[argument]]
-            np.add.at(made, (starts[row] + rows, at + columns), np.broadcast_to(change, rows.shape))
+            np.add.at(made.ravel(), (starts[row] + rows) * ends[-1] + at + columns, np.broadcast_to(change, rows.shape))
         return made
 
     def moving(self, values: Array) -> tuple[Array, list[Callable[[], Array]]]:
-        """Return how unknowns and means move with the unknowns, and what gives the errors of the means."""
-        moved, errors, first = [np.eye(self.count)], [], self.arguments(values)[: self.first]
+        """Return how means move with the unknowns, and what gives the errors of the means."""
+        moved, errors, first = [np.zeros((0, self.count))], [], self.arguments(values)[: self.first]
         for item in self.means:
             columns = item.read(first)
             slopes, told = item.slopes(columns)
@@ -149,6 +149,10 @@ class FamilyProblem(Sought):
         """Return the derivatives of the left sides, and of the right sides, by unknowns and means."""
         return [self.matrix(slopes, self.program.shapes, self.arguments(values)) for _, slopes in self.program.sides]
 
+    def totals(self, slopes: Array, moving: Array) -> Array:
+        """Return derivatives by the unknowns alone, from those by unknowns and means."""
+        return slopes[:, : self.count] + slopes[:, self.count :] @ moving
+
     def adapted(self, values: Array, **how: Any) -> Any:
         return ()  # each of the means has a mesh of its own
 
@@ -158,14 +162,14 @@ class FamilyProblem(Sought):
         log = (left > 0) & (right > 0)
         residual = np.where(log, np.log(np.where(log, right / left, 1.0)), right - left)
         weights = [np.where(log, 1 / np.where(log, side, 1.0), 1.0)[:, None] for side in (left, right)]
-        jacobian = (above * weights[1] - below * weights[0]) @ self.moving(values)[0]
+        jacobian = self.totals(above * weights[1] - below * weights[0], self.moving(values)[0])
         return Linearisation(residual, jacobian, residual[:0], jacobian[:0], residual)
 
     def stability(self, values: Array) -> float:
         """Return 1 − the largest gain of putting values in: positive where that converges, zero at a fold, like its root."""
         moving = self.moving(values)[0]
         try:
-            gains = np.linalg.eigvals(np.linalg.solve(*(side @ moving for side in self.slopes(values))))
+            gains = np.linalg.eigvals(np.linalg.solve(*(self.totals(side, moving) for side in self.slopes(values))))
         except np.linalg.LinAlgError:
             return float("nan")
         return 1.0 - float(np.max(gains.real, initial=0.0))
@@ -232,19 +236,19 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
                 f"{compiled.label}: no solution found from the upper ends, the lower ends and the "
                 f"middle of the domains; the equations may have none for {given}"
             )
+        for place, values in enumerate(found):  # what vanishes is approached without end
+            without = np.where(np.abs(values) < EPSILON**2, 0.0, values)
+            if np.array_equal(*problem.sides(without)):
+                found[place] = without
         values = found[0]
-        # what vanishes is approached without end
-        without = np.where(np.abs(values) < EPSILON**2, 0.0, values)
-        if np.array_equal(*problem.sides(without)):
-            values = without
         (left, right), (below, above), (moving, told) = problem.sides(values), problem.slopes(values), problem.moving(values)
         inner = np.concatenate([np.zeros(problem.count), *(errors() for errors in told)])
         rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left) + np.abs(above - below) @ inner
-        errors = np.abs(np.linalg.inv((above - below) @ moving)) @ rounding + EPSILON * np.abs(values)
+        errors = np.abs(np.linalg.inv(problem.totals(above - below, moving))) @ rounding + EPSILON * np.abs(values)
         (functions, slopes), shapes = program.outputs, [shape for _, shape in program.observables]
         outputs = _flat(functions(problem.arguments(values)), shapes)
         change = problem.matrix(slopes, shapes, problem.arguments(values))
-        moved = np.abs(change @ moving) @ errors + np.abs(change) @ inner + 4 * EPSILON * np.abs(outputs)
+        moved = np.abs(problem.totals(change, moving)) @ errors + np.abs(change) @ inner + 4 * EPSILON * np.abs(outputs)
     names += [name for base, shape in program.observables for name in member_names(base, shape)]
     data = LabelledArrays.of_numbers(
         *(dict(zip(names, [*one, *more], strict=True)) for one, more in ((values, outputs), (errors, moved)))

@@ -6,7 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from sympy import exp
+from scipy.linalg import expm
+from sympy import exp, sin
 
 import eqsolve
 from eqsolve import Eq, Int, Sum, System, function, index, table, times
@@ -191,3 +192,37 @@ def test_coagulation_in_which_large_clusters_come_late() -> None:
     found = eqsolve.solve(model, t_max=4).at([4.0])
     truth = 2.0 ** (sizes - 1) / 3.0 ** (sizes + 1)
     assert np.all(np.abs(found["n"].values[:, 0] - truth) <= 3 * found["n_error"].values[:, 0])
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("matrix", ["dense", "ring"])
+def test_forty_members_that_are_coupled(matrix, apart, rng) -> None:
+    """x' = −A x − ∫ e^{s − t} x(s) ds, with A x as unknowns of their own or not: a matrix exponential of twice the size."""
+    count, (k, p) = 40, index("k p", 40)
+    x, y, A = function("x", k), function("y", k), table("A", k, p)
+    ring = 2 * np.eye(count) - np.roll(np.eye(count), 1, 0) - np.roll(np.eye(count), -1, 0)
+    couplings = ring if matrix == "ring" else np.eye(count) + rng.standard_normal((count, count)) / np.sqrt(count)
+    product = Sum(A[k, p] * x[p](t), p)
+    eqs = [Eq(x[k](t).diff(t), -(y[k](t) if apart else product) - Int(exp(s - t) * x[k](s), (s, 0, t)))]
+    eqs += [Eq(y[k](t), product)] if apart else []
+    found = eqsolve.solve(System("m", eqs=eqs, init={x[k]: 1 + sin(k)}, tables={A: couplings}), t_max=5, rtol=1e-6)
+    whole = np.block([[-couplings, -np.eye(count)], [np.eye(count), -np.eye(count)]])
+    truth = expm(5 * whole)[:count, :count] @ (1 + np.sin(np.arange(count)))
+    assert np.all(np.abs(found["x"][:, -1] - truth) <= 3 * found.error["x"][:, -1] + 1e-13)
+    np.testing.assert_allclose(found["x"][:, -1], truth, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_ring_of_a_thousand() -> None:
+    """The matrix of a panel would have 11,000 columns, a gigabyte. Truth: one equation of two for each wave of the ring."""
+    count, (k, p) = 1000, index("k p", 1000)
+    x, A, places = function("x", k), table("A", k, p), np.arange(1000)
+    couplings = np.zeros((count, count))
+    for shift in (-2, -1, 1, 2):
+        couplings[places, (places + shift) % count] = 0.2
+    eqs = [Eq(x[k](t).diff(t), -x[k](t) + Sum(A[k, p] * x[p](t), p) - Int(exp(s - t) * x[k](s), (s, 0, t)))]
+    found = eqsolve.solve(System("ring", eqs=eqs, init={x[k]: sin(k)}, tables={A: couplings}), t_max=2, rtol=1e-5)
+    rates = np.fft.fft(couplings[0]).real - 1
+    waves = np.array([expm(2 * np.array([[rate, -1.0], [1.0, -1.0]]))[0, 0] for rate in rates])
+    truth = np.fft.ifft(waves * np.fft.fft(np.sin(places))).real
+    assert np.all(np.abs(found["x"][:, -1] - truth) <= 3 * found.error["x"][:, -1] + 1e-13)
