@@ -156,7 +156,7 @@ def add_up(
 # defect, vanishes in the mean and is thus a control variate. Tangents of single paths are large where a path is about to
 # move: along the strong modes of the noise the left side scatters less than the right one.
 @dataclass(frozen=True, eq=False)
-class ByParts:
+class SteinIdentity:
     """Noises with a joint covariance, independent of all others, whose responses follow from those that are asked for.
 
     By noise: the response asked for, the name under which a large set has it, and what turns that
@@ -185,7 +185,7 @@ def steps_name(response: str) -> str:
     return f"by steps, {response}"
 
 
-def by_parts(plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drawn: Reactions) -> Iterator[ByParts]:
+def by_parts(plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drawn: Reactions) -> Iterator[SteinIdentity]:
     """Yield the noises for which integration by parts gives responses that are asked for.
 
     Of targets with the same mean response it is one whose correlations are wanted: it carries less
@@ -205,18 +205,18 @@ def by_parts(plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], draw
                 continue
             white = [noise for noise in found if noise not in plan.noises]
             if not white:
-                yield ByParts(
+                yield SteinIdentity(
                     target, tuple(found), covariance, tuple((mean, mean.name, None) for mean in found.values()), True
                 )
             elif len(found) == 1 and _follows(plan, kernels, white[0], [*found.values()]):
                 mean, source = found[white[0]], steps_name(found[white[0]].name)
-                yield ByParts(target, (mean.noise,), covariance, ((mean, source, None),), True)
+                yield SteinIdentity(target, (mean.noise,), covariance, ((mean, source, None),), True)
                 for noise in (noise for noise in plan.noises if noise in drawn):
                     like = _alike(plan, kernels, noise, white)
                     alone = next(_independent(other, (noise,)) for other in groups if noise in other.noises)
                     if like and alone is not None:
                         after = like[1] * over_steps(kernels.grid.size)
-                        yield ByParts(target, (noise,), alone, ((mean, source, after),), False)
+                        yield SteinIdentity(target, (noise,), alone, ((mean, source, after),), False)
 
 
 def _same(reactions: Sequence[Array], one: int, other: int) -> bool:
