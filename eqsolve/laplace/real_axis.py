@@ -261,22 +261,6 @@ def _bracketed(prepared: Prepared, track: RealTrack, good: bool) -> RealTrack | 
     return None if bracket is None else replace(track, bracket=bracket)
 
 
-def nearby(prepared: Prepared, near: Any) -> RealTrack | None:
-    """Move the branch point of a neighbouring problem to this one."""
-    if near.kind != "branch point" or not isinstance(near.p, float) or not np.isreal(near.amplitude):
-        return None
-    first = fold_newton(prepared, float(near.R), near.p)
-    made = None if first is None or abs(first[1] / near.p - 1) > 0.5 else _settled(prepared, float(first[0]), float(first[1]))
-    if made is None:
-        return None
-    R, p = made
-    d = prepared(R, p)
-    offset = 0.3 * abs(p)
-    side = -float(np.sign(near.amplitude))  # the amplitude is −c/(2√π) with R ≈ R_c + c √(p − p_c)
-    value, good, _ = newton(prepared, R + side * abs(2 * d.h_p / d.h_RR * offset) ** 0.5, p + offset)
-    return _bracketed(prepared, RealTrack("branch point", R, p, near.region.high, ((float(value), p + offset),)), good)
-
-
 def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | None:
     """Resolve the expectations at a branch point until it no longer moves."""
     first = fold_newton(prepared, R, p)
