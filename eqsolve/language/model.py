@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import Any, ClassVar, Self
 
@@ -23,14 +23,14 @@ from eqsolve.verbs import later
 # --- An equation: two sides, the unknown it defines, and where it was written.
 
 
-@dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Equation:
     """Two sides that are equal. The left-hand side is its identity; where it was written is not part of its content."""
 
     lhs: Expr
     rhs: Expr
-    location: Location | None = field(default=None, compare=False)
-    order: Order = field(default_factory=dict, compare=False)
+    location: Location | None = dataclasses.field(default=None, compare=False)
+    order: Order = dataclasses.field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return f"Eq({self.lhs}, {self.rhs})"

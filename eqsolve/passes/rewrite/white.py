@@ -17,7 +17,7 @@ from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mul, Rational, S
 from eqsolve.errors import ModelError
 from eqsolve.language.model import Equation, Table
 from eqsolve.language.nodes import GP, E, Int, Resp, White
-from eqsolve.language.symbols import Parameter, Process, Random, Time, Value, fresh_name
+from eqsolve.language.symbols import Parameter, Process, Time, Value, fresh_name
 from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.expressions import outside_means, partial, shielded
 from eqsolve.passes.forms.path_form import is_random, sort_factors
