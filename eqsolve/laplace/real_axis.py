@@ -219,16 +219,9 @@ def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float,
             prepared.resolve(*next(inside, track.points[0]))
     begin = far_right(prepared, start)
     prepared.resolve(*begin)
-    last = None
-    for _ in range(8):
-        begin = far_right(prepared, begin[0])
-        track = first_real_singularity(prepared, begin, low)
-        if track.kind != "branch point" or not prepared.transform.randoms:
-            return track
-        if last is not None and abs(track.p - last) <= 1e-3 * abs(last):
-            break
-        last = track.p
-        prepared.resolve(track.R, track.p)
+    track = first_real_singularity(prepared, far_right(prepared, begin[0]), low)
+    if track.kind != "branch point" or not prepared.transform.randoms:
+        return track
     made = _settled(prepared, track.R, track.p)
     if made is None:
         raise SolverError(f"the branch point near p = {track.p:.6g} is lost when the expectations are resolved there")
