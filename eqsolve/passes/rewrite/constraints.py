@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sympy import Add, Dummy, Expr, Float, ImmutableMatrix, S, expand, powsimp
+from sympy import Dummy, Expr, Float, ImmutableMatrix, S, expand, powsimp
 
 from eqsolve.errors import ModelError, ParameterError, UsageError, quoted
 from eqsolve.language.binding import Binding

@@ -28,6 +28,7 @@ from eqsolve.results.arrays import LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, SolutionSource
+from eqsolve.solvers.fixed_point.precise import refine
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.fixed_point.solve import to_result as law_result
 from eqsolve.solvers.options import Options
@@ -64,8 +65,6 @@ def law_source(
         )
     precise = None
     if precision is not None:
-        from eqsolve.solvers.fixed_point.precise import refine
-
         precise = refine(solution, law_result(solution), precision).source
     return SolutionSource(FixedPointLaw.without_points(solution, names[0]), names, precise), solution
 
