@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sympy import Add, Basic, Expr, KroneckerDelta, expand
 from sympy.core.relational import Relational
@@ -31,8 +31,6 @@ from eqsolve.language.symbols import Correlation, Function, Parameter, Response,
 from eqsolve.language.system import Cases, Flow, Singularity, System, members
 from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.laws import NumericLaw
-from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
-from eqsolve.passes.forms.path_form import derive_path_form
 from eqsolve.passes.forms.structure import (
     Chosen,
     Derivation,
@@ -44,12 +42,11 @@ from eqsolve.passes.forms.structure import (
     select_case,
     sign,
 )
-from eqsolve.passes.rewrite.constraints import Reduction, reduce_constraints, without_constraints
-from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity, derive_sensitivity
-from eqsolve.passes.rewrite.starts import STEP, follow_memories, name_means, put_in_steps, put_starts
-from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
-from eqsolve.passes.rewrite.white import in_ito_sense, make_additive
 from eqsolve.verbs import later
+
+if TYPE_CHECKING:
+    from eqsolve.passes.rewrite.constraints import Reduction
+    from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity
 
 Program = TypeVar("Program")
 
@@ -109,6 +106,9 @@ class Plan:
         """Return the equations that the program of this form is compiled from, derived once."""
         source = "model" if form is None else form.source
         if source not in self._derivations:
+            from eqsolve.passes.forms.path_form import derive_path_form
+            from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
+
             system, change = self.model, source == "changed paths"
             assert isinstance(system, System)
             changes = derive_substitutions(system)
@@ -129,6 +129,8 @@ class Plan:
     @functools.cached_property
     def why_not_convolution(self) -> str:
         """Why the system is none of one-time functions with memory; nothing when it is."""
+        from eqsolve.passes.forms.convolution_form import why_not_convolution
+
         assert isinstance(self.model, System)
         return why_not_convolution(self.model)
 
@@ -140,6 +142,9 @@ def find_facts(model: Model) -> Facts:
         shapes = {base: counts(axes) for base, axes in families.items() if all(axis.size.is_Integer for axis in axes)}
         names = tuple(name for base in families for name in member_names(base, shapes.get(base, ())))
         return Facts(model.kind, functions=names, indexed=model.is_indexed)
+    from eqsolve.passes.forms.convolution_form import has_shifts
+    from eqsolve.passes.rewrite.starts import STEP
+
     equations = model.equations
     return Facts(
         model.kind,
@@ -199,6 +204,9 @@ def _fresh(model: System) -> tuple[str, ...]:
 
 def _reduce(declared: Model) -> Reduction:
     """Return how the constraints of a system become equations."""
+    from eqsolve.passes.rewrite.constraints import reduce_constraints
+    from eqsolve.passes.rewrite.starts import name_means, put_starts
+
     assert isinstance(declared, System)
     return reduce_constraints(name_means(put_starts(declared)))
 
@@ -507,18 +515,26 @@ class _Known:
     @functools.cached_property
     def in_steps(self) -> tuple[Model, bool]:
         """The system in discrete time, and whether the length of a step is a parameter of it."""
+        from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+        from eqsolve.passes.rewrite.white import in_ito_sense
+
         made = put_in_steps(in_ito_sense(self.model))
         return made, made.step == STEP
 
     @functools.cached_property
     def additive(self) -> tuple[Model, bool]:
         """The system with its white noise added to the rest, and whether it is in steps whose length goes to zero."""
+        from eqsolve.passes.rewrite.starts import STEP, follow_memories
+        from eqsolve.passes.rewrite.white import make_additive
+
         made = make_additive(self.model) if self.model.whites else follow_memories(self.model)
         return made, made.step is None and STEP in made.parameters
 
     @functools.cached_property
     def only_in_steps(self) -> str:
         """Why a system has no continuous time, in words that follow the name of the noise; nothing if it has."""
+        from eqsolve.passes.rewrite.starts import STEP
+
         if not self.model.stepped and self.model.step != STEP:
             return ""
         persistent = [item for item in self.model.stepped if isinstance(self.model.laws[item], Telegraph)]
@@ -526,8 +542,14 @@ class _Known:
 
     def sensitive(self, names: tuple[str, ...], laws: Mapping[str, Any], change: bool) -> Sensitivity:
         """Return the system beside its derivatives along parameters."""
+
+        def make() -> Sensitivity:
+            from eqsolve.passes.rewrite.sensitivity import derive_sensitivity
+
+            return derive_sensitivity(self._with_laws(laws), names, change=change)  # type: ignore[arg-type]
+
         key = (names, change, tuple((name, str(law)) for name, law in laws.items()))
-        return self._once(key, lambda: derive_sensitivity(self._with_laws(laws), names, change=change))  # type: ignore[arg-type]
+        return self._once(key, make)
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -630,6 +652,8 @@ def make_task(
             base = (binder.plan(alone), alone)
     binder = binder_of(model)
     if isinstance(model, System) and model.constraints:
+        from eqsolve.passes.rewrite.constraints import without_constraints
+
         binding: Binding = without_constraints(bind(model, settings))
         binder = binder_of(binding.model)
         values = binder.take(binding)

@@ -16,11 +16,7 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
 from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 from eqsolve.options import OPTIONS
-from eqsolve.passes.check.expressions import ExpressionCheck, Scope
-from eqsolve.passes.check.flow import flow_problems
-from eqsolve.passes.check.system import SystemCheck
 from eqsolve.passes.forms.structure import models_behind
-from eqsolve.passes.rewrite.indices import by_family, index_problems, representative
 
 logger = logging.getLogger("eqsolve")
 
@@ -72,6 +68,8 @@ def zero_divisors(model: Model, settings: Mapping[str, Any]) -> Iterator[str]:
 def _accept(model: Model) -> None:
     """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""
     if model.is_indexed:
+        from eqsolve.passes.rewrite.indices import by_family, index_problems, representative
+
         _demand(model, tuple(index_problems(model)))
         try:
             return _accept(representative(model).model)
@@ -81,8 +79,12 @@ def _accept(model: Model) -> None:
             problems = tuple(dict.fromkeys(by_family(model, item) for item in error.problems))
         return _demand(model, problems)
     if isinstance(model, System):
+        from eqsolve.passes.check.system import SystemCheck
+
         found = SystemCheck(model).problems_in_order()
     elif isinstance(model, Flow):
+        from eqsolve.passes.check.flow import flow_problems
+
         found = flow_problems(model)
     elif isinstance(model, FixedPoint):
         found = [*_expression_problems(model), *_count(model)]
@@ -206,6 +208,8 @@ def _closed_forms(model: Model) -> Iterator[str]:
 # --- What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns,
 # randomness under E.
 def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
+    from eqsolve.passes.check.expressions import ExpressionCheck, Scope
+
     check = ExpressionCheck(model, (Parameter, Unknown, Random))
     for equation in model.equations:
         for side in (equation.lhs, equation.rhs):
