@@ -37,6 +37,7 @@ from eqsolve.passes.forms.structure import (
     SingularityBinding,
     bind_routed,
     choosing_parameters,
+    distribute_parameters,
     is_found,
     select_case,
     sign,
@@ -217,8 +218,6 @@ def make_plan(declared: Model, put: Mapping[Parameter, Any]) -> Plan:
     model = model.subs(dict(put)) if put else model
     if not isinstance(model, System):
         return Plan(model, arguments, find_facts(model), declared)
-    from eqsolve.passes.forms.structure import distribute_parameters
-
     equations = tuple(Equation(eq.lhs, distribute_parameters(eq.rhs), eq.location, eq.order) for eq in model.equations)
     model = model._mapped(distribute_parameters, "observables")._with(equations=equations)
     return Plan(model, arguments, find_facts(model), declared)

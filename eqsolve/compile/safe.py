@@ -41,10 +41,6 @@ class choose(Function):
             return a
         if c.is_nonpositive:
             return b
-        if isinstance(c, cls):
-            sides = [_side(value, c.args[0] * sign) for value, sign in ((c.args[1], 1), (c.args[2], -1))]
-            if 0 not in sides:
-                return cls(c.args[0], *(a if side > 0 else b for side in sides))
         plain = c.as_coeff_Mul()[1]
         sized = [factor for factor in plain.args if not factor.is_positive] if plain.is_Mul else [plain]
         size = plain.func(*sized) if plain.is_Mul else plain
@@ -54,14 +50,6 @@ class choose(Function):
         if size == c:
             return None
         return cls(size, b, a) if flipped else cls(size, a, b)
-
-
-def _side(value: Any, condition: Any) -> int:
-    """Return the sign of an expression where a condition is positive, -1 also if it vanishes there; 0 if not known."""
-    share = value / condition
-    if share.is_number and share.is_real:
-        return 1 if share.is_positive else -1
-    return 1 if value.is_nonnegative and value != 0 else -1 if value.is_nonpositive else 0
 
 
 def _node(name: str, *, vanishes: bool = False) -> Any:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import mpmath
-from sympy import Basic, Dummy, Expr, Float, Mul, Poly, PolynomialError, Pow, Rational, fraction, log, sympify, together
+from sympy import Basic, Dummy, Expr, Float, Mul, Poly, PolynomialError, Pow, Rational, fraction, log, together
 from sympy import exp as sym_exp
 
 from eqsolve.compile.bundles import Bundle
@@ -282,12 +282,4 @@ class SingularityProgram:
     def precise(self, plan: RatePlan, values: Values) -> list[Any]:
         """Return the parameters of a plan in mpmath's working precision."""
         exact = {item.name: value for item, value in values.exact().values.items()}
-        return [_precise(exact[name]) for name in plan.transform.parameters]
-
-
-def _precise(value: Any) -> Any:
-    """Return a number in mpmath's precision: exact for rationals and integers."""
-    expr: Expr = sympify(value)
-    if expr.is_Rational:
-        return mpmath.mpf(int(expr.p)) / int(expr.q)
-    return mpmath.mpf(str(expr.evalf(mpmath.mp.dps + 5)))
+        return [mpmath.mpf(str(exact[name].evalf(mpmath.mp.dps + 5))) for name in plan.transform.parameters]

@@ -253,7 +253,7 @@ def rate_curve(
     settings = {**(params or {}), **parameters}
     given_values, places = read_path("rate_curve", parameter, at, settings)
     rows, errors, slopes, certified = [], [], [], []
-    start, near, law_of = None, None, None
+    start, law_of = None, None
     for index, value in enumerate(given_values):
         target, given = case_of(model, {**settings, parameter: value})
         if not isinstance(target, Singularity):
@@ -262,10 +262,9 @@ def rate_curve(
         values = binder.read(given)
         program = binder.plan(values).program(SINGULARITY)
         if values.behind is not None and values.behind[0] is not law_of:  # a start is good for the same equations only
-            start, near, law_of = None, None, values.behind[0]
+            start, law_of = None, values.behind[0]
         search = index % every == 0 or index == len(places) - 1
-        solution = find(program, values, certify=search, start=start, near=near, region=read_region(region))
-        near = solution.point
+        solution = find(program, values, certify=search, start=start, region=read_region(region))
         start = dict(solution.fixed_point.values) if solution.fixed_point is not None else None
         rows.append(solution.values)
         errors.append(solution.errors)

@@ -11,18 +11,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Expr, Float, Integer, Rational, S, sympify
+from sympy import Basic, Expr, Float, Integer, Rational, S, lambdify, sympify
 from sympy import exp as sym_exp
 from sympy import log as sym_log
 from sympy import sqrt as sym_sqrt
 
-from eqsolve.errors import ParameterError, clip, did_you_mean, quote
+from eqsolve.errors import EqsolveError, ParameterError, clip, did_you_mean, quote
 from eqsolve.language.laws import Empirical, Law, law_names
+from eqsolve.language.loading import find
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E
 from eqsolve.language.printing import decimal_text
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Parameter, Random, meanings
+from eqsolve.numerics.laws import expectation
 
 _OTHER_NAMES = {"gauss": "Normal", "gaussian": "Normal", "cauchy": "StudentT(1)", "lorentzian": "StudentT(1)"}
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
@@ -66,9 +68,6 @@ class Binding:
 
 def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
     """Return E[expr] over independent random constants, by the product of their rules."""
-    from sympy import lambdify
-
-    from eqsolve.numerics.laws import expectation
 
     variables = sorted((item for item in expr.free_symbols if isinstance(item, Random)), key=lambda item: item.name)
     if not variables:
@@ -173,9 +172,6 @@ def refuse_several(model: Model, name: str, given: Any) -> None:
 
 def spoken_name(model: Model) -> str:
     """Return what names a model on the command line: its name, or its file where it is not found by name."""
-    from eqsolve.errors import EqsolveError
-    from eqsolve.language.loading import find
-
     try:
         return model.name if str(find(model.name)) == model.file else str(model.file)
     except EqsolveError:

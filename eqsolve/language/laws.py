@@ -136,9 +136,7 @@ class Law(Basic):
 
     def make(self) -> Any:
         """Return what makes the numeric law of numbers and parts."""
-        from eqsolve.numerics import laws
-
-        return getattr(laws, self.twin)
+        return getattr(numeric, self.twin)
 
     def numeric(self, digits: int | None = None) -> numeric.NumericLaw:
         """Return the law in floats, or in mpmath's numbers of some digits; only once the parameters are bound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import methodcaller
@@ -22,30 +23,14 @@ from eqsolve.verbs import later
 # --- An equation: two sides, the unknown it defines, and where it was written.
 
 
+@dataclasses.dataclass(frozen=True, repr=False)
 class Equation:
     """Two sides that are equal. The left-hand side is its identity; where it was written is not part of its content."""
 
-    __slots__ = ("lhs", "location", "order", "rhs")
     lhs: Expr
     rhs: Expr
-    location: Location | None
-    order: Order
-
-    def __init__(self, lhs: Expr, rhs: Expr, location: Location | None = None, order: Order | None = None) -> None:
-        for name, value in (("lhs", lhs), ("rhs", rhs), ("location", location), ("order", order or {})):
-            object.__setattr__(self, name, value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("an equation is immutable; make a new one with Eq(lhs, rhs)")
-
-    def __reduce__(self) -> Any:
-        return (Equation, (self.lhs, self.rhs, self.location, self.order))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Equation) and (self.lhs, self.rhs) == (other.lhs, other.rhs)
-
-    def __hash__(self) -> int:
-        return hash((self.lhs, self.rhs))
+    location: Location | None = dataclasses.field(default=None, compare=False)
+    order: Order = dataclasses.field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return f"Eq({self.lhs}, {self.rhs})"

@@ -26,7 +26,7 @@ class Controls:
     close: float = ROUNDING / rough  # a place that is known: rounding of h by how steep it is there
     # the walk along the real axis
     steps: int = 800
-    stride: float = 8.0  # factor of p in one step while R is a power of it
+    stride: float = rough**-0.5  # factor of p in one step while R is a power of it, to ``rough`` over two of them
     length: float = 0.3  # of a step, and the error of a predicted value: at 1/2 the other sheet is as near
     # the mesh over the half plane, circles around squares of the plane
     work: int = 120_000  # points of all meshes, or squares, with few points of the law

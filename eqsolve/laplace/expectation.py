@@ -179,9 +179,8 @@ class Rule:
 class Source(Protocol):
     """Anything that offers a rule: for integrands like ``probe``, or a general one; ``digits`` asks for mpmath numbers.
 
-    It may also offer ``first_rule(probe)``, a cheap one to begin with, ``rule_beside(probe)``, for
-    integrands like those of the last rule, and ``extremes(function)``, where functions of its
-    variables are smallest and largest over the support of its law, however little weight that has.
+    It may also offer ``first_rule(probe)``, a cheap one to begin with, and ``extremes(function)``, where functions of
+    its variables are smallest and largest over the support of its law, however little weight that has.
     """
 
     @property

@@ -159,10 +159,8 @@ class Prepared:
     def resolve(self, R: Any, p: Any) -> None:
         """Take a rule that is good at one point (R, p)."""
         if self.transform.bundle.statics and not self._merged:
-            source = self.source
-            make = getattr(source, "rule_beside", source.rule) if self.resolved_near(R, p, CONTROLS.length) else source.rule
             self._last = (R, p)
-            self.use(make(self._probe(R, p)))
+            self.use(self.source.rule(self._probe(R, p)))
 
     def resolved_near(self, R: float, p: float, share: float) -> bool:
         """Whether the last rule was made for a point so near, in units of |p| and of the smallest denominator."""

@@ -219,16 +219,9 @@ def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float,
             prepared.resolve(*next(inside, track.points[0]))
     begin = far_right(prepared, start)
     prepared.resolve(*begin)
-    last = None
-    for _ in range(8):
-        begin = far_right(prepared, begin[0])
-        track = first_real_singularity(prepared, begin, low)
-        if track.kind != "branch point" or not prepared.transform.randoms:
-            return track
-        if last is not None and abs(track.p - last) <= 1e-3 * abs(last):
-            break
-        last = track.p
-        prepared.resolve(track.R, track.p)
+    track = first_real_singularity(prepared, far_right(prepared, begin[0]), low)
+    if track.kind != "branch point" or not prepared.transform.randoms:
+        return track
     made = _settled(prepared, track.R, track.p)
     if made is None:
         raise SolverError(f"the branch point near p = {track.p:.6g} is lost when the expectations are resolved there")
@@ -259,22 +252,6 @@ def _bracketed(prepared: Prepared, track: RealTrack, good: bool) -> RealTrack | 
         return None
     bracket = follow_to_fold(prepared, *track.points[-1], track.R, track.p)
     return None if bracket is None else replace(track, bracket=bracket)
-
-
-def nearby(prepared: Prepared, near: Any) -> RealTrack | None:
-    """Move the branch point of a neighbouring problem to this one."""
-    if near.kind != "branch point" or not isinstance(near.p, float) or not np.isreal(near.amplitude):
-        return None
-    first = fold_newton(prepared, float(near.R), near.p)
-    made = None if first is None or abs(first[1] / near.p - 1) > 0.5 else _settled(prepared, float(first[0]), float(first[1]))
-    if made is None:
-        return None
-    R, p = made
-    d = prepared(R, p)
-    offset = 0.3 * abs(p)
-    side = -float(np.sign(near.amplitude))  # the amplitude is −c/(2√π) with R ≈ R_c + c √(p − p_c)
-    value, good, _ = newton(prepared, R + side * abs(2 * d.h_p / d.h_RR * offset) ** 0.5, p + offset)
-    return _bracketed(prepared, RealTrack("branch point", R, p, near.region.high, ((float(value), p + offset),)), good)
 
 
 def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | None:

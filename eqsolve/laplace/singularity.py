@@ -17,7 +17,7 @@ from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.expectation import as_source
 from eqsolve.laplace.half_plane import Candidate, Complex, Found, Region, survey
 from eqsolve.laplace.implicit import Prepared, fold_newton, refuse_divergent, refuse_unbounded, track_to
-from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, walk_real_axis
+from eqsolve.laplace.real_axis import RealTrack, far_right, walk_real_axis
 from eqsolve.numerics.arrays import EPSILON, Array, extrapolate
 
 # --- Singularities of an explicit transform R(p) = −b(p)/a(p) by its Laurent coefficients on
@@ -486,21 +486,15 @@ def prepare(h: Any, variable: Basic, unknown: Basic, laws: Any = None, values: M
 
 def find_singularity(
     prepared: Prepared, *, region: tuple[float, float] | None = None, start: float | None = None,
-    precision: int | None = None, certify: bool = True, near: SingularPoint | None = None,
+    precision: int | None = None, certify: bool = True,
 ) -> SingularPoint:  # fmt: skip
-    """As ``rightmost_singularity``, of a transform that is compiled already.
-
-    ``near`` is the branch point of a neighbouring problem: the walk along the axis is then left out, if Newton's method
-    from there ends at a point with the same bracket around it. Not together with ``certify``.
-    """
+    """As ``rightmost_singularity``, of a transform that is compiled already."""
     with np.errstate(all="ignore"):
         refuse_unbounded(prepared)
-        return _answer(prepared, _find(prepared, region, start, certify, near), precision, certify)
+        return _answer(prepared, _find(prepared, region, start, certify), precision, certify)
 
 
-def _find(
-    prepared: Prepared, region: tuple[float, float] | None, start: float | None, certify: bool, near: SingularPoint | None
-) -> Found:
+def _find(prepared: Prepared, region: tuple[float, float] | None, start: float | None, certify: bool) -> Found:
     """Search in the way that fits: a transform that is given explicitly, by a polynomial equation, by another one."""
     if prepared.transform.is_linear and not prepared.has_density:
         return _find_explicit(prepared, region, start, certify)
@@ -511,8 +505,7 @@ def _find(
             return search_algebraic(prepared, rows, region, start, certify)
         except ArithmeticError:  # two sheets agree or can hardly be told apart, or there are too many
             certain = False
-    track = None if near is None or certify else nearby(prepared, near)
-    found = _find_implicit(prepared, track or walk_real_axis(prepared, start, region), region, certify)
+    found = _find_implicit(prepared, walk_real_axis(prepared, start, region), region, certify)
     return replace(found, clean=found.clean and certain)
 
 

@@ -42,6 +42,7 @@ from eqsolve.language.symbols import (
     fresh_name,
 )
 from eqsolve.language.system import Flow, System
+from eqsolve.passes.check.check import check
 from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import SMOOTH, jumps, with_steps
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
@@ -162,8 +163,6 @@ class FlowParts:
     """Which weights move, which gradients act, and everything as processes in time."""
 
     def __init__(self, flow: Flow) -> None:
-        from eqsolve.passes.check.check import check
-
         check(flow)
         self.flow, self.t = flow, flow.running_time
         # a second time, and the time integrated over

@@ -234,8 +234,6 @@ class Chosen:
 
 def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
     """Return the first model whose condition holds; a setting that no case knows is an error."""
-    from eqsolve.language.loading import load
-
     models = {name: load(name) for _, name in model.cases}
     refuse_unknown(model, settings, sorted({*model.settable}.union(*(item.settable for item in models.values()))))
     values = {item: _value(model, item, settings) for item in model.parameters}

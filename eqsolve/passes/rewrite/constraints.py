@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sympy import Add, Dummy, Expr, Float, ImmutableMatrix, S, expand, powsimp
+from sympy import Dummy, Expr, Float, ImmutableMatrix, S, expand, powsimp
 
 from eqsolve.errors import ModelError, ParameterError, UsageError, quoted
 from eqsolve.language.binding import Binding
@@ -83,9 +83,7 @@ def reduce_constraints(system: System) -> Reduction:
     for head, dummy, step in zip(heads, back, steps, strict=True):
         right = (dummy + step if implicit else step).xreplace(back)
         right = right.xreplace({key.head(now, now): value.xreplace({key.moments[0]: now}) for key, value in known.items()})
-        right = _folded(right, now)
-        right = right if implicit else _collected(right)
-        equations.append(Equation(head(now), right, system.constraints[head].location))
+        equations.append(Equation(head(now), _folded(right, now), system.constraints[head].location))
     newton = frozenset(head.name for head in heads) if implicit else frozenset()
     return Reduction(_explicit(system, flow, equations, known, implicit), tuple(equations), newton, tuple(invariants))
 
@@ -250,20 +248,6 @@ def _folded(expr: Expr, now: Time) -> Expr:
     return turned.xreplace(
         {node: Int(powsimp(node.integrand), (node.variable, node.low, node.high)) for node in turned.atoms(Int)}
     )
-
-
-def _collected(expr: Expr) -> Expr:
-    """Return a sum with the factors of equal integrals added up."""
-    integrals: dict[Expr, Expr] = {}
-    rest: list[Expr] = []
-    for term in Add.make_args(expand(expr, deep=False)):
-        factor, node = term.as_independent(Int)
-        if isinstance(node, Int):
-            integrals[node] = integrals.get(node, S.Zero) + factor
-        else:
-            rest.append(term)
-    sums = [(factor if factor.has(Value) else factor.factor()) * node for node, factor in integrals.items()]
-    return Add(*rest, *sums)
 
 
 def _at_start(system: System, expr: Expr, now: Time, depth: int = 0) -> Expr | None:

@@ -36,6 +36,7 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import (
     Correlation,
     CrossCorrelation,
+    Function,
     Head,
     Named,
     Parameter,
@@ -45,10 +46,12 @@ from eqsolve.language.symbols import (
     Unknown,
     Value,
     default_latex,
+    fresh_name,
 )
 from eqsolve.language.system import FixedPoint, Flow, System
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.numerics.backend import memory
+from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
 from eqsolve.passes.forms.expressions import free_times, outermost
 from eqsolve.passes.forms.kinks import KINKS
 from eqsolve.passes.forms.path_form import is_random
@@ -331,8 +334,6 @@ class _NotAlikeError(Exception):
 
 def _named_sums(model: System) -> System:
     """Return a system whose sums over functions of time in forces are functions of their own."""
-    from eqsolve.language.symbols import Function, fresh_name
-
     swaps: dict[Basic, Basic] = {}
     made: list[Equation] = []
     taken = {item.base for item in model.names.values()}
@@ -771,8 +772,6 @@ def why_written_out(model: Model) -> str:
         return _why_not_on_arrays(model)
     if not isinstance(model, System):
         return f"a {model.kind} is solved with its members written out"
-    from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
-
     if model.processes or model.randoms or model.step is not None:
         return "it follows paths, or steps"
     families = {item.base: item.axes for item in _members(model) if isinstance(item, Head)}

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sympy import Add, Basic, Dummy, Expr, Mul, Pow, S, expand, limit, nan, oo, sympify, zoo
+from sympy import Add, Basic, Dummy, Expr, Mul, S, expand, limit, nan, oo, sympify, zoo
 from sympy.calculus.accumulationbounds import AccumBounds
 from sympy.core.function import Derivative
 from sympy.series.limits import Limit
@@ -73,47 +73,14 @@ def take_limit(expr: Any, parameter: Parameter, to: Any, where: str) -> Any:
 
 
 def _limit(expr: Expr, large: Dummy, to: Expr) -> Expr:
-    """Return a limit; of a sum or a product from those of its parts where these are finite, so that its form is kept."""
+    """Return a limit; of sums, products and powers from those of their parts where these are finite: their form is kept."""
     if not expr.has(large):
         return expr
-    if expr.is_Add:
-        parts = _each(expr.args, large, to)
-        return Add(*parts) if parts is not None else limit(expr, large, to)
-    powers = _pull_out(expr, large, to)
-    outside = [factor for factor in Mul.make_args(powers) if not factor.has(large)]
-    inside = Mul(*(factor for factor in Mul.make_args(powers) if factor.has(large)))
-    if inside == 1:
-        return powers
-    if inside.is_Mul:
-        parts = _each(inside.args, large, to)
-        if parts is not None:
-            return Mul(*outside, *parts)
-    elif inside.is_Pow and inside.exp.is_number and inside.base.is_Add:
-        parts = _each((inside.base,), large, to)
-        if parts is not None and (parts[0] != 0 or inside.exp.is_positive):
-            return Mul(*outside, parts[0] ** inside.exp)
-    return Mul(*outside) * limit(inside, large, to)
-
-
-def _each(args: tuple[Expr, ...], large: Dummy, to: Expr) -> list[Expr] | None:
-    """Return the limits of all parts, or None unless all are finite."""
-    parts = [_limit(arg, large, to) for arg in args]
-    return None if any(part.has(*_ODD, large) for part in parts) else parts
-
-
-def _pull_out(expr: Expr, large: Dummy, to: Expr) -> Expr:
-    """Return roots of sums with the largest power in front: √(a² w² + a⁴) is a² √(w²/a² + 1) for a large a."""
-    if not expr.has(large) or not expr.args:
-        return expr
-    made = expr.func(*(_pull_out(arg, large, to) for arg in expr.args))
-    if not (isinstance(made, Pow) and made.base.is_Add and made.exp.is_number):
-        return made
-    orders = [term.as_coeff_exponent(large)[1] for term in made.base.args]
-    if not all(order.is_number and order.is_real for order in orders) or to not in (S.Zero, oo):
-        return made
-    power = min(orders) if to == 0 else max(orders)
-    rest = Add(*((term / large**power).expand() for term in made.base.args))
-    return large ** (power * made.exp) * rest**made.exp
+    if expr.is_Add or expr.is_Mul or (expr.is_Pow and expr.exp.is_number):
+        parts = [_limit(arg, large, to) for arg in expr.args]
+        if not any(part.has(*_ODD, large) for part in parts) and not (expr.is_Pow and parts[0] == 0):
+            return expr.func(*parts)
+    return limit(expr, large, to)
 
 
 logger = logging.getLogger("eqsolve")

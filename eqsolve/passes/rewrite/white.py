@@ -17,10 +17,10 @@ from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mul, Rational, S
 from eqsolve.errors import ModelError
 from eqsolve.language.model import Equation, Table
 from eqsolve.language.nodes import GP, E, Int, Resp, White
-from eqsolve.language.symbols import Parameter, Process, Random, Time, Value, fresh_name
+from eqsolve.language.symbols import Parameter, Process, Time, Value, fresh_name
 from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.expressions import outside_means, partial, shielded
-from eqsolve.passes.forms.path_form import sort_factors
+from eqsolve.passes.forms.path_form import is_random, sort_factors
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
@@ -59,9 +59,8 @@ class _Driven:
 
 
 def differs(*expressions: Expr) -> bool:
-    """Whether an expression differs between paths."""
-    bare = [expr.replace(lambda node: isinstance(node, E), lambda node: S.One) for expr in expressions]
-    return any(expr.atoms(Random) or _reads_paths(expr) for expr in bare)
+    """Whether one of some expressions differs between paths."""
+    return any(map(is_random, expressions))
 
 
 def _reads_paths(expr: Expr) -> bool:

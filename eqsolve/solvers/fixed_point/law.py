@@ -73,7 +73,7 @@ class SolutionSource:
     law: FixedPointLaw
     names: tuple[str, ...]
     precise_solution: Any = None
-    _meshes: dict[str, PanelMesh] = field(default_factory=dict)  # of the first and the last rule
+    _first: list[PanelMesh] = field(default_factory=list)  # of the first rule
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
@@ -81,11 +81,7 @@ class SolutionSource:
             lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
             columns, weights = self.precise_solution.law_nodes(self.names, lines, rows, digits)
             return Rule(dict(zip(self.names, columns, strict=True)), weights)
-        return self._resolved(probe or _general, 1e-15, "first")
-
-    def rule_beside(self, probe: Probe) -> Rule:
-        """Return a rule for an integrand much like the one before: its panels are taken to begin with."""
-        return self._resolved(probe, 1e-15, "last")
+        return self._resolved(probe or _general, 1e-15)[0]
 
     def first_rule(self, probe: Probe) -> Rule:
         """Return a rule to begin with: the nodes of the fixed point itself, or some for integrands like ``probe``."""
@@ -94,18 +90,18 @@ class SolutionSource:
             nodes = self.law.solution.point.mesh.moved(lines.kinks(rows)).nodes()
             if abs(nodes[2].sum() - 1) < 1e-10:  # else it leaves out where its own integrands vanish
                 return self._at(lines, rows, nodes)
-        rule = self._resolved(probe, ROUGHLY[-1], "first")
-        self._meshes["first"] = self._meshes["last"]
+        rule, mesh = self._resolved(probe, ROUGHLY[-1])
+        self._first.append(mesh)
         return rule
 
-    def _resolved(self, probe: Probe, tolerance: float, begin: str) -> Rule:
+    def _resolved(self, probe: Probe, tolerance: float) -> tuple[Rule, PanelMesh]:
         lines = _probed(self.law, probe)
         # nodes across, for transforms of several variables
         rows = self.law.rows(self.names, None if len(self.names) == 1 else 64)
-        known = self._meshes.get(begin, self.law.solution.point.mesh)
+        known = (self._first or [self.law.solution.point.mesh])[-1]
         like = None if known.rows.turned or rows.turned else known
-        mesh = self._meshes["last"] = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.panels)
-        return self._at(lines, rows, mesh.nodes())
+        mesh = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.panels)
+        return self._at(lines, rows, mesh.nodes()), mesh
 
     def _at(self, lines: Lines, rows: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
         law, (at, x, share, signs) = self.law, nodes

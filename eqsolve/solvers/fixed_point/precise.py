@@ -191,11 +191,9 @@ class PreciseLines(Lines):
         return [(values * share).sum() for values in self.piece("integrands", *only)(*full)]
 
     def residuals(self, means: Sequence[Any]) -> list[Any]:
-        from mpmath import log
-
         sides = self.plan.piece("sides", module="mpmath")(*self.parameters, *self.unknowns[:, 0], *means)
         pairs = zip(sides, sides[len(self.plan.lefts) :], self.plan.logarithmic, strict=False)
-        return [log(right / left) if logarithmic else right - left for left, right, logarithmic in pairs]
+        return [mp.log(right / left) if logarithmic else right - left for left, right, logarithmic in pairs]
 
 
 def _fine_mesh(problem: Problem, values: Array, digits: int) -> PanelMesh:

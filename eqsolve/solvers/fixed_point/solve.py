@@ -31,6 +31,7 @@ from eqsolve.results.arrays import LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
+from eqsolve.solvers.fixed_point.law import FixedPointLaw, known_variables
 from eqsolve.solvers.fixed_point.newton import (
     Iterate,
     Linearisation,
@@ -41,6 +42,7 @@ from eqsolve.solvers.fixed_point.newton import (
     residuals,
     sides,
 )
+from eqsolve.solvers.fixed_point.precise import refine
 from eqsolve.solvers.options import Options
 
 # --- Fixed points of many unknowns with indices: successive substitution, then Newton's method.
@@ -675,8 +677,6 @@ class FixedPointSolution:
 
     def law(self, name: str) -> Distribution:
         """Return the joint law of a variable and the random constants of the model."""
-        from eqsolve.solvers.fixed_point.law import FixedPointLaw, known_variables
-
         known = known_variables(self)
         if name not in known:
             raise UsageError(
@@ -757,8 +757,6 @@ class FixedPointSolver(Solver):
         solution = solve_problem(program, values, options.start, deadline=options.deadline)
         result = to_result(solution)
         if options.precision is not None:
-            from eqsolve.solvers.fixed_point.precise import refine
-
             return refine(solution, result, options.precision)
         return result
 

@@ -28,6 +28,7 @@ from eqsolve.results.arrays import LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, SolutionSource
+from eqsolve.solvers.fixed_point.precise import refine
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem
 from eqsolve.solvers.fixed_point.solve import to_result as law_result
 from eqsolve.solvers.options import Options
@@ -64,8 +65,6 @@ def law_source(
         )
     precise = None
     if precision is not None:
-        from eqsolve.solvers.fixed_point.precise import refine
-
         precise = refine(solution, law_result(solution), precision).source
     return SolutionSource(FixedPointLaw.without_points(solution, names[0]), names, precise), solution
 
@@ -185,13 +184,12 @@ class SingularitySolver(Solver):
 
 def find(
     program: SingularityProgram, values: Values, precision: int | None = None, certify: bool = True,
-    start: Mapping[str, float] | None = None, near: SingularPoint | None = None,
-    region: tuple[float, float] | None = None,
+    start: Mapping[str, float] | None = None, region: tuple[float, float] | None = None,
 ) -> SingularitySolution:  # fmt: skip
     """Return the singular point of a model at values.
 
     ``start`` are values of the fixed point's unknowns nearby, and of the transform far to the
-    right, ``near`` the singular point of a neighbouring problem, ``region`` where to search.
+    right, ``region`` where to search.
     """
     plan = program.plan(values)
     given = dict(start or {})
@@ -199,7 +197,7 @@ def find(
     source, fixed_point = law_source(program, values, plan.transform.randoms, precision, given or None)
     prepared = Prepared(plan.transform, source, values.numbers, partial(program.precise, plan, values))
     try:
-        point = find_singularity(prepared, region=region, start=guess, precision=precision, certify=certify, near=near)
+        point = find_singularity(prepared, region=region, start=guess, precision=precision, certify=certify)
     except SolverError as error:
         raise SolverError(f"model `{program.name}`: {program.label}: {error}") from None
     found, errors = _observables(plan, prepared, point, fixed_point, precision)
