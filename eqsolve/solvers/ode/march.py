@@ -164,21 +164,22 @@ class OdeSystem:
         slopes = np.concatenate([filled(value, shape) for value in self.program.derivatives(*values)])
         return slopes if state.ndim == 2 else slopes.ravel()
 
-    def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
+    @functools.cached_property
+    def processes(self) -> frozenset[str]:
+        """The unknowns with a value on every path."""
+        return frozenset(item.key for item in (*self.program.states, *self.program.definitions) if item.process)
+
+    def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, Array]:
         """Return the functions of time, per rule, and the paths of the processes under the best rule."""
-        values = self._evaluate(moments, table, paths, self.program.reported)
-        single: dict[str, Array] = {}
-        each: dict[str, Array] = {}
-        for equation in (*self.program.states, *self.program.definitions):
-            value = values[equation.place]
-            if equation.process:
-                full = np.broadcast_to(value, (paths.count, len(moments)))
-                each[equation.key] = full[paths.best[self.parts.of((equation.key,))]]
-            else:
-                single[equation.key] = paths.per_rule(filled(value, (len(value), len(moments))))
-        for name, value in zip(self.program.observables, self.program.outputs(*values), strict=True):
-            single[name] = paths.per_rule(filled(value, (paths.count, len(moments))))
-        return single, each
+        values, shape = self._evaluate(moments, table, paths, self.program.reported), (paths.count, len(moments))
+        unknowns = (*self.program.states, *self.program.definitions)
+        made = {equation.key: np.broadcast_to(values[equation.place], shape) for equation in unknowns}
+        outputs = zip(self.program.observables, self.program.outputs(*values), strict=True)
+        made |= {name: np.broadcast_to(value, shape) for name, value in outputs}
+        return {
+            name: value[paths.best[self.parts.of((name,))]] if name in self.processes else paths.per_rule(value)
+            for name, value in made.items()
+        }
 
     def scales(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, float]:
         """Return, per function of time, the largest size of what was averaged and added up to give it.
@@ -273,16 +274,16 @@ class OdeRun:
     method: str
     calls: int
 
-    def curves(self, system: OdeSystem, moments: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+    def curves(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
         """Return the functions of time, per rule, and the paths under the best one."""
         made = [self._over_sets(system.curves, part) for part in self._pieces(system, moments)]
+        rows = list(zip(*made, strict=True))  # sets, then pieces of time
+        return {name: np.block([[it[name] for it in row] for row in rows]) for name in made[0][0]}
 
-        def joined(kind: int) -> dict[str, Array]:
-            rows = list(zip(*made, strict=True))  # sets, then pieces of time
-            names = made[0][0][kind]
-            return {name: np.block([[it[kind][name] for it in row] for row in rows]) for name in names}
-
-        return joined(0), joined(1)
+    def best(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
+        """Return functions of time and paths under the best rule."""
+        made = self.curves(system, moments)
+        return {name: values if name in system.processes else values[-1] for name, values in made.items()}
 
     def scales(self, system: OdeSystem) -> dict[str, float]:
         """Return the largest sizes of what was averaged and added up to give functions of time."""
@@ -525,8 +526,8 @@ class Levels:
     def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Levels:
         """Return larger rules for laws whose quadrature error is too large; the same if there are none."""
         system = self.system
-        curves, scales = run.curves(system, grid.nodes)[0], run.scales(system)
-        controlled = system.program.observables or tuple(curves)
+        curves, scales = run.curves(system, grid.nodes), run.scales(system)
+        controlled = system.program.observables or tuple(scales)
         worst = {}
         for place, (item, level) in enumerate(self.levels.items()):
             errors = {key: over_panels(_law_error(curves[key], place), grid.order) for key in controlled}
@@ -585,9 +586,9 @@ class Draws:
     def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Draws:
         """Return more points where their error is too large and memory has room for them."""
         system = self.system
-        curves, scales = run.curves(system, grid.nodes)[0], run.scales(system)
+        curves, scales = run.curves(system, grid.nodes), run.scales(system)
         worst = 0.0
-        for key in system.program.observables or curves:
+        for key in system.program.observables or scales:
             error = over_panels(self.error(curves[key]), grid.order)
             worst = max(worst, excess(curves[key][-1], error, options, scale=scales[key]))
         logger.info(
