@@ -152,12 +152,11 @@ class OdeSystem:
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
         given = self.program.starts(*(paths.values[item] for item in self.laws))
-        shape = (paths.count, paths.sets) if paths.sets else (paths.count,)
-        return np.concatenate([filled(value, shape) for value in given]).ravel()
+        return np.concatenate([filled(value, (paths.count,)) for value in given])
 
     def slope(self, moment: float, state: Array, paths: ConstantPaths) -> Array:
         """Return the derivative of one state, or of several in columns."""
-        table = state if state.ndim == 2 else state.reshape(-1, paths.sets or 1)
+        table = state if state.ndim == 2 else state[:, None]
         moments = np.full(table.shape[1], moment)
         values = self._evaluate(moments, table, paths, self.program.needed)
         shape = (paths.count, table.shape[1])
@@ -221,7 +220,7 @@ class OdeSystem:
 
         What is ``averaged`` is collected there, with its part.
         """
-        constants = (paths.values[item].reshape(paths.count, -1) for item in self.laws)
+        constants = (paths.values[item][:, None] for item in self.laws)
         values: list[Array] = [moments[None, :], *constants]
         values.extend(table.reshape(len(self.program.states), paths.count, -1))
         for step in self.program.steps[:steps]:
@@ -276,9 +275,8 @@ class OdeRun:
 
     def curves(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
         """Return the functions of time, per rule, and the paths under the best one."""
-        made = [self._over_sets(system.curves, part) for part in self._pieces(system, moments)]
-        rows = list(zip(*made, strict=True))  # sets, then pieces of time
-        return {name: np.block([[it[name] for it in row] for row in rows]) for name in made[0][0]}
+        made = [system.curves(part, self.states(part), self.paths) for part in self._pieces(system, moments)]
+        return {name: np.concatenate([part[name] for part in made], axis=-1) for name in made[0]}
 
     def best(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
         """Return functions of time and paths under the best rule."""
@@ -288,17 +286,8 @@ class OdeRun:
     def scales(self, system: OdeSystem) -> dict[str, float]:
         """Return the largest sizes of what was averaged and added up to give functions of time."""
         pieces = self._pieces(system, self.ends, beside=1)
-        made = [one for part in pieces for one in self._over_sets(system.scales, part)]
+        made = [system.scales(part, self.states(part), self.paths) for part in pieces]
         return {name: max(one[name] for one in made) for name in made[0]}
-
-    def _over_sets(self, function: Callable[..., Any], moments: Array) -> list[Any]:
-        """Return a function of moments, states and paths, for every set of points."""
-        states = self.states(moments)
-        if not self.paths.sets:
-            return [function(moments, states, self.paths)]
-        each = states.reshape(-1, self.paths.sets, len(moments))
-        places = range(self.paths.sets)
-        return [function(moments, each[:, k], self.paths.one_set(k)) for k in places]
 
     def _pieces(self, system: OdeSystem, moments: Array, beside: int = 0) -> list[Array]:
         """Cut moments into pieces at which all quantities of all paths can be held at once."""
