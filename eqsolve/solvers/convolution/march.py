@@ -384,69 +384,53 @@ class MemoryPanel:
             else:
                 residual[members] = value
                 residual[members, 0] = own[:, 0] - own[:, 1:] @ self.rule.back
+        kept, nodes = residual.ravel(), self.places
         if slopes:
-            self._left_out = self._pointwise(changes)
-        return self._reduced(residual, changes if slopes else None)
+            from scipy.sparse import csr_matrix
 
-    def _pointwise(self, changes: list[Entry]) -> list[int]:
-        """Return the families that are left out of large systems: each defined, node by node, by those that stay."""
-        if self.unknowns * self.places <= _SMALL:
-            return []
-        defined = [number for number, item in enumerate(self.program.equations) if item.kind == "defined"]
-        mixing = {row for row, _, _, change in changes if change.ndim == 3}
-        chosen = [number for number in defined if number not in mixing]
-        inside = np.zeros(self.unknowns, dtype=bool)
-        for number in chosen:
-            inside[self.members[number]] = True
-        return [number for number in chosen if not any(row == number and inside[by].any() for row, _, by, _ in changes)]
+            gone = np.repeat(self._pointwise(changes), nodes)
+            whole = csr_matrix(self._jacobian(changes), shape=(self.unknowns * nodes,) * 2)
+            self._gone, own = gone, whole[~gone]
+            self._through, self._follow = own[:, gone], whole[gone][:, ~gone]
+            matrix = (own[:, ~gone] - self._through @ self._follow).toarray()
+        self._rest = kept[self._gone]
+        return kept[~self._gone] - self._through @ self._rest, matrix if slopes else None
 
-    def _reduced(self, residual: Array, changes: list[Entry] | None) -> tuple[Array, Array | None]:
-        """Return residuals and Jacobian of the unknowns that stay."""
+    def _pointwise(self, changes: list[Entry]) -> Array:
+        """Return which unknowns are left out of large systems: each defined, node by node, by those that stay."""
         gone = np.zeros(self.unknowns, dtype=bool)
-        for number in self._left_out:
-            gone[self.members[number]] = True
-        self._kept, self._gone = np.flatnonzero(~gone), np.flatnonzero(gone)
-        place = np.empty(self.unknowns, dtype=int)
-        place[self._kept], place[self._gone] = np.arange(len(self._kept)), np.arange(len(self._gone))
-        self._rest = residual[self._gone]
-        count, nodes = len(self._kept), self.places
-        matrix: Array | None = None
-        if changes is not None:
-            matrix = np.zeros((count, nodes, count, nodes))
-            self._follow = np.zeros((len(self._gone), count, nodes))
-            self._through: list[tuple[Array, Array, Array]] = []
-            for number, equation in enumerate(self.program.equations):
-                if number not in self._left_out:
-                    at = place[self.members[number]]
-                    matrix[at, :, at, :] = self._own[equation.kind]
-            for row, rows, columns, change in changes:
-                kind, members = self.program.equations[row].kind, rows + self.members[row].start
-                if row in self._left_out:
-                    np.add.at(self._follow, (place[members], place[columns]), change)
-                    continue
-                full = change if change.ndim == 3 else change[:, :, None] * self._identity
-                full = full * {"defined": -1.0, "constraint": 1.0}.get(kind, -self.width)
-                if kind != "defined":
-                    full[:, 0] = 0.0
-                if gone[columns[0]]:
-                    self._through.append((place[members], place[columns], full))
-                else:
-                    np.add.at(matrix.transpose(0, 2, 1, 3), (place[members], place[columns]), full)
-            for rows, columns, full in self._through:  # through the eliminated unknowns
-                np.add.at(matrix, rows, np.einsum("fnm,fam->fnam", full, self._follow[columns]))
-            matrix = matrix.reshape(count * nodes, -1)
-        kept = residual[self._kept]
-        for rows, columns, full in getattr(self, "_through", ()):
-            np.subtract.at(kept, rows, np.einsum("fnm,fm->fn", full, self._rest[columns]))
-        return kept.ravel(), matrix
+        if self.unknowns * self.places <= _SMALL:
+            return gone
+        mixing = {row for row, _, _, change in changes if change.ndim == 3}
+        for number, item in enumerate(self.program.equations):
+            gone[self.members[number]] = item.kind == "defined" and number not in mixing
+        for number in {row for row, _, by, _ in changes if gone[by].any()}:
+            gone[self.members[number]] = False
+        return gone
+
+    def _jacobian(self, changes: list[Entry]) -> tuple[Array, tuple[Array, Array]]:
+        """Return the entries of the Jacobian and their places, by unknown and node."""
+        nodes = np.arange(self.places)
+        diagonal, every = (nodes, nodes), (np.repeat(nodes, self.places), np.tile(nodes, self.places))
+        parts = []
+        for members, equation in zip(self.members, self.program.equations, strict=True):
+            own = np.arange(members.start, members.stop)
+            parts.append((own, own, every, np.broadcast_to(self._own[equation.kind].ravel(), (len(own), len(every[0])))))
+        for row, rows, columns, change in changes:
+            kind, at = self.program.equations[row].kind, every if change.ndim == 3 else diagonal
+            factor = {"defined": -1.0, "constraint": 1.0}.get(kind, -self.width) * ((at[0] > 0) | (kind == "defined"))
+            parts.append((rows + self.members[row].start, columns, at, factor * change.reshape(len(rows), -1)))
+        values = np.concatenate([part.ravel() for *_, part in parts])
+        rows, columns = (
+            np.concatenate([(item[k][:, None] * self.places + item[2][k]).ravel() for item in parts]) for k in (0, 1)
+        )
+        return values, (rows, columns)
 
     def _all_moves(self, move: Array) -> Array:
         """Return how all unknowns move when those that stay do."""
-        change = np.empty((self.unknowns, self.places))
-        change[self._kept] = own = move.reshape(-1, self.places)
-        if len(self._gone):
-            change[self._gone] = np.einsum("dan,an->dn", self._follow, own) - self._rest
-        return change
+        change = np.empty(self.unknowns * self.places)
+        change[~self._gone], change[self._gone] = move, -self._rest - self._follow @ move
+        return change.reshape(-1, self.places)
 
     def _left(self, number: int) -> Array:
         """Return the values at the left end of unknowns that have a derivative."""
