@@ -421,9 +421,8 @@ class MemoryPanel:
             factor = {"defined": -1.0, "constraint": 1.0}.get(kind, -self.width) * ((at[0] > 0) | (kind == "defined"))
             parts.append((rows + self.members[row].start, columns, at, factor * change.reshape(len(rows), -1)))
         values = np.concatenate([part.ravel() for *_, part in parts])
-        rows, columns = (
-            np.concatenate([(item[k][:, None] * self.places + item[2][k]).ravel() for item in parts]) for k in (0, 1)
-        )
+        rows = np.concatenate([(own[:, None] * self.places + at[0]).ravel() for own, _, at, _ in parts])
+        columns = np.concatenate([(by[:, None] * self.places + at[1]).ravel() for _, by, at, _ in parts])
         return values, (rows, columns)
 
     def _all_moves(self, move: Array) -> Array:
