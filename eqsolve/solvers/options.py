@@ -33,8 +33,8 @@ class Options:
     ``is_short_of_time()`` before another round.
     """
 
-    t_max: float = 10.0
-    rtol: float = 1e-3
+    t_max: float
+    rtol: float
     atol: float | None = None
     at: tuple[float, ...] = ()
     at2: tuple[tuple[float, float], ...] = ()
@@ -67,7 +67,7 @@ class Options:
         read = {name: _READERS[name](value, name) for name, value in asked.items() if value is not None}
         times = [*read.get("at", ()), *(moment for pair in read.get("at2", ()) for moment in pair)]
         given = frozenset(read) | ({"step"} if step is not None else set())
-        usual = {"t_max": max(times, default=cls.t_max), "kernels": True if read.get("at2") else None}
+        usual = {"t_max": max(times, default=10.0), "rtol": 1e-3, "kernels": True if read.get("at2") else None}
         made = cls(**{**usual, **read, "given": given})
         if times and max(times) > made.t_max:
             raise UsageError(f"time {max(times):g} is asked for but t_max is {made.t_max:g}; raise t_max")
