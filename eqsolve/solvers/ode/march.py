@@ -164,21 +164,19 @@ class OdeSystem:
         return slopes if state.ndim == 2 else slopes.ravel()
 
     @functools.cached_property
-    def processes(self) -> frozenset[str]:
+    def processes(self) -> tuple[str, ...]:
         """The unknowns with a value on every path."""
-        return frozenset(item.key for item in (*self.program.states, *self.program.definitions) if item.process)
+        return tuple(item.key for item in (*self.program.states, *self.program.definitions) if item.process)
 
-    def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, Array]:
+    def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the functions of time, per rule, and the paths of the processes under the best rule."""
         values, shape = self._evaluate(moments, table, paths, self.program.reported), (paths.count, len(moments))
         unknowns = (*self.program.states, *self.program.definitions)
         made = {equation.key: np.broadcast_to(values[equation.place], shape) for equation in unknowns}
+        each = {name: made.pop(name)[paths.best[self.parts.of((name,))]] for name in self.processes}
         outputs = zip(self.program.observables, self.program.outputs(*values), strict=True)
         made |= {name: np.broadcast_to(value, shape) for name, value in outputs}
-        return {
-            name: value[paths.best[self.parts.of((name,))]] if name in self.processes else paths.per_rule(value)
-            for name, value in made.items()
-        }
+        return {name: paths.per_rule(value) for name, value in made.items()}, each
 
     def scales(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, float]:
         """Return, per function of time, the largest size of what was averaged and added up to give it.
@@ -276,7 +274,8 @@ class OdeRun:
     def curves(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
         """Return the functions of time, per rule, and the paths under the best one."""
         made = [system.curves(part, self.states(part), self.paths) for part in self._pieces(system, moments)]
-        return {name: np.concatenate([part[name] for part in made], axis=-1) for name in made[0]}
+        both = [single | each for single, each in made]
+        return {name: np.concatenate([part[name] for part in both], axis=-1) for name in both[0]}
 
     def best(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
         """Return functions of time and paths under the best rule."""
