@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.arguments import callback, checked, flag, got, is_uncertain, names, number, offers, pairs, path, table, text
+from eqsolve.arguments import callback, checked, flag, got, is_uncertain, names, number, offers, path, table, text
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.loading import read_model
@@ -89,7 +89,7 @@ def take_start(
 # --- The solve.
 @documented
 @checked(
-    model=read_model, at2=pairs, kernels=flag, observables=names,
+    model=read_model,
     solver=offers("why_not", "a solver: its name, or an eqsolve.Solver", named=True),
     derivatives=names, progress=callback, resume=flag, params=table, start=read_start,
     scheduler=text,
@@ -126,9 +126,8 @@ def solve(
         options = Options.make(
             t_max=t_max, rtol=rtol, atol=atol, at=at, at2=at2, kernels=kernels, order=order, step=step, seed=seed,
             solver=solver, precision=precision, observables=observables, derivatives=[*(derivatives or ()), *unsure],
-            region=region, device=device, budget=budget, threads=threads, progress=report,
+            region=region, device=device, budget=budget, threads=threads, progress=report, cluster=Cluster(client),
         )  # fmt: skip
-        options = replace(options, cluster=Cluster(client))
         result = solve_as_asked(model, settings, options, start=start, checkpoint=checkpoint, resume=resume)
         if client is not None and not options.cluster.sent:
             by = result.stats["solver"]

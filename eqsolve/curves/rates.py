@@ -10,7 +10,6 @@ import numpy as np
 
 from eqsolve.arguments import checked, list_of, names, number, pair, table, text, whole
 from eqsolve.compile.bundles import Bundle
-from eqsolve.compile.fixed_point import FixedPointProgram
 from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
 from eqsolve.compile.plan import binder_of, case_of
 from eqsolve.errors import SolverError, UsageError, demand_known
@@ -411,7 +410,7 @@ def _solve(
     return complex(R), complex(p)
 
 
-# --- Follow a solution along a parameter, every point from its neighbours' extrapolation; iterate a
+# --- Follow a solution along a parameter, every point from its neighbour; iterate a
 # fixed point's equations.
 @checked(model=read_model, parameter=text, values=list_of, params=table)
 def follow(
@@ -456,9 +455,10 @@ def follow(
         binder = binder_of(target)
         at = binder.read(given)
         program = binder.plan(at).program(FIXED_POINT)
-        start = _ahead(solutions, path, program)
+        last = solutions[-1] if solutions and solutions[-1].program is program else None
+        start = None if last is None else {item.name: last.values[item.name] for item in last.problem.plan.unknowns}
         try:
-            solution = solve_problem(program, at, start, solutions[-1] if start is not None else None)
+            solution = solve_problem(program, at, start, last)
         except SolverError as error:
             raise SolverError(f"at {parameter} = {place:.6g}: {error}") from None
         searches += start is None
@@ -476,26 +476,6 @@ def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singul
     if not isinstance(model, FixedPoint | Singularity):
         raise UsageError(f"follow takes a FixedPoint or a Singularity, and model `{model.name}` is a {model.kind}")
     return model, dict(given)
-
-
-def _ahead(solutions: list[FixedPointSolution], path: list[float], program: FixedPointProgram) -> dict[str, float] | None:
-    """Return the straight continuation of the last two points, in the variables of the search."""
-    done = [s for s in solutions[-2:] if s.program is program]
-    if not done or done[-1] is not solutions[-1]:
-        return None
-    last = done[-1]
-    unknowns = last.problem.plan.unknowns
-    here = last.problem.points(list(last.point.values))
-    if len(done) == 2 and done[0].problem.plan.unknowns == unknowns:
-        before, now, then = path[len(solutions) - 2 : len(solutions) + 1]
-        if now != before and before > 0 and now > 0 and then > 0:
-            ratio = np.log(then / now) / np.log(now / before)
-        else:
-            ratio = (then - now) / (now - before) if now != before else 0.0
-        step = (here - done[0].problem.points(list(done[0].point.values))) * ratio
-        here = here + np.clip(step, -1.0, 1.0)
-    ahead = last.problem.values(here[:, None])[:, 0]
-    return {item.name: float(value) for item, value in zip(unknowns, ahead, strict=True)}
 
 
 def _result(

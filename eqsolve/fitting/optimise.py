@@ -1,7 +1,6 @@
 """`optimise`: the parameters at which an observable is smallest or largest.
 
-After a coarse scan of the ranges gradients lead on: along one parameter by Brent's method, along several by L-BFGS-B (Byrd,
-Lu, Nocedal & Zhu 1995, doi:10.1137/0916069), under constraints by SLSQP (Kraft 1988), all scipy's. With H the second
+After a coarse scan of the ranges gradients lead on, by scipy's SLSQP (Kraft 1988). With H the second
 derivatives an error δg of the gradient moves the optimum by H⁻¹ δg: that is its error bar, in which constraints that hold as
 equalities count. The best time is found on every curve.
 """
@@ -278,7 +277,7 @@ class _OptimumSearch:
         status = "ok"
         try:
             self.search.demand(self.question.solves)
-            best = self._descend(points, values, start) if self.ranges else np.empty(0)
+            best = self._descend(start, float(np.ptp(values[np.isfinite(values)])) or 1.0) if self.ranges else np.empty(0)
             here = self.at(best)
         except SpentError as reason:
             status, known = str(reason), self._known.items()
@@ -378,45 +377,22 @@ class _OptimumSearch:
         least = min(off)  # where no point keeps the constraints, those count that break them least
         return points, np.where(np.array(off) <= least, values, math.inf) if self.limits else np.array(values)
 
-    def _descend(self, points: list[Array], values: Array, start: Array) -> Array:
-        from scipy.optimize import brentq, minimize
+    def _descend(self, start: Array, size: float) -> Array:
+        """Return the optimum that gradients lead to from a start, which need not keep the constraints.
 
-        bounds, closely = [(0.0, 1.0)] * len(self.ranges), {"maxiter": 40, "ftol": 1e-14, "gtol": 1e-10}
-        if self.limits:
-            if (self.at(start, slopes=False).limits < 0).any():  # and so everywhere in the scan
-                logger.warning("no point of the scan keeps %s; looking for one", " and ".join(text for text, _ in self.limits))
-                nearest = minimize(self._missed, start, jac=True, method="L-BFGS-B", bounds=bounds, options=closely)
-                before, start = self._missed(start)[0], np.asarray(nearest.x)
-                if nearest.fun > 1e-6 * before:
-                    return start
-            kept = {"type": "ineq", "fun": lambda x: self.at(x).limits, "jac": lambda x: self.at(x).limit_slopes}
-            found = minimize(
-                lambda x: self.at(x).value, start, jac=lambda x: self.at(x).gradient, method="SLSQP", constraints=[kept],
-                bounds=bounds, options={"maxiter": 40, "ftol": 1e-10},
-            )  # fmt: skip
-            return np.clip(np.asarray(found.x), 0.0, 1.0)
-        if len(self.ranges) == 1:
-            grid = np.array([float(point[0]) for point in points])
-            place = int(np.argmin(values))
-            low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
-            slope: Callable[[float], float] = lambda x: float(self.at(np.array([x])).gradient[0])  # noqa: E731
-            if slope(low) < 0 < slope(high):
-                return np.array([brentq(slope, low, high, xtol=1e-7, rtol=1e-10)])
-            if slope(low) >= 0 and low == 0.0:
-                return np.array([low])
-            if slope(high) <= 0 and high == 1.0:
-                return np.array([high])
+        ``size`` is by how much the goal changes over the ranges.
+        """
+        from scipy.optimize import minimize
+
+        if (self.at(start, slopes=False).limits < 0).any():  # and so everywhere in the scan
+            logger.warning("no point of the scan keeps %s; looking for one", " and ".join(text for text, _ in self.limits))
+        kept = {"type": "ineq", "fun": lambda x: self.at(x).limits, "jac": lambda x: self.at(x).limit_slopes}
         found = minimize(
-            lambda x: (self.at(x).value, self.at(x).gradient), start, jac=True, method="L-BFGS-B",
-            bounds=bounds, options=closely,
+            lambda x: (self.at(x).value / size, self.at(x).gradient / size), start, jac=True, method="SLSQP",
+            constraints=[kept] if self.limits else (), bounds=[(0.0, 1.0)] * len(self.ranges),
+            options={"maxiter": 40, "ftol": 1e-13},
         )  # fmt: skip
-        return np.asarray(found.x)
-
-    def _missed(self, place: Array) -> tuple[float, Array]:
-        """Return the sum of squares by which constraints are missed, and its gradient."""
-        seen = self.at(place)
-        missed = np.minimum(seen.limits, 0.0)
-        return float(missed @ missed), 2 * missed @ seen.limit_slopes
+        return np.clip(np.asarray(found.x), 0.0, 1.0)
 
     def _errors(self, best: Array, here: _Seen, edges: list[bool], active: Array) -> Array:
         """Return the error bars of the parameters: what errors of gradient and constraints are to the optimum.

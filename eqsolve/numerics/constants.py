@@ -6,7 +6,7 @@ different orders stand side by side, each with its own expectations, so that one
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,6 @@ class ConstantPaths:
     shares: Array
     rules: tuple[slice, ...]
     best: tuple[slice, ...]
-    sets: int = 0  # of points that stand side by side, one in each column of the values
 
     @property
     def count(self) -> int:
@@ -41,11 +40,6 @@ class ConstantPaths:
     def weights(self) -> Array:
         """The weight of every path within its rule and part."""
         return np.asarray(self.shares.sum(axis=0))
-
-    def one_set(self, place: int) -> Any:
-        """Return one of the sets by itself."""
-        values = {item: table[:, place] for item, table in self.values.items()}
-        return replace(self, values=values, sets=0)
 
     def mean(self, values: Array, part: int = 0) -> Array:
         """Return every rule's expectation of values given per path and moment, repeated on the rule's paths."""
@@ -154,11 +148,11 @@ def _product_rule(laws: Mapping[str, NumericLaw], orders: Mapping[str, int], lea
 def sample_paths(
     laws: Mapping[str, NumericLaw], count: int, sets: int, seed: int, *, apart: bool,
 ) -> ConstantPaths:  # fmt: skip
-    """Return several scramblings of Sobol points together, or ``apart``, one in each column."""
+    """Return several scramblings of Sobol points together, or ``apart``, each a rule of its own."""
     groups = joint_groups(laws)
-    points = np.stack([sobol_normals(count, len(groups), seed + place) for place in range(sets)], axis=-1)
+    points = np.concatenate([sobol_normals(count, len(groups), seed + place) for place in range(sets)], axis=-1)
     values: dict[str, Array] = {}
-    for members, column in zip(groups, points if apart else points.reshape(len(groups), -1), strict=True):
+    for members, column in zip(groups, points, strict=True):
         for item in members:
             law = laws[item]
             match law:
@@ -172,11 +166,10 @@ def sample_paths(
                     order = np.argsort(nodes, kind="stable")
                     edges = np.cumsum(mass[order])[:-1]
                     values[item] = nodes[order][np.searchsorted(edges, special.ndtr(column), side="right")]
-    total = count if apart else sets * count
-    made = {item: values[item] for item in laws}
-    shown = slice(0, min(total, 1024))  # what a result keeps
-    shares = np.full((1, total), 1 / total)
-    return ConstantPaths(made, shares, (slice(0, total),), (shown,), sets if apart else 0)
+    total, size = sets * count, count if apart else sets * count
+    rules = tuple(slice(begin, begin + size) for begin in range(0, total, size))
+    shown = slice(0, min(size, 1024))  # what a result keeps
+    return ConstantPaths({item: values[item] for item in laws}, np.full((1, total), 1 / size), rules, (shown,))
 
 
 # --- Finite samples: drawn, or placed so that their empirical law is that of the constant.

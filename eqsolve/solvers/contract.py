@@ -102,7 +102,7 @@ class Solver(ABC):
 
         With 0, the default, it runs only when it is asked for, or handed over to. Collocation of
         two times, which solves every closed system, has 10; a specialised method has more. Those
-        of this package stand in ``eqsolve.solvers.builtin``.
+        of this package stand in ``eqsolve.solvers.registry``.
         """
         return 0.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from eqsolve.arguments import number, pair, whole
+from eqsolve.arguments import Reader, flag, names, number, numbers, pairs, whole
 from eqsolve.errors import UsageError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.backend import read_device
@@ -35,13 +35,13 @@ class Options:
 
     t_max: float
     rtol: float
-    atol: float | None
-    at: tuple[float, ...]
-    at2: tuple[tuple[float, float], ...]
-    kernels: bool | None
-    order: int | None
-    seed: int
-    progress: Progress | None
+    atol: float | None = None
+    at: tuple[float, ...] = ()
+    at2: tuple[tuple[float, float], ...] = ()
+    kernels: bool | None = None
+    order: int | None = None
+    seed: int = 0
+    progress: Progress | None = None
     step: float | None = None
     precision: int | None = None
     start: Mapping[str, float] | None = None
@@ -62,38 +62,19 @@ class Options:
     given: frozenset[str] = frozenset()
 
     @classmethod
-    def make(
-        cls, *, t_max: Any = None, rtol: Any = 1e-3, atol: Any = None, at: Any = None, order: Any = None,
-        at2: Iterable[Any] | None = None, kernels: bool | None = None, seed: Any = 0, step: Any = None,
-        precision: Any = None, region: Any = None, device: Any = "cpu", threads: Any = None,
-        budget: Any = None, progress: Progress | None = None, solver: str | Solver | None = None,
-        observables: Iterable[str] | None = None, derivatives: Iterable[str] | None = None,
-    ) -> Options:  # fmt: skip
-        """Read and check the options; a clear error names the one that is wrong."""
-        optional = {"t_max": t_max, "at": at, "at2": at2, "step": step, "precision": precision, "region": region}
-        moments = () if at is None else at if isinstance(at, Iterable) else (at,)
-        times = tuple(number(value, "at") for value in moments)
-        pairs = tuple(pair(value, "at2") for value in at2 or ())
-        asked = [*times, *(moment for pair in pairs for moment in pair)]
-        last = number(t_max, "t_max") if t_max is not None else max(asked, default=10.0)
-        if asked and max(asked) > last:
-            raise UsageError(f"time {max(asked):g} is asked for but t_max is {last:g}; raise t_max")
-        relative = number(rtol, "rtol")
-        if not 1e-14 <= relative < 1:
-            raise UsageError(f"rtol must lie between 1e-14 and 1, got {relative:g}")
-        absolute = None if atol is None else number(atol, "atol")
-        if absolute is not None and absolute < 0:
-            raise UsageError(f"atol must not be negative, got {absolute:g}")
-        made = cls(
-            last, relative, absolute, times, pairs, True if pairs and kernels is None else kernels,
-            None if order is None else whole(1, 12)(order, "order"), whole(0)(seed, "seed"), progress,
-            precision=None if precision is None else whole(16, 1000)(precision, "precision"), region=read_region(region),
-            device=read_device(device, "device"), threads=None if threads is None else whole(1)(threads, "threads"),
-            budget=None if budget is None else read_seconds(budget, "budget"), solver=solver,
-            observables=None if observables is None else tuple(observables),
-            derivatives=tuple(dict.fromkeys(derivatives or ())),
-            given=frozenset(name for name, value in optional.items() if value is not None),
-        )  # fmt: skip
+    def make(cls, *, step: Any = None, **asked: Any) -> Options:
+        """Read and check the options that are given, not None; a clear error names the one that is wrong."""
+        read = {name: _READERS[name](value, name) for name, value in asked.items() if value is not None}
+        times = [*read.get("at", ()), *(moment for pair in read.get("at2", ()) for moment in pair)]
+        given = frozenset(read) | ({"step"} if step is not None else set())
+        usual = {"t_max": max(times, default=10.0), "rtol": 1e-3, "kernels": True if read.get("at2") else None}
+        made = cls(**{**usual, **read, "given": given})
+        if times and max(times) > made.t_max:
+            raise UsageError(f"time {max(times):g} is asked for but t_max is {made.t_max:g}; raise t_max")
+        if not 1e-14 <= made.rtol < 1:
+            raise UsageError(f"rtol must lie between 1e-14 and 1, got {made.rtol:g}")
+        if made.atol is not None and made.atol < 0:
+            raise UsageError(f"atol must not be negative, got {made.atol:g}")
         return made.in_steps_of(step)
 
     def in_steps_of(self, step: Any) -> Options:
@@ -158,7 +139,7 @@ def read_seconds(value: Any, what: str) -> float:
     return seconds
 
 
-def read_region(value: Any) -> tuple[float, float] | None:
+def read_region(value: Any, what: str = "region") -> tuple[float, float] | None:
     """Return (low, height) of the part Re p ≥ low, |Im p| ≤ height of the plane in which a transform is searched."""
     if value is None:
         return None
@@ -170,3 +151,13 @@ def read_region(value: Any) -> tuple[float, float] | None:
     if height <= 0:
         raise UsageError(f"region=(LOW, HEIGHT) searches |Im p| <= HEIGHT: HEIGHT must be positive, got {height:g}")
     return low, height
+
+
+_READERS: dict[str, Reader] = {
+    "t_max": number, "rtol": number, "atol": number, "at": lambda value, what: tuple(numbers(value, what)),
+    "at2": lambda value, what: tuple(pairs(value, what)), "kernels": flag, "order": whole(1, 12), "seed": whole(0),
+    "precision": whole(16, 1000), "region": read_region, "device": read_device, "threads": whole(1), "budget": read_seconds,
+    "observables": lambda value, what: tuple(names(value, what)),
+    "derivatives": lambda value, what: tuple(dict.fromkeys(names(value, what))),
+    **dict.fromkeys(("progress", "solver", "cluster"), lambda value, what: value),
+}  # fmt: skip

@@ -337,8 +337,7 @@ def sweep(
         select_observables(model, list(observables))
     options = Options.make(
         t_max=last, at=times, rtol=rtol, atol=atol, order=order, step=step, seed=seed, solver=solver, region=region,
-        device=device, budget=budget, observables=observables,
-        derivatives=None if derivatives is None else [*dict.fromkeys(derivatives)],
+        device=device, budget=budget, observables=observables, derivatives=derivatives,
     )  # fmt: skip
     run = GridRun(model, grid, fixed, options, progress, work=solve_point)
     identity = {} if out is None else identify(run)

@@ -152,33 +152,31 @@ class OdeSystem:
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
         given = self.program.starts(*(paths.values[item] for item in self.laws))
-        shape = (paths.count, paths.sets) if paths.sets else (paths.count,)
-        return np.concatenate([filled(value, shape) for value in given]).ravel()
+        return np.concatenate([filled(value, (paths.count,)) for value in given])
 
     def slope(self, moment: float, state: Array, paths: ConstantPaths) -> Array:
         """Return the derivative of one state, or of several in columns."""
-        table = state if state.ndim == 2 else state.reshape(-1, paths.sets or 1)
+        table = state if state.ndim == 2 else state[:, None]
         moments = np.full(table.shape[1], moment)
         values = self._evaluate(moments, table, paths, self.program.needed)
         shape = (paths.count, table.shape[1])
         slopes = np.concatenate([filled(value, shape) for value in self.program.derivatives(*values)])
         return slopes if state.ndim == 2 else slopes.ravel()
 
+    @functools.cached_property
+    def processes(self) -> tuple[str, ...]:
+        """The unknowns with a value on every path."""
+        return tuple(item.key for item in (*self.program.states, *self.program.definitions) if item.process)
+
     def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the functions of time, per rule, and the paths of the processes under the best rule."""
-        values = self._evaluate(moments, table, paths, self.program.reported)
-        single: dict[str, Array] = {}
-        each: dict[str, Array] = {}
-        for equation in (*self.program.states, *self.program.definitions):
-            value = values[equation.place]
-            if equation.process:
-                full = np.broadcast_to(value, (paths.count, len(moments)))
-                each[equation.key] = full[paths.best[self.parts.of((equation.key,))]]
-            else:
-                single[equation.key] = paths.per_rule(filled(value, (len(value), len(moments))))
-        for name, value in zip(self.program.observables, self.program.outputs(*values), strict=True):
-            single[name] = paths.per_rule(filled(value, (paths.count, len(moments))))
-        return single, each
+        values, shape = self._evaluate(moments, table, paths, self.program.reported), (paths.count, len(moments))
+        unknowns = (*self.program.states, *self.program.definitions)
+        made = {equation.key: np.broadcast_to(values[equation.place], shape) for equation in unknowns}
+        each = {name: made.pop(name)[paths.best[self.parts.of((name,))]] for name in self.processes}
+        outputs = zip(self.program.observables, self.program.outputs(*values), strict=True)
+        made |= {name: np.broadcast_to(value, shape) for name, value in outputs}
+        return {name: paths.per_rule(value) for name, value in made.items()}, each
 
     def scales(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, float]:
         """Return, per function of time, the largest size of what was averaged and added up to give it.
@@ -220,7 +218,7 @@ class OdeSystem:
 
         What is ``averaged`` is collected there, with its part.
         """
-        constants = (paths.values[item].reshape(paths.count, -1) for item in self.laws)
+        constants = (paths.values[item][:, None] for item in self.laws)
         values: list[Array] = [moments[None, :], *constants]
         values.extend(table.reshape(len(self.program.states), paths.count, -1))
         for step in self.program.steps[:steps]:
@@ -273,31 +271,22 @@ class OdeRun:
     method: str
     calls: int
 
-    def curves(self, system: OdeSystem, moments: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+    def curves(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
         """Return the functions of time, per rule, and the paths under the best one."""
-        made = [self._over_sets(system.curves, part) for part in self._pieces(system, moments)]
+        made = [system.curves(part, self.states(part), self.paths) for part in self._pieces(system, moments)]
+        both = [single | each for single, each in made]
+        return {name: np.concatenate([part[name] for part in both], axis=-1) for name in both[0]}
 
-        def joined(kind: int) -> dict[str, Array]:
-            rows = list(zip(*made, strict=True))  # sets, then pieces of time
-            names = made[0][0][kind]
-            return {name: np.block([[it[kind][name] for it in row] for row in rows]) for name in names}
-
-        return joined(0), joined(1)
+    def best(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
+        """Return functions of time and paths under the best rule."""
+        made = self.curves(system, moments)
+        return {name: values if name in system.processes else values[-1] for name, values in made.items()}
 
     def scales(self, system: OdeSystem) -> dict[str, float]:
         """Return the largest sizes of what was averaged and added up to give functions of time."""
         pieces = self._pieces(system, self.ends, beside=1)
-        made = [one for part in pieces for one in self._over_sets(system.scales, part)]
+        made = [system.scales(part, self.states(part), self.paths) for part in pieces]
         return {name: max(one[name] for one in made) for name in made[0]}
-
-    def _over_sets(self, function: Callable[..., Any], moments: Array) -> list[Any]:
-        """Return a function of moments, states and paths, for every set of points."""
-        states = self.states(moments)
-        if not self.paths.sets:
-            return [function(moments, states, self.paths)]
-        each = states.reshape(-1, self.paths.sets, len(moments))
-        places = range(self.paths.sets)
-        return [function(moments, each[:, k], self.paths.one_set(k)) for k in places]
 
     def _pieces(self, system: OdeSystem, moments: Array, beside: int = 0) -> list[Array]:
         """Cut moments into pieces at which all quantities of all paths can be held at once."""
@@ -525,8 +514,8 @@ class Levels:
     def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Levels:
         """Return larger rules for laws whose quadrature error is too large; the same if there are none."""
         system = self.system
-        curves, scales = run.curves(system, grid.nodes)[0], run.scales(system)
-        controlled = system.program.observables or tuple(curves)
+        curves, scales = run.curves(system, grid.nodes), run.scales(system)
+        controlled = system.program.observables or tuple(scales)
         worst = {}
         for place, (item, level) in enumerate(self.levels.items()):
             errors = {key: over_panels(_law_error(curves[key], place), grid.order) for key in controlled}
@@ -585,9 +574,9 @@ class Draws:
     def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Draws:
         """Return more points where their error is too large and memory has room for them."""
         system = self.system
-        curves, scales = run.curves(system, grid.nodes)[0], run.scales(system)
+        curves, scales = run.curves(system, grid.nodes), run.scales(system)
         worst = 0.0
-        for key in system.program.observables or curves:
+        for key in system.program.observables or scales:
             error = over_panels(self.error(curves[key]), grid.order)
             worst = max(worst, excess(curves[key][-1], error, options, scale=scales[key]))
         logger.info(

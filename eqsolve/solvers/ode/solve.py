@@ -112,12 +112,10 @@ def _solve_jumps(bound: Callable[..., OdeSystem], options: Options) -> OdeSoluti
         wide, width = bound(width), width / 10
         solution = _solve(bound(width), options)
         other = Integrator(wide, options).run(solution.run.paths, tolerance)
-        rough, rough_each = other.curves(wide, solution.grid.nodes)
-        known = {name: values[-1] for name, values in rough.items()} | rough_each
-        for name, values in (solution.curves | solution.each).items():
+        known = other.best(wide, solution.grid.nodes)
+        for name, values in solution.curves.items():
             change = over_panels(np.abs(values - known[name]), solution.grid.order, beside=True)
-            part = solution.parts.setdefault("jumps", {}) if name in solution.curves else solution.each_errors
-            part[name] = part.get(name, 0.0) + change / 4  # it falls with the width
+            solution.parts.setdefault("jumps", {})[name] = change / 4  # it falls with the width
         if solution.excess("jumps") <= 0.5 or options.is_short_of_time():
             break
     return solution
@@ -135,8 +133,8 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
         with np.errstate(over="ignore", invalid="ignore"):
             solution = _compare(integrator.system, fine, coarse, (scout, rules), options)
         # stop where a curve leaves the range of numbers: no refinement brings it back
-        for name, curve in solution.curves.items():
-            bad = ~np.isfinite(curve)
+        for name in solution.scales:
+            bad = ~np.isfinite(curve := solution.curves[name])
             if bad.any():
                 moment = float(solution.grid.nodes[np.argmax(bad)])
                 raise StoppedError(f"`{name}` is {curve[bad][0]} at t = {moment:.6g}: it leaves the range of numbers", moment)
@@ -155,7 +153,10 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
 
 @dataclass(frozen=True, eq=False)
 class OdeSolution:
-    """The integration that is reported, on its panels, with the parts of its error by kinds, and the natural scales."""
+    """The integration that is reported, on its panels, with the parts of its error by kinds.
+
+    ``curves`` are functions of time and paths; ``scales`` the natural scales of the former.
+    """
 
     run: OdeRun
     scout: OdeRun
@@ -163,14 +164,12 @@ class OdeSolution:
     options: Options
     controlled: tuple[str, ...]
     curves: dict[str, Array]
-    each: dict[str, Array]
     scales: dict[str, float]
     parts: dict[str, dict[str, Array]]
-    each_errors: dict[str, Array]
 
     def error(self, name: str, *kinds: str) -> Array:
         """Return the error of a curve, of some kinds or of all."""
-        return np.sum([self.parts[kind][name] for kind in kinds or self.parts], axis=0)
+        return np.sum([self.parts[kind][name] for kind in kinds or self.parts if name in self.parts[kind]], axis=0)
 
     def excess(self, *kinds: str) -> float:
         """Return the largest error in units of the tolerance."""
@@ -181,37 +180,26 @@ class OdeSolution:
 def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[OdeRun, Rules], options: Options) -> OdeSolution:
     """Lay the finer integration on panels and estimate its error."""
     scales = fine.scales(system)
-    grid, curves, each, missed = _panels(system, fine, options, scales)
-    rough, rough_each = coarse.curves(system, grid.nodes)
-    best = {name: values[-1] for name, values in curves.items()}
-    order = grid.order
-    step = {name: over_panels(np.abs(best[name] - rough[name][-1]), order, beside=True) for name in best}
+    grid, curves, missed = _panels(system, fine, options, scales)
+    rough, order = coarse.best(system, grid.nodes), grid.order
+    step = {name: over_panels(np.abs(values - rough[name]), order, beside=True) for name, values in curves.items()}
     scout, rules = scouted
-    by_rule = scout.curves(system, grid.nodes)[0]
+    by_rule = scout.curves(system, grid.nodes)
     tails = march.TAILS * options.rtol if any(rules.least) else 0.0  # what nodes left out would add, relative to the terms
-    rule = {name: over_panels(rules.error(value), order) for name, value in by_rule.items()}
-    rule = {name: error + tails * scales[name] for name, error in rule.items()}
-    rest = {name: _on_nodes(missed[name], order) + _rounding(values, scales[name]) for name, values in best.items()}
-    each_errors = {
-        name: over_panels(np.abs(table - rough_each[name]), order, beside=True)
-        + _on_nodes(missed[name], order)
-        + _rounding(table)
-        for name, table in each.items()
-    }
-    controlled = tuple(system.program.observables) or tuple(best)
+    rule = {name: over_panels(rules.error(by_rule[name]), order) + tails * scale for name, scale in scales.items()}
+    rest = {name: _on_nodes(missed[name], order) + _rounding(values, scales.get(name, 0.0)) for name, values in curves.items()}
+    controlled = tuple(system.program.observables) or tuple(scales)
     parts = {"time steps": step, "quadrature": rule, "rounding": rest}
-    return OdeSolution(fine, scout, grid, options, controlled, best, each, scales, parts, each_errors)
+    return OdeSolution(fine, scout, grid, options, controlled, curves, scales, parts)
 
 
 def _panels(
     system: OdeSystem, run: OdeRun, options: Options, scales: dict[str, float]
-) -> tuple[PanelGrid, dict[str, Array], dict[str, Array], dict[str, Array]]:
+) -> tuple[PanelGrid, dict[str, Array], dict[str, Array]]:
     """Return panels fine enough for the interpolant, the curves and paths on them, and what the interpolant misses."""
     if options.step is not None:
-        grid = PanelGrid(run.ends, 1)
-        curves, each = run.curves(system, run.ends)
-        last = {name: values[-1] for name, values in curves.items()}
-        return grid, curves, each, {name: 0 * values[..., 1:] for name, values in (last | each).items()}
+        curves = run.best(system, run.ends)
+        return PanelGrid(run.ends, 1), curves, {name: 0 * values[..., 1:] for name, values in curves.items()}
     ends = run.ends if len(run.ends) < _MOST_PANELS else run.ends[:: -(-len(run.ends) // _MOST_PANELS)]
     inside = [moment for moment in options.at if run.ends[0] < moment < run.ends[-1]]
     edges = np.unique(np.concatenate([ends, inside, run.ends[-1:]]))
@@ -220,22 +208,19 @@ def _panels(
     weights = lagrange(radau(NODES).with_start, _PROBES)
     while True:
         grid = PanelGrid(edges, NODES)
-        curves, each = run.curves(system, grid.nodes)
         places = (edges[:-1, None] + np.diff(edges)[:, None] * _PROBES).ravel()
-        tried, tried_each = run.curves(system, places)
+        curves, tried = (run.best(system, times) for times in (grid.nodes, places))
+        columns = np.arange(grid.panels)[:, None] * NODES + np.arange(NODES + 1)
         missed: dict[str, Array] = {}
         split = np.zeros(grid.panels, dtype=bool)
-        for name, values in (*curves.items(), *each.items()):
-            truth = tried[name][-1] if name in tried else tried_each[name]
-            values = values[-1] if name in curves else values
-            columns = np.arange(grid.panels)[:, None] * NODES + np.arange(NODES + 1)
-            gap = np.abs(values[..., columns] @ weights.T - truth.reshape(*truth.shape[:-1], grid.panels, -1))
+        for name, values in curves.items():
+            gap = np.abs(values[..., columns] @ weights.T - tried[name].reshape(*values.shape[:-1], grid.panels, -1))
             missed[name] = gap.max(axis=-1)
-            if name in curves:
+            if name in scales:
                 allowed = np.min(allowance(values, options, scale=scales[name])[columns], axis=1)
                 split |= missed[name] > np.maximum(0.1 * allowed, np.min(_rounding(values, scales[name])))
         if not split.any() or grid.panels > 20 * _MOST_PANELS:
-            return grid, curves, each, missed
+            return grid, curves, missed
         edges = np.sort(np.concatenate([edges, (edges[:-1] + edges[1:])[split] / 2]))
 
 
@@ -252,14 +237,13 @@ def _on_nodes(panels: Array, order: int) -> Array:
 
 def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution, options: Options) -> Result:
     run, errors = solution.run, {name: solution.error(name) for name in solution.curves}
-    program, parts, paths = system.program, system.parts, run.paths
-    home = {item.key: parts.of((item.key,)) for item in (*program.states, *program.definitions) if item.process}
+    parts, paths = system.parts, run.paths
+    home = {name: parts.of((name,)) for name in solution.curves if name in system.processes}
     sets = [
         PathSet(
             paths.weights[paths.best[place]] / paths.weights[paths.best[place]].sum(),
             {item: paths.values[item][paths.best[place]] for item in parts.constants[place]},
-            {key: table for key, table in solution.each.items() if home[key] == place},
-            {key: table for key, table in solution.each_errors.items() if home[key] == place},
+            *({key: table[key] for key in home if home[key] == place} for table in (solution.curves, errors)),
         )
         for place in sorted(set(home.values()))
     ]
@@ -276,6 +260,6 @@ def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution
         "panels": solution.grid.panels,
     }
     return dynamics_result(
-        model=name, params=values.settings, grid=solution.grid, curves=solution.curves, errors=errors, stats=stats,
-        paths=sets, failure=failure,
+        model=name, params=values.settings, grid=solution.grid, curves={key: solution.curves[key] for key in solution.scales},
+        errors=errors, stats=stats, paths=sets, failure=failure,
     )  # fmt: skip

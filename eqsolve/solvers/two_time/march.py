@@ -307,11 +307,9 @@ class March:
             self.records.append(Record(history.now, float(panel.times[-1]), edges, tables))
         history.extend(panel)
 
-    # --- first guesses
     def _guess(self) -> None:
-        """Take the guide; or continue the functions' polynomials, and let kernels change as they did during the step before,
-        at the same distance from the diagonal."""
-        panel, history, past = self.panel, self.history, self.panel.past
+        """Take the guide; or continue the functions' polynomials, and let kernels be as at the end of the past."""
+        panel, history = self.panel, self.history
         if self.guide is not None:
             self.guide.fill(panel)
             return
@@ -321,16 +319,6 @@ class March:
             panel.functions[head][:] = lagrange(nodes, later) @ values if self.panels else values
         for head, row in history.last_row.items():
             panel.kernels[head][:] = np.append(row, np.full(panel.count, row[-1]))
-        if not self.records:
-            return
-        earlier, needed = np.append(self.end, panel.times) - panel.step, 1
-        while needed < len(self.records) and self.records[-needed].start > earlier[0]:
-            needed += 1
-        recent = RowStore(self.m, tuple(self.records[-needed:]))
-        moved = recent.block(np.maximum(earlier, ends[0]), np.maximum(panel.columns - panel.step, ends[0]))
-        for head, rows in moved.items():
-            panel.kernels[head][:, :past] += rows[1:, :past] - rows[0, :past]
-            panel.kernels[head][:, past:] = rows[1:, past:]
 
     def _indicator(self) -> float:
         """Return the size of the first neglected polynomial coefficient in time, relative to each unknown's size.
