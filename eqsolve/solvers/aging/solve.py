@@ -18,7 +18,7 @@ agree, and the status says so; where Newton's method fails, ``two_time`` goes on
 import functools
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from eqsolve.files.checkpoint import recorded
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
 from eqsolve.numerics.rows import AgingRows, Layout, Solved
+from eqsolve.numerics.secants import linear_solver
 from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values
 from eqsolve.solvers.marching import (
     LARGEST_SHARE,
@@ -295,14 +296,14 @@ class Panel:
         return worst
 
     # --- the equations
-    def equations(self, slopes: bool) -> tuple[Array, Array | None]:
-        """Return what is left of every equation at the nodes, and its derivatives by all unknowns."""
+    def equations(self, slopes: bool) -> tuple[Array, Callable[[Array], Array] | None]:
+        """Return what is left of every equation at the nodes, and what divides by its derivatives by all unknowns."""
         residual = np.empty(self.size)
         matrix = np.zeros((self.size, self.size)) if slopes else None
         made: dict[Any, tuple[Array, Blocks]] = {}
         for equation in (*self.plan.kernels, *self.plan.functions):
             self._equation(equation, residual, matrix, made)
-        return residual, matrix
+        return residual, None if matrix is None else linear_solver(functools.partial(np.asarray, matrix))
 
     def _equation(
         self, equation: CompiledEquation, residual: Array, matrix: Array | None, made: dict[Any, tuple[Array, Blocks]]
