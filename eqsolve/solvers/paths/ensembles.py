@@ -431,8 +431,8 @@ class Ensembles:
                 if chance > control.clear * room:  # more paths are needed, whatever the exact spread
                     break
             last_moved, moved = moved, judge.worst(curves, changes[-1])
-            if again:  # the same paths: how much closer they bring the solution
-                left = min(1.0, max(control.left, moved / last_moved))
+            if again:  # the same paths: how much closer they bring the solution, the first time told best
+                left = min(left if left > control.left else 1.0, max(control.left, moved / last_moved))
             part = left if again or moved <= control.clear * before else 1.0  # not known, and the move is no scatter
             average = functools.partial(np.average, axis=0, weights=weights[:: control.sets])
             change = {name: average([item[name] for item in changes]) for name in spread}
@@ -444,7 +444,7 @@ class Ensembles:
             alone = len(weights) <= control.sets  # four sets may agree by chance: eight hardly do
             if (worst <= max(room, whole) and not alone) or rest > max(1.0, 3.0 * stop) or judge.options.is_short_of_time():
                 break  # where the iteration does not settle more paths are of no use
-            again, more = chance <= room and not alone, paths
+            again, more = chance <= room and not alone and worst - part * moved <= max(room, whole), paths
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
                 if number == 1:
