@@ -170,6 +170,7 @@ _NEAR, _GAIN = 10, 0.1
 # 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
 _RIDGES = (math.inf, 30.0, 10.0)
 _APART = 1_000_003  # between the seeds of two ensembles
+_SURE = 4.0  # standard errors of four sets that are no chance: one value in 36 exceeds them by chance
 _FOLLOWING = 64  # nodes on which to follow a path costs as much as its tangents: 20 to 70 with three models
 
 Swept = tuple[list[Means], tuple[Kept, ...]]
@@ -244,6 +245,29 @@ class Ensembles:
         apart = moved({name: centre[name] - means[name] for name in rough.means})
         alone = moved({name: others[name] - means[name] for name in rough.means})
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
+
+    def excess(self, solved: Solved, errors: Errors, work: float) -> Errors:
+        """Return by how much small ensembles differ from a solution beyond its errors, where that is no chance.
+
+        Smaller ones where their tangents took more than so much work.
+        """
+        engine, sets, layouts = self.engine, self.control.sets, self._layouts(solved)
+        paths = round(min(self.control.small, 3 * work / (sets * solved.grid.size**3)))
+        levels = [self._level(paths, self.seed + _APART * number) for number in range(1, sets + 1)]
+        shapes, curves, means = variation(solved.averages), self.judge.curves(solved), solved.means
+        swept = [sweep(engine, solved.grid, means, Design(level, layouts, shapes)) for level in levels]
+        found, move = [collect(item) for item in swept], self._mover(solved, swept[0])
+        centre = {name: np.mean([item[name] for item in found], axis=0) for name in means}
+
+        def moved(here: Means, there: Means) -> Errors:
+            return self.judge.change(curves, solved.grid, move({name: here[name] - there[name] for name in means}))
+
+        chance = standard_error([moved(item, centre) for item in found], np.ones(sets))
+        return {
+            name: np.where(value > errors[name] + _SURE * chance[name], value - errors[name], 0.0)
+            for name, value in moved(centre, means).items()
+            if name in errors
+        }
 
     def _carrier(self, solved: Solved, swept: tuple[Averages, ...], *, follow: bool = False) -> Callable[[Means], float]:
         """Return what tells how many tolerances the controlled outputs move by where means over paths change.
@@ -396,8 +420,9 @@ class Ensembles:
         first, known_by = [item[0] for item in means], paths
         for trial in trials:  # the other sets count as those of fewer paths that scatter like them
             if trial is not best:
-                every = [self._control(final, item, trial[1]) for item in trial[2]]
-                rounds.append(self._compare_small(paths * (chance / trial[-1]) ** (1 / control.rate), every, small, final))
+                others = [self._control(final, item, trial[1]) for item in trial[2]]
+                worse = trial[-1] / chance if chance > 0 else 1.0
+                rounds.append(self._compare_small(paths * worse ** (-1 / control.rate), others, small, final))
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * (drawn + place) for place in range(1, control.sets + 1)]
             known = replace(known, share=max(1, min(share, round(paths) // control.small)))

@@ -223,6 +223,16 @@ class _Solve:
         if any(layout.kind == "sparse" for layout in final.layouts):  # samples hide nothing
             for name, error in by_points.items():
                 by_points[name] = error + np.where(error > 0, self.hidden, 0.0) * self.judge.allowed(curves, name)
+            # many weak modes may do together what none of them does: grids agree then, and err
+            beyond = self.ensembles.excess(final, self.judge.total(final, by_panels, by_points), self.control.quick)
+            for name in beyond.keys() - self.engine.plan.kinked:  # averages of kinks are taken below
+                by_points[name] = by_points[name] + beyond[name]
+            excess = self.judge.worst(curves, beyond)
+            if excess > self.control.negligible:
+                logger.info("paths: random samples differ from sparse grids by %.2g tolerances beyond their error", excess)
+                missed = self.judge.worst(curves, self.judge.total(final, by_panels, by_points)) > 1.0
+                if missed and self.ensembles.suffices(excess, final.grid.size):
+                    return self._run_sampled(final)
         self.near = self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
 
