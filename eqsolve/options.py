@@ -44,11 +44,13 @@ OPTIONS = {
     ),
     "atol": Option("Absolute tolerance; by default relative to the largest value.", "number", "A"),
     "at": Option(
-        "Times to be met exactly by the grid.",
+        "Times at which values are wanted. Solver `ode`, and with white noise `gaussian` and "
+        "`stochastic`, make them nodes of their grids; elsewhere values between nodes come from "
+        "the collocation polynomial.",
         "times", "T,T,...", "times to report, such as 0.1,1,10 or a range 0:10:21", _IN_TIME,
     ),
     "at2": Option(
-        "Pairs of times to be met exactly by the grid.",
+        "Pairs of times at which kernels are wanted, like ``at``.",
         "pairs", "T,T';...", 'pairs of times to report, such as "1,0.5;2,2"', _IN_TIME,
     ),
     "kernels": Option(

@@ -21,8 +21,9 @@ class Verb:
     """One command: its arguments, its help, and the function that returns its exit code."""
 
     summary: str
-    # after `eqsolve`, in the order in which one would try them; {model} stands for a model that
-    # exists, {parameter} for one of its parameters, and what follows a # explains
+    # after `eqsolve`, in the order in which one would try them; {model} stands for an existing model,
+    # {parameter} for a real parameter of it, {finite} and {finite_parameter} for one that can be
+    # validated; a comment follows #
     examples: tuple[str, ...]
     known: Callable[[Namespace], int | None]  # the exit code where all is done already
     run: Run

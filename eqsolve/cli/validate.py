@@ -19,9 +19,9 @@ _BOTH = "theory and finite sizes"
 
 @command(
     "hold a model's solution against finite-size runs",
-    "validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
-    "validate {model} --data binary --d 500 --plot validation.png",
-    "validate {model} --set {parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
+    "validate {finite} --d 1000 --seeds 8 --at 0.3,1,3",
+    "validate {finite} --data binary --d 500 --plot validation.png",
+    "validate {finite} --set {finite_parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
     settings="values of parameters",
     out=f"write {_BOTH}",
     plot=f"draw {_BOTH}",

@@ -223,14 +223,6 @@ def make_plan(declared: Model, put: Mapping[Parameter, Any]) -> Plan:
     return Plan(model, arguments, find_facts(model), declared)
 
 
-# --- Numbers for a plan: what the user sets, read without symbols where numbers are given, and the
-# plan they belong to.
-#
-# ``Binder`` knows once and for all what a model's parameters may be. Plain numbers go through it as
-# they are; text, laws and whatever is wrong go through ``eqsolve.language.binding``, which reads
-# exactly and words the errors.
-
-
 # --- Which branches numbers of the parameters select: compared as floats, and exactly where these
 # are too close to tell.
 
@@ -262,6 +254,13 @@ class Branches:
                 sign = int(gap > 0) - int(gap < 0)
             signs.append(int(sign))
         return (tuple(numbers[name] for name in self._whole), tuple(signs))
+
+
+# --- Parameter values, and the plan that they select.
+#
+# ``Binder`` knows once and for all what a model's parameters may be. Plain numbers bypass sympy; text,
+# laws and whatever is wrong go through ``eqsolve.language.binding``, which reads exactly and words the
+# errors.
 
 
 @dataclass(frozen=True, eq=False)

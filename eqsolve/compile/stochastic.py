@@ -108,9 +108,9 @@ class EnsemblePlan:
     means: tuple[MeanPlan, ...]
     processes: tuple[str, ...]
     process_values: Lowered
-    # how many things are averaged, respond, or are acted on by memory: their mean responses tell
-    # how
-    # the means react to the kernels, and how much they vary which modes need points
+    # number of functions of a path that are averaged, whose response is wanted, or that a memory
+    # kernel acts on: their mean responses tell how means react to kernels, and the variance of their
+    # responses which modes need points
     targets: int
     target_values: Lowered
     target_slopes: Lowered

@@ -33,9 +33,9 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # at the first e^{−x²/4} is below rounding; at the last e^{−x²/2} is nearly the smallest double
 _REACHES = tuple(2 * math.sqrt(-math.log(EPSILON / 20)) * 2 ** (k / 2) for k in range(4))
-# reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations: e^{−x²/2}
-# is rounding there
 RULE = 96  # nodes across lines and of densities; error estimates use more
+# radius of the plane, and half-width of the boundary layer that a kink of g leaves in E[g | x], in
+# standard deviations: e^{−x²/2} is rounding there
 _PLANE = math.sqrt(-2 * math.log(ROUNDING))
 
 

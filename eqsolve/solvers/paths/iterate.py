@@ -297,7 +297,7 @@ def iterate(
         stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
         best = min(best, residual)
         if stalled >= how.stalled and moved is None:
-            logger.info("Newton's method gains nothing %.2g away from self-consistency; going on without it", residual)
+            logger.info("the correction by mean responses does not reduce the residual (%.2g); it is left out", residual)
             trusting, secants = False, Secants(how.plain_depth)
         image = after
         if trusting:
