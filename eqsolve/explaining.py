@@ -82,7 +82,7 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
         return "no: it follows discrete time, step= (--step)"
     if unfit := objection(solver, plan):
         return f"no: {unfit}"
-    return f"possible too, by solver={solver.name!r} (--solver {solver.name})"
+    return f"also applicable: select it by solver={solver.name!r} (--solver {solver.name})"
 
 
 def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> ChosenSolver:

@@ -76,7 +76,7 @@ def take_start(
         found = {name: float(data[name]) for name in names if name in data and not data[name].dims}
         return {name: value for name, value in found.items() if math.isfinite(value)} or None, None
     if not solver.starts(plan):
-        logger.info("%s: the start is not used: solver %s has no iteration that it could shorten", plan.name, solver.name)
+        logger.info("%s: the start is not used: solver %s cannot use an initial guess", plan.name, solver.name)
         return None, None
     if start.source is None:
         raise UsageError(
@@ -334,7 +334,7 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
 
 
 class _WritingOut(Exception):
-    """A solver is needed that takes no families."""
+    """A solver is needed that does not support families."""
 
 
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:

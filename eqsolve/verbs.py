@@ -28,5 +28,5 @@ _WHERE = {name: module for module, names in _HOMES.items() for name in names.spl
 
 
 def later(name: str) -> Any:
-    """Return the function of that name of a later stage."""
+    """Import a function of a later layer by its name, and return it."""
     return getattr(importlib.import_module(f"eqsolve.{_WHERE[name]}"), name)

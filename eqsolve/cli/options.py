@@ -21,9 +21,9 @@ class Verb:
     """One command: its arguments, its help, and the function that returns its exit code."""
 
     summary: str
-    # after `eqsolve`, in the order in which one would try them; {model} stands for an existing model,
-    # {parameter} for a real parameter of it, {finite} and {finite_parameter} for one that can be
-    # validated; a comment follows #
+    # after `eqsolve`, in the order in which one would try them; {model} is an existing model,
+    # {parameter} a real parameter of it, {finite} a model that can be validated, and {finite_parameter}
+    # one of its parameters; a comment follows #
     examples: tuple[str, ...]
     known: Callable[[Namespace], int | None]  # the exit code where all is done already
     run: Run
@@ -66,14 +66,14 @@ FIGURES = (".png", ".svg", ".pdf")
 DATA = (".nc", ".csv", ".parquet", ".json")
 
 
-_SCALE = "of the picture: a logarithmic axis {}, or a linear one"
+_SCALE = "logarithmic or linear {} axis of the plot"
 SCALES: dict[str, dict[str, Any]] = {
     f"--{name}": {"action": BooleanOptionalAction, "default": None, "help": _SCALE.format(where)}
-    for name, where in (("logx", "across"), ("logy", "upwards"))
+    for name, where in (("logx", "x"), ("logy", "y"))
 }
 SWEEP_DRAWING = {
-    "--map": switch("of a sweep over two axes: a map, also where lines would be drawn"),
-    "--x": value("NAME", "of the picture of a sweep: the axis that runs across"),
+    "--map": switch("of a sweep over two parameters: always draw a heat map"),
+    "--x": value("NAME", "of a sweep: the parameter on the x axis of the plot"),
 }
 
 

@@ -178,8 +178,9 @@ def _chosen_models() -> dict[str, str]:
     parameters = {name: real.search(text) for name, text in texts.items()}
 
     def score(name: str, *marks: str) -> tuple[int, ...]:
-        known = [name in systems, parameters[name] is not None, *(mark in texts[name] for mark in marks)]
-        return sum(known), "Int(" not in texts[name]
+        text = texts[name]
+        known = name in systems, parameters[name] is not None, *(mark in text for mark in marks)
+        return sum(known), "Int(" not in text
 
     model = max(texts, key=lambda name: score(name, '"E_test"'))
     finite = max(texts, key=lambda name: score(name, "flow=", "exact="))

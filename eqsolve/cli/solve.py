@@ -70,7 +70,7 @@ def run_solve(options: Namespace) -> int:
         return 0
     complain(f"{result.message or result.status}")
     if result.status == "tolerance not met":
-        say("± is an estimate, in tests at most 3 times too small; a larger --rtol asks for less (docs/errors.md says more)")
+        say("± are error estimates, in tests at most 3 times too small; a larger --rtol accepts them (see docs/errors.md)")
     return 1
 
 

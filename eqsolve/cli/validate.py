@@ -1,4 +1,4 @@
-"""The command that holds a model's solution against finite-size runs of what it describes."""
+"""The command that compares a model's solution with finite-size simulations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOTH = "theory and finite sizes"
 
 
 @command(
-    "hold a model's solution against finite-size runs",
+    "compare a model's solution with finite-size simulations",
     "validate {finite} --d 1000 --seeds 8 --at 0.3,1,3",
     "validate {finite} --data binary --d 500 --plot validation.png",
     "validate {finite} --set {finite_parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
@@ -32,12 +32,12 @@ _BOTH = "theory and finite sizes"
         "at": "times to compare at, such as 0.3,1,3,10",
         "t_max": "last time; for a fixed point, the length of the runs",
         "data": 'features: gaussian, binary, student_t, a law such as "StudentT(5)", or a file',
-        "constants": "random constants: balanced (default), exact (their law to the letter) or sampled",
+        "constants": "random constants: balanced (default), exact (quantiles) or sampled",
         "step": "gradient descent with this step on both sides",
         "rtol": "relative tolerance of the theory; 1e-3 by default",
         "observables": "compare these only",
         "flow": "the microscopic model, instead of the one the model names",
-        "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
+        "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; by default scaled to the transform",
         "device": "run the finite sizes on the cpu (default), the gpu, or auto: the card where it is worth it",
         "workers": "draws run at once; one per core by default",
     },

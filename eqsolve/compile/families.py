@@ -26,7 +26,7 @@ from eqsolve.passes.forms.expressions import outermost, slope
 
 @dataclass(frozen=True)
 class Use:
-    """An argument of a frame: its number, and for each of its axes the frame's axis and a shift; axis −1 is a fixed entry."""
+    """How an argument is broadcast: per axis the frame's axis and an offset; axis −1 is a fixed index."""
 
     argument: int
     axes: tuple[tuple[int, int], ...]

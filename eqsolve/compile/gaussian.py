@@ -54,7 +54,9 @@ class FactorPlan:
 
 @dataclass(frozen=True)
 class ByParts:
-    """A term of E f(t) g(t'): means of arguments (``links`` of one), covariances (of two), times the mean of a simpler pair.
+    """A term of E f(t) g(t') by Stein's lemma: means and covariances of arguments, times a simpler pair.
+
+    ``links`` of one argument are means, of two covariances.
 
     An argument is given by its side, 0 for the time of f and 1 for that of g, and its place.
     """

@@ -1,4 +1,4 @@
-"""What is compiled for one member of a family, written for every member: names change, functions are shared.
+"""A program compiled for one member of a family, and instantiated for all: functions are shared.
 
 In a program of a generic system (``generic`` in ``eqsolve.passes.rewrite.indices``) a name such as
 ``C_at_0_of_4`` stands for C_0 … C_3. Symbolic work does not depend on the sizes.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Every:
-    """In a tuple, an entry for every member of a family: of ``item``, whose name ends with ``axes``."""
+    """In a tuple, one entry for each member: of ``item``, whose name ends with ``axes``."""
 
     item: Any
     axes: tuple[str, ...]

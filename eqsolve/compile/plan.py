@@ -53,7 +53,7 @@ Program = TypeVar("Program")
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model is made of, by name."""
+    """Structural properties of a model, by which a solver is selected."""
 
     kind: str  # "System", "FixedPoint" or "Singularity"
     processes: tuple[str, ...] = ()  # unknowns along paths
@@ -65,9 +65,9 @@ class Facts:
     composition: bool = False  # whether kernels enter linearly or composed with one other
     whites: tuple[str, ...] = ()  # those of the driving processes that are white noise
     shifted: bool = False  # whether functions stand at shifted times, t − s or t − τ
-    fresh: tuple[str, ...] = ()  # those that are drawn in every step, wholly or in part
+    fresh: tuple[str, ...] = ()  # driving processes with a part that is white in discrete time
     indexed: bool = False  # whether unknowns are families, on arrays
-    refined: bool = False  # whether it is in steps whose length is to go to zero
+    refined: bool = False  # whether it is in time steps, and the limit of short ones is meant
 
     @property
     def driven(self) -> bool:
@@ -258,9 +258,9 @@ class Branches:
 
 # --- Parameter values, and the plan that they select.
 #
-# ``Binder`` knows once and for all what a model's parameters may be. Plain numbers bypass sympy; text,
-# laws and whatever is wrong go through ``eqsolve.language.binding``, which reads exactly and words the
-# errors.
+# ``Binder`` knows once and for all what a model's parameters may be. Plain numbers bypass sympy;
+# text, laws and whatever is wrong go through ``eqsolve.language.binding``, which reads exactly and
+# words the errors.
 
 
 @dataclass(frozen=True, eq=False)

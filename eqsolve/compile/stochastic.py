@@ -109,8 +109,8 @@ class EnsemblePlan:
     processes: tuple[str, ...]
     process_values: Lowered
     # number of functions of a path that are averaged, whose response is wanted, or that a memory
-    # kernel acts on: their mean responses tell how means react to kernels, and the variance of their
-    # responses which modes need points
+    # kernel acts on: mean responses tell how means react to kernels, their variance which modes need
+    # points
     targets: int
     target_values: Lowered
     target_slopes: Lowered

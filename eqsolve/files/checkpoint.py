@@ -53,7 +53,7 @@ class Codec:
     classes
         Those whose objects are written as their attributes.
     words
-        Objects that the reader has too, in the same order; their indices are written.
+        Shared objects, known to writer and reader in the same order; stored by index.
     without
         Names of attributes that need not be kept.
     """

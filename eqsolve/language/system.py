@@ -78,7 +78,7 @@ class System(Model):
     substitute
         Exact changes of variable, ``{w: alpha**2*sinh(theta(t))}``; proved before use.
     exact
-        Closed forms known for unknowns or observables, held against the solver by tests.
+        Closed forms known for unknowns or observables, compared with the solver by tests.
     tables
         Numbers of the tables: arrays, or a function of parameters, ``{(Omega, V): hard_spheres}``; with its derivatives,
         ``{V: (vertices, {eta: vertices_by_eta})}``.

@@ -454,7 +454,7 @@ def rightmost_singularity(
     values
         Values of further symbols in h.
     region
-        (low, height): search Re p ≥ low and |Im p| ≤ height. By default as far as the transform's own scale reaches.
+        (low, height): search Re p ≥ low and |Im p| ≤ height. By default a region scaled to the transform.
     start
         Near the value of R at p → +∞, when several bounded solutions exist.
     precision

@@ -137,8 +137,8 @@ CPU = Backend("cpu", "the CPU", np)
 def choose_backend(device: str, work: float = 0.0, held: float = 0.0) -> Backend:
     """Return the backend of a device; ``auto`` takes the card where there is one and the work is worth it.
 
-    ``work`` is a rough number of floating-point operations, ``held`` of bytes that are held at
-    once: a card that is too small for them leaves them to the CPU.
+    ``work`` is an estimate of the floating-point operations, ``held`` of the peak memory in bytes:
+    what exceeds the memory of the card is left to the CPU.
     """
     worth = _WORTH_AGAIN if card_problem.cache_info().currsize else _WORTH
     if device == "cpu" or (device == "auto" and (work < worth or card_problem())):

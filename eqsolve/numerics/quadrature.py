@@ -286,8 +286,8 @@ Integrands = Any
 class Rows:
     """Lines through the space of random variables; along each the expectation is an integral over one Gaussian.
 
-    A random variable at x on a row is mean + scale × (base + direction × x). Where the direction is
-    zero, the row is a single point. ``owner`` is the place of the row's unknowns among those
+    A random variable at x on a line is mean + scale × (base + direction × x); with direction zero
+    the line is a single point. ``owner`` is the column of the unknowns that it belongs to, of those
     evaluated together. ``exact`` says that nothing was left to the number of nodes across.
     """
 
@@ -538,7 +538,7 @@ class PanelMesh:
 
 
 class Lines:
-    """One model at given numbers: kinks on rows, signs at points, integrands at nodes."""
+    """Integrands at given parameters: kinks along lines, signs of switches, values at nodes."""
 
     reach = _REACH  # where there is nothing left
 

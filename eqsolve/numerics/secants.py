@@ -68,7 +68,7 @@ def linear_solver(
     matrix: Callable[[], Array], apply: Callable[[Array], Array] | None = None, size: int = 0, entries: int = 1, *,
     weights: Array | float = 1.0, tolerance: float = math.sqrt(EPSILON),
 ) -> Callable[[Array], Array]:  # fmt: skip
-    """Return what solves matrix x = right, again and again, to a tolerance in which entries count by weights.
+    """Return a solver of A x = b for several b, to a tolerance with weights of the entries.
 
     GMRES is taken where it moves less memory than LAPACK: a factorisation by 64 columns at a time reads and writes what is
     left of the matrix size/64 times, 16 size³/192 bytes, a column of GMRES reads 8 bytes for each of the ``entries`` that

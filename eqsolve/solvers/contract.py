@@ -53,13 +53,13 @@ def why_not_a(kind: str, plan: Plan) -> str:
 
 
 def why_not_closed(plan: Plan) -> str:
-    """Return the objection of a solver of closed systems: another kind of model, or processes in it."""
+    """Return why a solver of closed systems cannot take a plan, or "" if it can."""
     processes = plan.facts.processes
-    return why_not_a("System", plan) or (f"it has the process `{processes[0]}`" if processes else "")
+    return why_not_a("System", plan) or (f"it takes no random processes: `{processes[0]}`" if processes else "")
 
 
 def why_not_driven(plan: Plan) -> str:
-    """Return the objection of a solver of random paths: another kind of model, or neither noise nor memory."""
+    """Return why a solver by sample paths cannot take a plan, or "" if it can."""
     if plan.facts.refined:
         return "its noise keeps paths positive, in steps whose length goes to zero (solver `steps`)"
     return why_not_a("System", plan) or ("" if plan.facts.driven else "there is neither noise nor memory of paths in it")
@@ -84,17 +84,17 @@ class Solver(ABC):
     """Whether it solves indexed families as arrays; for other solvers each member is written out as an unknown."""
 
     generic: ClassVar[bool] = False
-    """Whether it reads only ``plan.program(form)``: the engine may then compile one representative of an indexed
-    family and repeat it for all members."""
+    """Whether it reads only ``plan.program(form)``: families whose members have the same equation are then
+    compiled once, for one representative, and instantiated for all members."""
 
     def starts(self, plan: Plan) -> bool:
-        """Return whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's
-        ``source`` is then what the next solve finds in ``options.neighbour``."""
+        """Return whether it profits from a warm start: ``Result.source`` of one solve is then
+        ``options.neighbour`` of the next."""
         return False
 
     def linearises(self, plan: Plan) -> bool:
-        """Return whether it finds derivatives along parameters at the solution: ``options.beside`` is then the plan of the
-        system enlarged by its derivatives, with its values. Other solvers are given that plan itself."""
+        """Return whether it finds derivatives by parameters at the solution: ``options.beside`` is then the plan
+        of the system enlarged by its derivatives, with its values. Others solve that plan itself."""
         return False
 
     def fit(self, facts: Facts, wanted: Wanted) -> float:

@@ -18,7 +18,7 @@ from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.contract import Solver
 
 Progress = Callable[[float, float, str], None]
-# the numbers do not depend on these
+# numerical results do not depend on these, and a checkpoint does not compare them
 _AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", "started", "cluster", "given")
 
 
@@ -26,10 +26,10 @@ _AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", 
 class Options:
     """Times, tolerances and the rest, as ``solve`` was given them; every solver reads them from here.
 
-    What they mean stands in ``eqsolve.options``. ``start`` are values of unknowns to begin with,
-    ``neighbour`` what the solution at neighbouring parameters handed on; without ``paths`` no
-    sample of them is kept. ``beside`` is the plan of the system with its derivatives, and its
-    values. ``given`` are the names of those that were not left out. A solver that refines asks
+    What they mean stands in ``eqsolve.options``. ``start`` is an initial guess of unknowns,
+    ``neighbour`` the warm-start data of another solve; without ``paths`` the result keeps no sample
+    paths. ``beside`` is the plan of the system with its derivatives, and its values. ``given`` are
+    the names of the options that were set. A solver that refines asks
     ``is_short_of_time()`` before another round.
     """
 

@@ -177,7 +177,7 @@ def choose_solver(
     if wanted.discrete and not chosen.discrete:
         raise UsageError(
             f"model `{plan.name}`: a discrete step is solved for systems without memory, with noise, or of compositions "
-            f"so far, and this one is solved by `{chosen.name}`; leave the step out for continuous time"
+            f"so far, and this one is solved by `{chosen.name}`; omit step= for continuous time"
         )
     return SolverChoice(chosen, reason)
 
@@ -195,5 +195,5 @@ def _best(plan: Plan, wanted: Wanted, without: tuple[str, ...]) -> Solver | None
 def objection(solver: Solver, plan: Plan) -> str:
     """Return why a solver cannot solve a plan; nothing when it can."""
     if plan.facts.indexed and not solver.families:
-        return "it takes no families: members with an equation each"
+        return "it takes no families (unknowns with an index)"
     return solver.why_not(plan)

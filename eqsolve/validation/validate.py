@@ -1,4 +1,4 @@
-"""`validate`: hold a theory against finite-size runs of the model it describes, and say whether they agree."""
+"""`validate`: compare a theory with finite-size runs of its model, and say whether they agree."""
 
 from __future__ import annotations
 
@@ -440,7 +440,7 @@ def validate(
     observables: Iterable[str] | None = None, device: str = "cpu", workers: int | None = None,
     progress: Any = None, params: Mapping[str, Any] | None = None, **parameters: Any,
 ) -> Validation:  # fmt: skip
-    """Hold a model's solution against finite-size runs of its flow.
+    """Compare a model's solution with finite-size runs of its flow.
 
     Parameters
     ----------
@@ -513,7 +513,7 @@ def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]
         name = law.model.flow if law is not None else None
     if name is None:
         raise UsageError(
-            f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
+            f"model `{model.name}` names no microscopic model to compare it with; declare it with flow='its_flow', "
             "or give flow= (--flow); docs/microscopic.md says how a Flow is written, `eqsolve list` shows those there are"
         )
     found = read_model(name, "flow")
@@ -637,7 +637,7 @@ class _Task:
         return replace(made, wasserstein=distance, laws=(law, runs[-1]), law_picture=picture_laws(law, runs[-1]))
 
     def estimator(self) -> Validation:
-        """Hold a fixed point against the estimator it describes, which it declares by ``minimises=``."""
+        """Compare a fixed point with the estimator it describes, which it declares by ``minimises=``."""
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
         d, exact = self.d or 2000, self.constants != "sampled"

@@ -1,4 +1,4 @@
-"""What the engine makes of a model: equations, who reads whom, the order of a slice, derived equations."""
+"""What the engine makes of a model: equations, dependencies, their order, derived equations."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ class Explanation:
     unknowns
         Names of the unknowns by kind, the kinds in the order declared.
     reads, blocks
-        Who reads whom, and the order in which one time slice is computed; several names in a block are
+        Dependencies, and the order in which a time slice is computed; several names in a block are
         solved together.
     multipliers
         Equations derived for unknowns that are fixed by constraints.
@@ -387,8 +387,8 @@ class Explanation:
         made = [
             ("equations", _columns((item.location, item.text) for item in self.equations)),
             ("unknowns", _columns((kind, ", ".join(names)) for kind, names in self.unknowns)),
-            ("who reads whom", _columns((item.unknown, _reading(item)) for item in self.reads)),
-            ("order within a time slice", [" → ".join(order)] if order else []),
+            ("dependencies", _columns((item.unknown, _reading(item)) for item in self.reads)),
+            ("evaluation order at each time", [" → ".join(order)] if order else []),
             ("multipliers (derived from the constraints)", list(self.multipliers)),
             ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", operators),
             ("exact change of variables (derived)", [line for item in self.substitutions for line in _changed(item)]),

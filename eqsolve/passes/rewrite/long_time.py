@@ -419,7 +419,7 @@ class _Limit:
         return expr.xreplace(self.joined) if self.noises else expr
 
     def stability(self) -> Expr:
-        """Return the determinant of 1 − what comes back of small disturbances of correlations and noises."""
+        """Return det(1 − M), M the map of small perturbations of correlations to themselves."""
         correlations = [head for head in self.numbers if isinstance(head, Correlation)]
         rows = [(self.numbers[head], self.equations[head].rhs) for head in correlations]
         marks = [number for number, _ in rows]

@@ -297,7 +297,7 @@ class Panel:
 
     # --- the equations
     def equations(self, slopes: bool) -> tuple[Array, Callable[[Array], Array] | None]:
-        """Return what is left of every equation at the nodes, and what divides by its derivatives by all unknowns."""
+        """Return the residuals at the nodes and, if asked for, a solver for their Jacobian."""
         residual = np.empty(self.size)
         matrix = np.zeros((self.size, self.size)) if slopes else None
         made: dict[Any, tuple[Array, Blocks]] = {}

@@ -66,7 +66,7 @@ def gauss(m: int) -> tuple[Array, Array, Array]:
 
 
 class Samples:
-    """All functions at many points: what is known of them, and how the newest panel's values enter.
+    """All functions at many points, affine in the newest panel's values: constant part and matrix.
 
     ``rows`` is (*points, nodes), zero outside the newest panel, or None where no point lies in it; ``rates`` the same for
     derivatives. ``before`` marks points before the start, where nothing is known here.
@@ -367,8 +367,8 @@ class MemoryPanel:
         )
 
     def _system(self, table: Array, slopes: bool, sizes: Array) -> tuple[Array, Solve | None]:
-        """Return residuals, unknown after unknown, and what divides by their Jacobian, if asked for; what is defined at every
-        node by itself is left out."""
+        """Return the residuals and, if asked for, a solver for their Jacobian, in which unknowns that are
+        defined pointwise are eliminated."""
         values, changes = self._expressions(self.program.bodies, table, slopes)
         equations = self.program.equations
         residual = np.zeros((self.unknowns, self.places))
@@ -404,13 +404,13 @@ class MemoryPanel:
         return [number for number in chosen if not any(row == number and inside[by].any() for row, _, by, _ in changes)]
 
     def _reduced(self, residual: Array, changes: list[Entry] | None, scale: Array) -> tuple[Array, Solve | None]:
-        """Return residuals of the unknowns that stay, and what divides by their Jacobian where it is made anew."""
+        """Return residuals of the unknowns kept, and a solver for their Jacobian if it is made anew."""
         solve = None if changes is None else self._linearise(changes, scale)
         kept, self._rest = residual[self._kept].ravel(), residual[self._gone].ravel()
         return kept - self._through @ self._rest if len(self._gone) else kept, solve
 
     def _linearise(self, changes: list[Entry], scale: Array) -> Solve:
-        """Return what divides by the Jacobian of the unknowns that stay: direct + through ∘ follow, by way of those left out.
+        """Return a solver for the Schur complement A₁₁ − A₁₂ A₂₂⁻¹ A₂₁ of the unknowns kept.
 
         Large ones stay sparse, and are divided by the block of each unknown before they go to GMRES or LAPACK.
         """
@@ -552,7 +552,7 @@ class MemoryMarch:
     rougher solution.
     """
 
-    growth = 3.0  # the most by which a panel is wider than the one before: tails then show in time what comes
+    growth = 3.0  # largest ratio of successive panels, so that tails see a change in time
 
     def __init__(
         self, program: ConvolutionProgram, m: int, delays: Sequence[float], tolerance: float, end: float,
@@ -619,7 +619,7 @@ class MemoryMarch:
         return MemoryPanel(self.program, self.functions, width, self.delays, self.constants, self.power)
 
     def _power(self, end: float) -> int:
-        """Return the power of a variable in which given functions like v^−α are smooth; panels need not resolve them."""
+        """Return the power k for which kernels with weak singularities v^−α are smooth in u, v = uᵏ."""
         values = np.abs(self._gauges(end * np.array([1e-30, 1e-28])))
         slopes = np.log(values[:, 0] / values[:, 1]) / math.log(100.0) if len(values) else np.zeros(0)
         weak = np.isfinite(slopes) & (slopes > 0.01) & (slopes < 0.8)

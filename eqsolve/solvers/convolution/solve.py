@@ -10,7 +10,8 @@ Differential Equations, 2004, doi:10.1017/CBO9780511543234). With P panels the c
 the memory P m numbers for every unknown; P grows like log t where the solution varies on that scale.
 
 Kernels such as 1/√(t − s) are integrated in a power of the lag in which they are smooth, on pieces that grow from zero, and
-panels grow from the start, where the solution may be like √t. Equations of the first kind are collocated as constraints.
+panels are graded towards the start, where the solution may behave like √t. Equations of the first
+kind are collocated as constraints.
 
 Error. The solution is compared with one whose tails are larger (``marching.Gain``). The tolerance
 is relative to the largest value of each function. Chosen for systems without processes that read

@@ -48,11 +48,11 @@ from eqsolve.solvers.options import Options
 # --- Fixed points of many unknowns with indices: successive substitution, then Newton's method.
 #
 # A hundred unknowns cannot be scanned. Where every equation gives its own unknown by the others, f
-# = g(f), values are put in again and again, from the upper ends of the domains, then from the lower
-# ends and between: of equations that increase, as those of mode coupling, this finds the largest
-# solution (Tarski). Newton's method with the exact Jacobian is tried on the way and kept where it
-# stays near; it ends at rounding. The error is what rounding in the residuals can do, through the
-# inverse of the Jacobian.
+# = g(f), it is iterated (Picard) from the upper ends of the domains, then from the lower ends and
+# between: of monotone equations, as those of mode coupling, this finds the largest solution
+# (Tarski). Newton's method with the exact Jacobian is tried on the way and kept where it stays
+# near; it ends at rounding. The error is what rounding in the residuals can do, through the inverse
+# of the Jacobian.
 
 _PUT_IN = 4000  # how often values are put in, at most: next to a fold, at a distance d, it takes some 10/√d
 _NEAR = 0.3  # of the values: so near Newton's solution must lie to where it began

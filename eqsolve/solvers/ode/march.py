@@ -90,7 +90,7 @@ def start_length(slope: Any, start: Array, span: float) -> float:
                 return length
     if slope.begin != 0:
         raise _refuse(slope, "the solution is not smooth there; count the time from the start")
-    return 1e-30 * span  # even of a cube root nothing is left
+    return 1e-30 * span  # so short that even t^(1/3) contributes nothing
 
 
 def _is_free(slope: Any, start: Array, length: float) -> bool:

@@ -339,7 +339,7 @@ class Ensembles:
         try:
             means = march(self.engine, grid, level, self.seed)
         except SolverError as reason:
-            logger.info("paths: interpolated means are iterated on (%s)", reason)
+            logger.info("paths: no restart on the new grid (%s); iterating from interpolated means", reason)
             means = transfer(solved.means, self.engine.responses, solved.grid, grid)
         return self._iterate(grid, means, Design(level), self.control.stop, kept=carried(self.engine, solved, grid))
 
@@ -539,7 +539,7 @@ class Ensembles:
             return math.hypot(*(moved(self._control([solved], [item], by_parts)[0]) for item in apart))
 
         among, others = scatter(True), scatter(False)
-        logger.info("paths: responses scatter by %.2g times the tolerance, all else by %.2g", among, others)
+        logger.info("paths: standard error of sampled responses %.2g times the tolerance, of the rest %.2g", among, others)
         rate, size = self.control.rate, solved.grid.size
 
         def cost(share: int) -> float:
@@ -588,7 +588,7 @@ class _Round:
 def predict_seconds(paths: float, needed: float, growth: float, each: float, besides: float) -> float:
     """Return the predicted time of ensembles of ``paths`` paths and of the larger ones up to those needed.
 
-    ``each`` is the time of a path in all sets, ``besides`` what every size takes.
+    ``each`` is the time of a path in all sets, ``besides`` the overhead of a round.
     """
     total = each * paths + besides
     while paths < needed:

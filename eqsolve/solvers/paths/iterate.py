@@ -155,7 +155,7 @@ class Solved:
 
     @property
     def how(self) -> Iteration:
-        """How to go on from here, on another grid or with other points: without mean responses where they did not help."""
+        """Settings to go on from here: without mean responses if they did not help."""
         return replace(USUAL, trust=self.trusting)
 
     @property
@@ -179,7 +179,7 @@ class Solved:
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """What makes few points do the work of many: the paths to go on with, and what is added to the means of every sweep.
+    """Defect correction: paths of a coarse set, and fine means minus coarse ones.
 
     With the difference of a sweep with many points and one with few, both at the same means, few
     points have the solution of many up to how their responses differ (the full approximation scheme
@@ -297,7 +297,7 @@ def iterate(
         stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
         best = min(best, residual)
         if stalled >= how.stalled and moved is None:
-            logger.info("the correction by mean responses does not reduce the residual (%.2g); it is left out", residual)
+            logger.info("mean responses do not reduce the residual (%.2g) and are left out", residual)
             trusting, secants = False, Secants(how.plain_depth)
         image = after
         if trusting:
@@ -321,7 +321,7 @@ def iterate(
             break
     else:
         if remains > 10 * tolerance:
-            logger.info("the iteration is %.2g away from self-consistency after %d rounds (asked for: %.2g)",
+            logger.info("the iteration has not converged: residual %.2g after %d sweeps (tolerance %.2g)",
                         remains, how.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
@@ -362,13 +362,13 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
 # Means that act back on their panels, and how responses vary. The neighbour iterates on these
 # panels, and finds its own errors there; it refines them where they are too few.
 BESIDE = Iteration(most=15, choose=(0.1,))
-"""From a neighbour's solution: modes are chosen by the neighbour's first, and once more when they are roughly one's own.
+"""For a warm start: modes of the other solution, chosen once more at a residual of 0.1.
 
-Where these do not converge, integrating forward in time is cheaper than more of them.
+Where 15 sweeps do not converge, a start from the first panels is cheaper than more of them.
 """
 
 _PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
-_LEAST = 0.3  # power by which time is stretched: below it the first panel would be too large a part
+_LEAST = 0.3  # least exponent by which time is stretched: with less the first panel is too long
 _LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
 
 

@@ -33,8 +33,8 @@ from eqsolve.solvers.paths.sweep import Engine, Means, add_by_parts, count_value
 
 logger = logging.getLogger("eqsolve")
 
-# Cosine of the largest angle between the rows of a window and its leading direction: what lies
-# across is a third of what lies along, and two more points there gain a tenth, 0.33²
+# Smallest cosine between the rows of a window and its leading direction: the transverse part is a
+# third of the other, and two more points there gain a tenth, 0.33²
 _AGREE = 0.95
 _WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
 
@@ -79,7 +79,7 @@ Round = tuple[Means, Means, str]
 
 @dataclass(eq=False)
 class _Kinks:
-    """Averages of functions with a kink by growing sets; ``missed`` is their last error relative to the room for it."""
+    """Averages with a kink by growing sets; ``missed`` is the last error over the budget left."""
 
     judge: Judge
     solved: Solved

@@ -77,11 +77,11 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Modes, in the order of what they do, and points.
+    """Modes, ordered by strength, and quadrature points.
 
     ``factors`` hold one matrix (nodes of the group's leading noises, modes) per group; ``order``
     sorts all modes by strength; ``strong`` ones are followed as they are, of the others the linear
-    part is known. ``shapes`` is what they were chosen by; ``turn`` mixes the modes of all groups
+    part is known. ``shapes`` is what they were chosen by; ``turn`` rotates the modes of all groups
     and the Gaussian constants, which come last: where there are such constants, and in a set of
     other points.
     """
@@ -98,7 +98,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """Of a group of noises, what is known to act linearly: weak modes with their coordinates, and what modes do not reach.
+    """The part of a noise group kept to first order: weak modes, and covariance beyond all modes.
 
     ``steady`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the
     covariance less that of all modes. It vanishes at a solution; on the way there a covariance may

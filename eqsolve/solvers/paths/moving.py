@@ -19,6 +19,9 @@ from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
 
+# in the log, the ways to refine points
+_SPOKEN = {"choice": "other modes", "sharp": "points along mode 1", "modes": "sparse-grid level"}
+
 
 # --- How far a solution would move: with more points in one way, or with points that share nothing
 # with its own.
@@ -45,7 +48,7 @@ def corrected(engine: Engine, few: Solved, final: Solved, design: Design, tolera
 
 
 def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages, ...]) -> Means:
-    """Return the means that would be their own image, as far as the responses tell."""
+    """Return the linearised fixed point: means corrected once by the mean responses."""
     image = collect(swept)
     before, weights = pack(engine, means), weigh(engine, final.grid, means)
     residual = pack(engine, {name: image[name] for name in means}) - before
@@ -113,8 +116,8 @@ class Mover:
     def more(self, solved: Solved, design: Design, rough: float, settled: float) -> tuple[Solved, Design]:
         """Return a solution with enough points to choose panels by, iterated until ``rough``.
 
-        With too few every path is seen: what moves at its own time on each asks for panels that the
-        mean over many does not need. A finer set that leaves more than ``settled`` is not taken.
+        With too few, single paths dominate: transitions at different times ask for panels that their
+        average does not need. A finer set with a residual above ``settled`` is not taken.
         """
         control, judge = self.control, self.judge
         for _ in range(control.early):
@@ -163,7 +166,7 @@ class Mover:
             errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
             trend = (*trend, (self._count(final, finer), by_points))
-            logger.info("paths: %d chosen ones; compared with %d others their error is %.2g times the tolerance",
+            logger.info("paths: %d quadrature points; compared with %d others the error is %.2g times the tolerance",
                         begun.paths, trend[-1][0], by_points)  # fmt: skip
             if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
                 return Moved(last, errors, trend)  # moves that run away
@@ -207,8 +210,8 @@ class Mover:
             step = probe(self.engine, solved, same, design, way)
             moved = {name: value + step[name] for name, value in solved.means.items()}
             effects[way] = self.judge.moved(curves, solved.grid, moved)
-        logger.info("paths: what more of them would change, in tolerances: %s",
-                    ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
+        logger.info("paths: changes by refining their points, in tolerances: %s",
+                    ", ".join(f"{_SPOKEN.get(way, way)} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
         return effects
 
     def refined(self, level: Level, effects: dict[str, float]) -> Level:

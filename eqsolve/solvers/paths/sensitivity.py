@@ -98,7 +98,7 @@ def linearise(
     for plan in engine.plan.ensembles:
         place = next((k for k, item in enumerate(own.plan.ensembles) if {*item.unknowns} <= {*plan.unknowns}), None)
         if place is None or {*own.plan.ensembles[place].constants} != {*plan.constants}:
-            raise SolverError("the paths' derivatives are not those of the paths one by one")
+            raise SolverError("the derivatives couple ensembles that are separate in the system")
         mine, item, actions = own.plan.ensembles[place], before[place], act(own.plan.ensembles[place], base.kernels)
         inside = [group for group in groups if group.noises[0] in mine.noises]
         if level is None:

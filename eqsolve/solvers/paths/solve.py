@@ -93,11 +93,9 @@ class StochasticSolver(Solver):
     def why(self, plan: Plan) -> str:
         noises, whites = plan.facts.noises, plan.facts.whites
         if whites:
-            return (
-                f"white noise {', '.join(whites)}: paths are drawn, with steps in time, until their means reproduce themselves"
-            )
+            return f"white noise {', '.join(whites)}: sample paths in time steps, iterated to self-consistent averages"
         driven = f"driven by {', '.join(noises)}" if noises else "with memory"
-        return f"processes {driven}: paths are followed on one time grid until their means reproduce themselves"
+        return f"processes {driven}: sample paths on one time grid, iterated to self-consistent averages"
 
     def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
         """Solve to the tolerance asked for; an interruption returns what there is."""
@@ -201,7 +199,7 @@ class _Solve:
                 except SolverError as reason:
                     if not self._kinked:
                         raise
-                    logger.info("paths: no solution by a sample of all of them (%s); going on with fewer", reason)
+                    logger.info("paths: no solution with sampled paths (%s); continuing with a sparse grid", reason)
             found = self._from_window(window, few)
             if found is None and window is not begun_window:  # longer panels may leave the iteration no solution
                 found = self._from_window(begun_window, few)
@@ -369,7 +367,7 @@ class _Solve:
         """
         begun, solved, design = self._begin_with(window, few)
         if not begun.is_sampled and self._unsettled(solved):
-            logger.info("paths: a few chosen ones do not suffice for a solution; drawing them at random instead")
+            logger.info("paths: the sparse grid gives no solution; continuing with sampled paths")
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
@@ -443,19 +441,19 @@ class _Solve:
         try:
             return start(self.engine, grid, rough)
         except SolverError:
-            logger.info("paths: the first times cannot be solved with a few chosen ones; drawing them at random instead")
+            logger.info("paths: the sparse grid gives no start; continuing with sampled paths")
             return self._start_sampled(self._slower(grid), rough)
 
     def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
-        """Return a start by an ensemble that drives itself; where the covariances do not allow it, by a sample of paths."""
+        """Return a start by a self-consistent ensemble, else by sampled paths on a growing window."""
         level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
         try:
             means = march(self.engine, grid, rough, self.options.seed)
             averages = sweep(self.engine, grid, means, Design(level))
         except SolverError as reason:
-            logger.info("paths: no ensemble that drives itself (%s)", reason)
+            logger.info("paths: the start by a self-consistent ensemble failed (%s)", reason)
             return start(self.engine, grid, level)
-        logger.info("time grid: a start on %d nodes by an ensemble that drives itself", grid.size)
+        logger.info("time grid: a start on %d nodes by a self-consistent ensemble", grid.size)
         return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
     def _fitted(self, begun: Solved) -> Solved:
@@ -474,7 +472,7 @@ class _Solve:
                 else:
                     means = transfer(begun.means, self.engine.responses, begun.grid, grid)
                 averages = sweep(self.engine, grid, means, Design(level))
-                logger.info("time grid: %d nodes, by what polynomials on %d leave out", grid.size, begun.grid.size)
+                logger.info("time grid: coarsened to %d nodes by the Legendre tails on %d", grid.size, begun.grid.size)
                 return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
         return begun
 
@@ -510,9 +508,7 @@ class _Solve:
         """Whether the iteration leaves so much that neither panels nor points are worth refining."""
         if solved.left <= self.control.settled * self.options.rtol:
             return False
-        logger.info(
-            "the iteration stops %.2g away from self-consistency, which neither more times nor more paths mend", solved.left
-        )
+        logger.info("the iteration stagnates at a residual of %.2g: a finer grid or more paths would not help", solved.left)
         return True
 
     def _check_panels(self, solved: Solved, design: Design) -> Errors:
@@ -658,12 +654,12 @@ class _Solve:
         return made.stopped("tolerance not met", doubt) if doubt else made
 
     def _doubt(self, solved: Solved, errors: Errors, curves: Curves) -> str:
-        """Return what paths drawn as a check say against a solution."""
+        """Return how a plain Monte Carlo check contradicts a solution, or ""."""
         try:
             drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + _GUARD)
             return disagreement(solved, drawn, errors, curves)
         except (SolverError, MemoryError) as reason:
-            logger.info("no paths could be drawn as a check: %s", reason)
+            logger.info("no Monte Carlo check: %s", reason)
             return ""
 
     def _hand_on(self, final: Solved, by_panels: Errors) -> Neighbour | None:

@@ -58,7 +58,7 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """A plan with its numbers, the laws of its random constants, where and on how many threads, and kernels that stay."""
+    """A compiled system with its numbers and laws, execution settings, and fixed kernels."""
 
     plan: StochasticPlan
     laws: Mapping[str, Any]
@@ -107,7 +107,7 @@ class Engine:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How points are chosen: a level, layouts that are kept, and what is known about the responses, also value by value.
+    """How points are chosen: accuracy, layouts to reuse, covariances of responses, also per value.
 
     One path in ``share`` is followed by its tangents.
     """

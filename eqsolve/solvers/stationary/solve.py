@@ -89,7 +89,7 @@ class LagKernels(Kernels):
             value = self.means[leaf.name] if leaf.kind == "mean" else self.functions[leaf.name]
             return value if len(value) > 1 else value[0]
         if "0" in leaf.times:
-            raise NoStationaryStateError(f"`{leaf.name}` at the start enters the equations")
+            raise NoStationaryStateError(f"the equations contain `{leaf.name}` at the start, which is forgotten")
         equal = leaf.times in ("rr", "cc")
         held = self if self.fixed is None or not equal else self.fixed
         table = (held.tables if leaf.kind == "table" else held.operators)[leaf.name]
@@ -585,7 +585,7 @@ def carry(means: Means, old: OperatorGrid, new: OperatorGrid) -> Means:
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Linear stability of two replicas with the same couplings: the equation of their distance.
+    """Linear stability of two replicas with the same couplings: the covariance of their difference.
 
     The copies' noises have the covariance Γ of the correlation between the copies, C − D/2, where each has its own Γ of C. So
     the noise of their distance has the covariance ∂Γ(τ)/∂C(τ) · D, and D is what the paths make of it: the same linear
@@ -790,7 +790,7 @@ class StationarySearch:
         closure = self.closure(self.few, other)
         settled = self._settle(closure, first_means(closure, 0.0))
         if self._spread(settled) > 1e-9:
-            raise NoStationaryStateError("what was found moves")
+            raise NoStationaryStateError("the iteration converged to a fluctuating state, not to a fixed point")
         factor, self.omega = Copies.of(settled).at_rest(0.0)
         self.stability = 1 - factor
         return settled
@@ -805,7 +805,7 @@ class StationarySearch:
         settled = self._settle(closure, first_means(closure, 4.5 / reach, self.omega))
         # near rest a spread is known up to left/|stability|; less than this is none
         if self.stability < 0 and self._spread(settled) <= 1e-3 * min(1.0, -self.stability):
-            raise NoStationaryStateError("what was found is the unstable state in which nothing moves")
+            raise NoStationaryStateError("the iteration converged to the unstable fixed point")
         return settled
 
     def _settle(self, closure: Closure, means: Means) -> Settled:
@@ -824,7 +824,7 @@ class StationarySearch:
         for name, values in settled.variances():
             spread = values[0] - values[-1]
             if (values > values[0] + 1e-6 * abs(values[0]) + self.floor).any():
-                raise NoStationaryStateError(f"what was found is no covariance: that of `{name}` is largest at a later lag")
+                raise NoStationaryStateError(f"the iterate is not a covariance: that of `{name}` is not largest at lag 0")
             if spread > 1e-3 * self.floor:
                 if values[-1] < -50 * self.tolerance * values[0] - self.floor:  # no covariance tends to a negative number
                     return math.inf

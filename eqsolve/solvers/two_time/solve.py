@@ -113,7 +113,7 @@ class TwoTimeSolver(Solver):
                 march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels)
                 if march is None or march.panels < panels or (ahead := panels_ahead(march, options.t_max)) < _TOO_MANY:
                     return None
-        reason = f"a long horizon: about {ahead:.2g} panels of the fastest scale; rows whose panels grow with time"
+        reason = f"t_max is about {ahead:.2g} panels of the fastest time scale away; panels that grow with t are cheaper"
         return HandOver(reason, "aging")
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
@@ -143,10 +143,10 @@ class TwoTimeSolver(Solver):
 
 
 def _place_panels(compiled: CompiledPlan, order: int, begin: float, options: Options) -> tuple[March, Stop | None, float]:
-    """March adaptively. An early end is doubted first: a rough solution may blow up where a better one does not."""
+    """March adaptively; an early end is checked at finer resolutions until two agree on its time."""
     resolution = max(0.3 * options.rtol, 1e-12)
     march, stop = _march(compiled, order, begin, options, resolution)
-    for _ in range(3):  # how often an early end is doubted
+    for _ in range(3):  # how often an early end is checked
         if stop is None:
             break
         before, resolution = stop, resolution / 100

@@ -331,7 +331,7 @@ class _StepsSolve:
                 self.turns = self.last[1]
             both = [self.excesses(made.curves, errors) for errors in (self.chance(made), made.bias)]
             by_chance, by_bias = (max(item.values(), default=0.0) for item in both)
-            logger.info("%d times, %d samples of %d paths: the error is %.2g tolerances by chance, %.2g by their number",
+            logger.info("%d times, %d samples of %d paths: standard error %.2g tolerances, finite-sample bias %.2g",
                         size, control.samples, paths, by_chance, by_bias)  # fmt: skip
             if number and by_chance + by_bias <= 1.0:
                 break
