@@ -219,7 +219,7 @@ class Ensembles:
         kept: tuple[Kept, ...] | None = None, most: int | None = None,
     ) -> Solved:  # fmt: skip
         """Iterate with given points until the controlled outputs move by less than so many tolerances."""
-        how = Iteration(most=most or self.control.sweeps, choose=(), far=math.inf, accuracy=0.1)
+        how = Iteration(most=most or self.control.sweeps, choose=(), far=math.inf)
         return iterate(self.engine, grid, means, design, stop * self.rtol, how, correction, kept, self._moved)
 
     def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
@@ -348,7 +348,9 @@ class Ensembles:
         grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
         with contextlib.suppress(SolverError):
             means, left = transfer(solved.means, self.engine.responses, solved.grid, grid), 1.0
-            kept = carried(self.engine, solved, grid)
+            # interpolated responses act alike, but have other entries than those of paths on these panels
+            averages = sweep(self.engine, grid, means, Design(level), carried(self.engine, solved, grid))
+            means, kept = collect(averages), tuple(Kept(item.choice, item.paths.unknowns) for item in averages)
             while True:
                 near = self._iterate(grid, means, Design(level), self.control.stop, kept=kept, most=_NEAR)
                 if near.left <= self.control.stop * self.rtol:

@@ -121,7 +121,7 @@ class Iteration:
     plain_depth: int = 20
     # most steps of the Krylov method, and the residual it may leave: a sweep follows anyway
     krylov: int = 25
-    accuracy: float = 1e-2
+    accuracy: float = 0.1
     # of the means, by which kernels are changed to see how they react: so small that they react
     # linearly to the accuracy of the Krylov method, so large that rounding does not matter where
     # long responses make much of it
