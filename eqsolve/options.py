@@ -136,7 +136,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
-def flag(name: str) -> str:
+def cli_flag(name: str) -> str:
     """Return how an option is written on the command line."""
     return f"--{name.replace('_', '-')}"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsolve.errors import ParameterError, UsageError, did_you_mean, quote
-from eqsolve.options import OPTIONS, Option, Takes, flag
+from eqsolve.options import OPTIONS, Option, Takes, cli_flag
 
 Run = Callable[[Namespace], int]
 
@@ -22,8 +22,8 @@ class Verb:
 
     summary: str
     # after `eqsolve`, in the order in which one would try them; {model} is an existing model,
-    # {parameter} a real parameter of it, {finite} a model that can be validated, and {finite_parameter}
-    # one of its parameters; a comment follows #
+    # {parameter} a real parameter of it, {finite} a model that can be validated, {finite_parameter} one
+    # of its parameters; a comment follows #
     examples: tuple[str, ...]
     known: Callable[[Namespace], int | None]  # the exit code where all is done already
     run: Run
@@ -91,7 +91,7 @@ def add_shared(
     if settings:
         example = 'numbers (0.3, 1/3, sqrt(2)), or laws for what is random ("Bernoulli(0.1)")'
         given["--set"] = several("NAME=VALUE", f"{settings}: {example}") | {"dest": "settings"}
-    given |= {flag(name): value(_TABLE[name].metavar, text or _TABLE[name].about) for name, text in options.items()}
+    given |= {cli_flag(name): value(_TABLE[name].metavar, text or _TABLE[name].about) for name, text in options.items()}
     if out:
         given["--out"] = value("F.nc", f"{out}: netCDF, or a table *.csv, *.parquet or *.json")
     if plot:
@@ -115,7 +115,7 @@ def read_options(options: Namespace, names: Iterable[str] | None = None) -> dict
     given = {name: getattr(options, name) for name in (options.table if names is None else names)}
     if given.get("observables") == "all":  # as without it; what is shown is decided where it is
         given["observables"] = None
-    return {name: _READERS[_TABLE[name].takes](text, flag(name)) for name, text in given.items() if text is not None}
+    return {name: _READERS[_TABLE[name].takes](text, cli_flag(name)) for name, text in given.items() if text is not None}
 
 
 def by_name(words: Iterable[str], option: str, takes: str) -> dict[str, str]:

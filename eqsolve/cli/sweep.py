@@ -188,8 +188,8 @@ def _text(result: Result, took: str) -> str:
 )  # fmt: skip
 def run_diagram(options: Namespace) -> int:
     """Classify the long-time behaviour on a grid: still (a stable fixed point), not at rest (an unstable
-    one), fluctuating, chaotic, aging, unbounded, or not decided, with the reason. Boundaries are roots
-    of the stability or of the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed.
+    one), fluctuating, chaotic, aging, unbounded, or not decided, with the reason. Boundaries are
+    roots of the stability or of the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed.
     """
     axes = read_grid(options.grid)
     data, picture, settings, asked = read_shared(options)

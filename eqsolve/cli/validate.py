@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from eqsolve.cli.options import command, read_shared
 from eqsolve.cli.output import deliver, lay_out, number_with_error
-from eqsolve.options import flag, refuse_idle
+from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def run_validate(options: Namespace) -> int:
 
     model = load(options.model)
     if model.kind != "Cases":  # the case decides
-        refuse_idle(model.name, model.kind, [name for name in asked if name != "t_max"], flag)
+        refuse_idle(model.name, model.kind, [name for name in asked if name != "t_max"], cli_flag)
     with Bar(options.quiet) as progress:
         found = validate(model, params=settings, progress=progress, **asked)
     deliver(options, found, lambda: _text(found), data, picture)

@@ -8,7 +8,6 @@ The numbers are the same, bit by bit. A record cut short by a crash is dropped. 
 import io
 import itertools
 import json
-import logging
 import math
 import os
 import pickle
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import SolverError, UsageError, logger
 from eqsolve.files.atomic import cannot_write
 
 try:
@@ -162,8 +161,6 @@ def _array(*_: Any) -> Any:
 
 def _made(*_: Any) -> Any: ...
 
-
-logger = logging.getLogger("eqsolve")
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import importlib
 import importlib.util
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import one_of
-from eqsolve.errors import MemoryLimitError, MissingExtraError, UsageError
+from eqsolve.errors import MemoryLimitError, MissingExtraError, UsageError, logger
 from eqsolve.numerics.arrays import Array
 
 
@@ -66,8 +65,6 @@ def demand_memory(needed: float, what: str) -> None:
         raise MemoryLimitError(f"{what} would need {told}; ask for a larger rtol or a shorter time")
     logger.info("%s need %s", what, told)
 
-
-logger = logging.getLogger("eqsolve")
 
 DEVICES = ("cpu", "gpu", "auto")
 read_device = one_of(*DEVICES)
@@ -191,7 +188,7 @@ def anywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def beside(array: Any, values: Array) -> Any:
+def like_array(array: Any, values: Array) -> Any:
     """Return values where an array is."""
     home = arrays_of(array)
     return values if home is np else home.asarray(values)

@@ -48,7 +48,7 @@ def make_level(accuracy: float, seed: int) -> Level:
     return Level(accuracy, 1.4, round(4 + 3 * digits), round(40 / accuracy), seed)
 
 
-def refine(level: Level, way: str, over: float | None = None) -> Level:
+def refine_level(level: Level, way: str, over: float | None = None) -> Level:
     """Return a level refined by a fixed factor, or by one for an error of ``over`` tolerances.
 
     ``way``: "sharp" is points along the first mode, "modes" the accuracy of the sparse grid, "constants"

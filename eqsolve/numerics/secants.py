@@ -32,9 +32,9 @@ class Secants:
             self.changes.append(residual - self._last[1])
             del self.steps[: -self.depth], self.changes[: -self.depth]
         self._last = (image, residual)
-        return self.extrapolate(image, residual, weights)
+        return self.anderson_step(image, residual, weights)
 
-    def extrapolate(self, image: Array, residual: Array, weights: Array | float = 1.0) -> Array:
+    def anderson_step(self, image: Array, residual: Array, weights: Array | float = 1.0) -> Array:
         """Return the point where the residual would vanish if the pairs told everything about the map."""
         if not self.changes:
             return image

@@ -89,7 +89,7 @@ def with_differences(result: Result, parameter: str, step: float, beside: Sequen
     return replace(result, table=data)
 
 
-def extrapolated(results: Sequence[Result]) -> Result:
+def width_limit(results: Sequence[Result]) -> Result:
     """Return the limit of three results, each with half the width of the one before, as the last one with other values.
 
     The limit is between what a width to the second power leaves and what the first power does, or a slower one where the

@@ -28,7 +28,7 @@ from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -633,8 +633,8 @@ class Result:
         A name ``*.csv``, ``*.parquet`` or ``*.json`` gets a table of values and errors for other programs instead, at the
         times ``at``; ``eqsolve.open`` does not read these.
         """
-        if not later("write_table")(self, path, at=at):
-            later("save")(self, path)
+        if not lazy_import("write_table")(self, path, at=at):
+            lazy_import("save")(self, path)
 
     def to_dataframe(self, at: Iterable[float] | None = None) -> Any:
         """Return values and errors as a pandas table: over time, at given ones or the nodes; a sweep's axes; or one row."""
@@ -673,19 +673,19 @@ class Result:
         """
         for name in names:
             text(name, "plot")
-        return later("plot_result")(self, names, ax=ax, logx=logx, logy=logy, label=label, **style)
+        return lazy_import("plot_result")(self, names, ax=ax, logx=logx, logy=logy, label=label, **style)
 
     def slider(self, *names: str, **ways: Any) -> Any:
         """Draw a sweep at all its times, as a picture with a slider of time for notebooks and web pages.
 
         ``ways`` are those of ``plot``. What is returned shows itself in a notebook; its ``save("times.html")`` writes a page.
         """
-        return later("slide_sweep")(self, names, **ways)
+        return lazy_import("slide_sweep")(self, names, **ways)
 
     @checked(name=text, path=read_path, frames=whole(2))
     def animate(self, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60) -> Any:
         """Draw the law of a random process as a film in time: written to ``path`` as a GIF, else returned."""
-        return later("animate_law")(self, name, path, frames=frames)
+        return lazy_import("animate_law")(self, name, path, frames=frames)
 
     def __repr__(self) -> str:
         seconds = self.stats.get("seconds")
@@ -1083,7 +1083,7 @@ class Distribution:
 
         ``style`` is what matplotlib's ``plot`` takes: ``color``, ``linestyle``, ...
         """
-        return later("plot_law")(self, name, ax=ax, bins=bins, label=label, logy=logy, **style)
+        return lazy_import("plot_law")(self, name, ax=ax, bins=bins, label=label, logy=logy, **style)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of ({', '.join(self.names)}): {self.weights.size} points>"

@@ -60,7 +60,7 @@ def why_not_closed(plan: Plan) -> str:
 
 def why_not_driven(plan: Plan) -> str:
     """Return why a solver by sample paths cannot take a plan, or "" if it can."""
-    if plan.facts.refined:
+    if plan.facts.needs_step_limit:
         return "its noise keeps paths positive, in steps whose length goes to zero (solver `steps`)"
     return why_not_a("System", plan) or ("" if plan.facts.driven else "there is neither noise nor memory of paths in it")
 
@@ -89,12 +89,12 @@ class Solver(ABC):
 
     def starts(self, plan: Plan) -> bool:
         """Return whether it profits from a warm start: ``Result.source`` of one solve is then
-        ``options.neighbour`` of the next."""
+        ``options.warm_start`` of the next."""
         return False
 
     def linearises(self, plan: Plan) -> bool:
-        """Return whether it finds derivatives by parameters at the solution: ``options.beside`` is then the plan
-        of the system enlarged by its derivatives, with its values. Others solve that plan itself."""
+        """Return whether it finds derivatives by parameters at the solution: ``options.sensitivity`` is then the plan
+        of the system enlarged by its derivatives, and its values. Others solve that plan itself."""
         return False
 
     def fit(self, facts: Facts, wanted: Wanted) -> float:

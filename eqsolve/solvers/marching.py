@@ -114,8 +114,8 @@ def advance(
     step, smallest
         The first step to try; and the one below which a panel that fails is not made shorter.
     noise
-        Round-off level: a tail below it that a shorter panel does not reduce is round-off, amplified by
-        the condition number of the panel's matrix; a resolved tail would fall like step^m.
+        Round-off level: a tail below it that a shorter panel does not reduce is round-off, amplified
+        by the condition number of the panel's matrix; a resolved tail would fall like step^m.
     longest
         The longest step allowed from a time.
     after
@@ -165,13 +165,13 @@ def newton(
     """
     from scipy.linalg import LinAlgError, LinAlgWarning
 
-    divided, least, last = None, math.inf, math.inf
+    solve_jacobian, least, last = None, math.inf, math.inf
     for step in range(1, most + 1):
-        residual, made = equations(divided is None)
-        divided = made or divided
-        assert divided is not None
+        residual, made = equations(solve_jacobian is None)
+        solve_jacobian = made or solve_jacobian
+        assert solve_jacobian is not None
         try:
-            change = add(-divided(residual))
+            change = add(-solve_jacobian(residual))
         except (LinAlgError, LinAlgWarning, ValueError):
             raise NoConvergenceError from None
         if not math.isfinite(change) or change > 30.0 * least:
@@ -180,7 +180,7 @@ def newton(
         if change <= tolerance or rounding:
             return step
         if not keep or not change < last / RATIO:
-            divided = None
+            solve_jacobian = None
         least, last = min(least, change), change
     raise NoConvergenceError
 
@@ -198,7 +198,7 @@ LARGEST_SHARE = 0.5  # left of the tails: beyond it a difference shows nothing b
 Sources = tuple[PanelGrid, Array, Array]  # panels, their tails; times, effects and steps of merges
 
 
-class Gain:
+class DifferenceError:
     """Errors from the difference to a rougher solution, by the ratio of their tails on each panel."""
 
     def __init__(self, fine: Sources, coarse: Sources) -> None:

@@ -19,7 +19,7 @@ from eqsolve.solvers.contract import Solver
 
 Progress = Callable[[float, float, str], None]
 # numerical results do not depend on these, and a checkpoint does not compare them
-_AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", "started", "cluster", "given")
+_AROUND = ("progress", "checkpoint", "threads", "sensitivity", "budget", "deadline", "started", "cluster", "given")
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Options:
     """Times, tolerances and the rest, as ``solve`` was given them; every solver reads them from here.
 
     What they mean stands in ``eqsolve.options``. ``start`` is an initial guess of unknowns,
-    ``neighbour`` the warm-start data of another solve; without ``paths`` the result keeps no sample
-    paths. ``beside`` is the plan of the system with its derivatives, and its values. ``given`` are
-    the names of the options that were set. A solver that refines asks
+    ``warm_start`` the data of another solve to start from; without ``paths`` the result keeps no
+    sample paths. ``sensitivity`` is the plan of the system with its derivatives, and its values.
+    ``given`` are the names of the options that were set. A solver that refines asks
     ``is_short_of_time()`` before another round.
     """
 
@@ -47,11 +47,11 @@ class Options:
     start: Mapping[str, float] | None = None
     checkpoint: Checkpoint | None = None
     region: tuple[float, float] | None = None
-    neighbour: Any = None
+    warm_start: Any = None
     paths: bool = True
     device: str = "cpu"
     threads: int | None = None
-    beside: Any = None
+    sensitivity: Any = None
     budget: float | None = None
     deadline: float = math.inf
     started: float = 0.0
@@ -60,6 +60,10 @@ class Options:
     observables: tuple[str, ...] | None = None
     derivatives: tuple[str, ...] = ()
     given: frozenset[str] = frozenset()
+
+    @property
+    def asked_times(self) -> set[float]:
+        return {*self.at, *(moment for pair in self.at2 for moment in pair)}
 
     @classmethod
     def make(cls, *, step: Any = None, **asked: Any) -> Options:

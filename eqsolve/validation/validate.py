@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,7 +12,7 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, text, whole
 from eqsolve.arguments import path as read_path
-from eqsolve.errors import UsageError, demand_known
+from eqsolve.errors import UsageError, demand_known, logger
 from eqsolve.language.binding import bind
 from eqsolve.language.laws import Normal
 from eqsolve.language.loading import read_model
@@ -37,7 +36,7 @@ from eqsolve.results.result import Distribution, Result, midpoints
 from eqsolve.results.words import jsonable, percent
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -229,7 +228,7 @@ class Validation:
         """
         for name in names:
             text(name, "plot")
-        return later("plot_validation")(self, names, ax=ax, logx=logx, logy=logy, **style)
+        return lazy_import("plot_validation")(self, names, ax=ax, logx=logx, logy=logy, **style)
 
     def __repr__(self) -> str:
         worst = max((float(np.abs(item.z).max()) for item in self.observables.values()), default=0.0)
@@ -423,9 +422,6 @@ def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
         "density": np.asarray(law.density(where, variable), dtype=float).tolist(),
         "atoms": [(at, mass, float(np.isclose(values, at, rtol=0, atol=1e-12).mean())) for at, mass in atoms[:ROWS]],
     }  # fmt: skip
-
-
-logger = logging.getLogger("eqsolve")
 
 
 @checked(

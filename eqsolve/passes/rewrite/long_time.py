@@ -24,7 +24,7 @@ from eqsolve.language.symbols import Correlation, Function, Plain, Process, Rand
 from eqsolve.language.system import FixedPoint, Flow, System, members
 from eqsolve.passes.check.check import check
 from eqsolve.passes.forms.expressions import free_times, rebuilt
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 
 @functools.lru_cache(maxsize=64)
@@ -32,8 +32,8 @@ def derive_long_time(model: System | Flow, name: str | None, integrated: bool) -
     """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
     check(model)
     if model.is_indexed:
-        model = later("written_out")(model, {})[0]
-    system = later("derive_dmft")(model, None)._with(location=model.location) if isinstance(model, Flow) else model
+        model = lazy_import("written_out")(model, {})[0]
+    system = lazy_import("derive_dmft")(model, None)._with(location=model.location) if isinstance(model, Flow) else model
     made = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
     return made._with(location=model.location)
 

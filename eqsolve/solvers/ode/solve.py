@@ -20,7 +20,6 @@ Cost and memory: (number of paths) × (number of steps). Chosen for systems with
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -29,7 +28,7 @@ import numpy as np
 from eqsolve.compile.forms import ODE
 from eqsolve.compile.ode import WIDTH
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import DRAWN, PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.result import PathSet, Result, dynamics_result
@@ -39,8 +38,6 @@ from eqsolve.solvers.ode import march
 from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules, StoppedError
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess, with_partial
-
-logger = logging.getLogger("eqsolve")
 
 _FINEST = 100 * EPSILON  # the smallest relative tolerance that scipy's integrators take
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
@@ -58,7 +55,7 @@ class OdeSolver(Solver):
         facts = plan.facts
         memory = f"it takes no processes with memory: `{facts.processes[0]}`" if facts.processes else _MEMORY
         noise = f"it takes no noise: `{facts.noises[0]}`" if facts.noises else ""
-        return why_not_a("System", plan) or (memory if facts.memory or facts.kernels or facts.shifted else noise)
+        return why_not_a("System", plan) or (memory if facts.memory or facts.kernels or facts.shifted_times else noise)
 
     def why(self, plan: Plan) -> str:
         what = "random constants only" if plan.facts.processes else "no memory"

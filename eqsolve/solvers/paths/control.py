@@ -31,15 +31,15 @@ class Control:
     # constant, 5e4 with three layers, and where it exceeds what the iteration may leave, that
     # stalls
     paths_to: float = 1e-8
-    # when more points change the solution by so many tolerances, panels are looked at again; more
-    # points are taken before panels are chosen; and where two sets do, a sample is tried
-    few: float = 10.0
+    # a large change of the solution by other points, in tolerances: above it more points are taken
+    # before panels are chosen, panels are checked again, and in the end paths are sampled instead
+    large: float = 10.0
     # sets of points that are tried before panels are chosen, and paths in them, at most
     early: int = 3
     crowd: int = 500
     matters: float = 0.3  # of the largest effect: ways to have more points that have less are left
-    # fraction of the correction before the last that counts as error: usually, and if the last set of
-    # points was not finer than the one before, so that their errors may be correlated
+    # fraction of the correction before the last that counts as error: usually, and if the last set
+    # of points was not finer than the one before, so that their errors may be correlated
     hope: float = 0.04
     alike: float = 0.5
     # of the tolerance: a way to have more points that changes less is left out of the next sets

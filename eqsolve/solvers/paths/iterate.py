@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,16 +18,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Codec
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.paths.means import Averages, react
-from eqsolve.solvers.paths.modes import Choice, Drawn, Group, Rest
+from eqsolve.solvers.paths.modes import Choice, Drawn, Group, LinearPart
 from eqsolve.solvers.paths.paths import Actions, Paths
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
 from eqsolve.solvers.paths.transfer import extend, move_shapes, transfer
@@ -43,7 +42,7 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 _CLASSES = (
     *(Actions, Averages, Choice, Drawn, Group, Kernels, Layout, Level, OperatorGrid),
-    *(PanelGrid, Paths, Points, Rest, Secants),
+    *(PanelGrid, Paths, Points, LinearPart, Secants),
 )
 _MADE_ANEW = (
     "inputs",
@@ -95,7 +94,6 @@ def _pieces(item: Any) -> Iterator[Any]:
 
 
 # --- Sweeps, iterated.
-logger = logging.getLogger("eqsolve")
 
 
 @dataclass(frozen=True)
@@ -193,18 +191,16 @@ class Correction:
 # --- means as one vector
 def pack(engine: Engine, means: Means) -> Array:
     """Return all means that act back in one vector."""
-    fed = engine.fed
-    return np.concatenate([value.ravel() for name, value in means.items() if name in fed] or [np.empty(0)])
+    return _packing(engine, means).pack(means)
 
 
 def unpack(engine: Engine, vector: Array, like: Means) -> Means:
     """Return means with those that act back taken from a vector."""
-    made, position, fed = dict(like), 0, engine.fed
-    for name, value in like.items():
-        if name in fed:
-            made[name] = vector[position : position + value.size].reshape(value.shape)
-            position += value.size
-    return made
+    return {**like, **_packing(engine, like).unpack(vector)}
+
+
+def _packing(engine: Engine, means: Means) -> Packing:
+    return Packing(means, [name for name in means if name in engine.fed])
 
 
 def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
@@ -297,7 +293,7 @@ def iterate(
         stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
         best = min(best, residual)
         if stalled >= how.stalled and moved is None:
-            logger.info("mean responses do not reduce the residual (%.2g) and are left out", residual)
+            logger.info("mean responses do not reduce the residual (%.2g): left out", residual)
             trusting, secants = False, Secants(how.plain_depth)
         image = after
         if trusting:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array, error_share
+from eqsolve.numerics.arrays import Array, error_share, over_groups, over_neighbours
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid, recovered_degree
 from eqsolve.numerics.relations import Kernels, Pointwise
@@ -93,7 +93,7 @@ class Judge:
         return Curves(single, dict(kernels.complete()), values, sizes)
 
     def size(self, name: str, curves: Curves, grid: OperatorGrid) -> float:
-        """Return the maximum; of responses off the diagonal blocks, where it is not extrapolated."""
+        """Return the maximum; of responses off the diagonal blocks, where none is extrapolated."""
         values = np.abs(curves.all[name])
         if name in curves.values:
             apart = np.zeros_like(values, dtype=bool)
@@ -146,10 +146,8 @@ class Judge:
         assert solved.grid.panels is not None
         here, there = (solved.grid.panels.locate(grid.nodes) for grid in (solved.grid, other.grid))
         for name, values in between.items():
-            largest = np.zeros((solved.grid.panels.panels,) * values.ndim)
-            np.maximum.at(largest, np.ix_(*(there,) * values.ndim), values)
             known = is_known(made[name])
-            made[name] = np.maximum(made[name], largest[np.ix_(*(here,) * values.ndim)])
+            made[name] = np.maximum(made[name], over_groups(values, there, here))
             if known:
                 made[name].flat[0] = 0.0
         return self.spread(self.curves(solved), [made], 1.0)
@@ -340,14 +338,7 @@ def _smear(values: Array) -> Array:
 
     What does not move at the start by more than rounding is known there, and stays as it is.
     """
-    out = values
-    for axis in range(values.ndim):
-        rows = np.moveaxis(out, axis, 0)
-        wide = rows.copy()
-        for shift in (1, 2, 3):
-            wide[shift:] = np.maximum(wide[shift:], rows[:-shift])
-            wide[:-shift] = np.maximum(wide[:-shift], rows[shift:])
-        out = np.moveaxis(wide, 0, axis)
+    out = over_neighbours(values, 3, np.max)
     if is_known(values):
         out.flat[0] = values.flat[0]
     return out

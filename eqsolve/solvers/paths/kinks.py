@@ -10,7 +10,6 @@ independent scrambled Sobol sets of paths, as large as their spread asks for.
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import EPSILON, Array, chunk
 from eqsolve.numerics.gaussian import Layout, Level, spread_lines, star
 from eqsolve.numerics.relations import Kernels
@@ -30,8 +29,6 @@ from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, choose
 from eqsolve.solvers.paths.paths import Paths, act
 from eqsolve.solvers.paths.sweep import Engine, Means, add_by_parts, count_values, follow_later
-
-logger = logging.getLogger("eqsolve")
 
 # Smallest cosine between the rows of a window and its leading direction: the transverse part is a
 # third of the other, and two more points there gain a tenth, 0.33²

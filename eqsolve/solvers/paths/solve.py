@@ -15,7 +15,6 @@ paths × nodes³ / 3; memory: paths × nodes.
 
 import contextlib
 import functools
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ import numpy as np
 from eqsolve.compile.forms import DISCRETE, STOCHASTIC, Form
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.errors import MemoryLimitError, SolverError
+from eqsolve.errors import MemoryLimitError, SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, make_level
 from eqsolve.numerics.grids import PanelGrid
@@ -36,13 +35,13 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
-from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, extrapolate, step_errors, steps_in_time
+from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, step_errors, step_limit, steps_in_time
 from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, Solved, begin_beside, hand_on, iterate, start
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
-from eqsolve.solvers.paths.march import march
-from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
+from eqsolve.solvers.paths.moving import Moved, PointRefinement, is_clear, is_far
 from eqsolve.solvers.paths.paths import LostPathError
+from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sensitivity import add_derivatives
 from eqsolve.solvers.paths.sweep import (
     Design,
@@ -68,7 +67,6 @@ _SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85),
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
 _DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
 _GUARD = 7_919  # apart from the seeds of the solve
-logger = logging.getLogger("eqsolve")
 
 
 class StochasticSolver(Solver):
@@ -79,10 +77,10 @@ class StochasticSolver(Solver):
     on_card = True
 
     def starts(self, plan: Plan) -> bool:
-        return not plan.facts.whites
+        return not plan.facts.white_noises
 
     def linearises(self, plan: Plan) -> bool:
-        return not plan.facts.whites
+        return not plan.facts.white_noises
 
     def why_not(self, plan: Plan) -> str:
         return why_not_driven(plan)
@@ -91,7 +89,7 @@ class StochasticSolver(Solver):
         return DISCRETE if discrete else STOCHASTIC
 
     def why(self, plan: Plan) -> str:
-        noises, whites = plan.facts.noises, plan.facts.whites
+        noises, whites = plan.facts.noises, plan.facts.white_noises
         if whites:
             return f"white noise {', '.join(whites)}: sample paths in time steps, iterated to self-consistent averages"
         driven = f"driven by {', '.join(noises)}" if noises else "with memory"
@@ -100,10 +98,10 @@ class StochasticSolver(Solver):
     def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
         """Solve to the tolerance asked for; an interruption returns what there is."""
         control = control or Control()
-        program = at(plan.program(self.form(options.step is not None or bool(plan.facts.whites))), values.numbers)
+        program = at(plan.program(self.form(options.step is not None or bool(plan.facts.white_noises))), values.numbers)
         begin = float(program.start()[0])
         options.demand_after(begin)
-        laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}
+        laws = values.all_laws(program)
         accuracy = control.paths_to * control.stop * options.rtol
 
         def part(asked: Options) -> _Solve:
@@ -118,9 +116,9 @@ class StochasticSolver(Solver):
             whole = part(options)
             try:
                 result = whole.run()
-                if options.beside is None or whole.best is None or not result.is_finished:
+                if options.sensitivity is None or whole.best is None or not result.is_finished:
                     return result
-                return add_derivatives(result, whole.engine, whole.best[0], options.beside, options)
+                return add_derivatives(result, whole.engine, whole.best[0], options.sensitivity, options)
             except MemoryLimitError:
                 raise
             except SolverError as error:
@@ -141,7 +139,7 @@ class _Solve:
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
-        self.mover = Mover(engine, self.judge, control, self.tolerance)
+        self.mover = PointRefinement(engine, self.judge, control, self.tolerance)
         kinked = any(plan.kinked for plan in engine.plan.ensembles)  # few paths then tell little of how many react
         self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), Sampling(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
@@ -209,7 +207,7 @@ class _Solve:
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
-            if isinstance(near := self.options.neighbour, Neighbour) and near.sampled:
+            if isinstance(near := self.options.warm_start, Neighbour) and near.sampled:
                 return self._run_sampled(solved)
         self.stage = "paths"
         if wanted != level:
@@ -249,10 +247,10 @@ class _Solve:
                     alone, apart, chance)  # fmt: skip
         self.chance = chance
         control = self.control
-        errs = alone > control.few or apart > max(control.few, 3.0 * chance)
+        errs = alone > control.large or apart > max(control.large, 3.0 * chance)
         # many weak modes may do together what none of them does: the grids agree then, and err. Two
         # ensembles tell their scatter badly: one ratio in eight exceeds five by chance
-        errs |= apart > max(2 * control.negligible, 0.5 * control.few * chance)
+        errs |= apart > max(2 * control.negligible, 0.5 * control.large * chance)
         self.hidden = min(apart, control.negligible)
         return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
@@ -270,7 +268,7 @@ class _Solve:
                 by_panels = self.judge.without_noise(self.judge.curves(small), by_panels)
         self._keep(small, None, f"with {small.grid.size} nodes")
         self.stage = "paths"
-        (final,), by_points = ensembles.refine([small], lambda _: by_panels)
+        (final,), by_points = ensembles.refine_level([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
         self.near = None if self._kinked else self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
@@ -332,7 +330,7 @@ class _Solve:
             self._keep_levels(final, by_steps, by_points)
             if drawn and (worst <= 1.0 or worst > last):  # may be sampling error, not that of the steps
                 self.stage = "paths"
-                final, by_points = ensembles.refine(final, functools.partial(step_errors, control=control))
+                final, by_points = ensembles.refine_level(final, functools.partial(step_errors, control=control))
                 by_steps, worst = self._judge_steps(final, control)
                 self._keep_levels(final, by_steps, by_points)
                 drawn = False
@@ -356,7 +354,7 @@ class _Solve:
         """Return the error of the steps, and its largest value in units of the tolerance."""
         curves = [self.judge.curves(item) for item in levels]
         errors = step_errors(curves, control)
-        worst = self.ensembles.judge.worst(extrapolate(curves, control), errors)
+        worst = self.ensembles.judge.worst(step_limit(curves, control), errors)
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
 
@@ -393,7 +391,7 @@ class _Solve:
 
     def _from_neighbour(self, few: Level) -> tuple[Solved, Errors] | None:
         """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
-        options, near = self.options, self.options.neighbour
+        options, near = self.options, self.options.warm_start
         if not isinstance(near, Neighbour):
             return None
         begun = begin_beside(near, self.engine, options, self.order, self.begin, self._rate)
@@ -445,10 +443,10 @@ class _Solve:
             return self._start_sampled(self._slower(grid), rough)
 
     def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
-        """Return a start by a self-consistent ensemble, else by sampled paths on a growing window."""
+        """Return a start by a self-consistent ensemble, else by samples on a growing window."""
         level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
         try:
-            means = march(self.engine, grid, rough, self.options.seed)
+            means = self_consistent_start(self.engine, grid, rough, self.options.seed)
             averages = sweep(self.engine, grid, means, Design(level))
         except SolverError as reason:
             logger.info("paths: the start by a self-consistent ensemble failed (%s)", reason)
@@ -468,7 +466,7 @@ class _Solve:
         for again in (False, True):
             with contextlib.suppress(SolverError):
                 if again:
-                    means = march(self.engine, grid, level, self.options.seed)
+                    means = self_consistent_start(self.engine, grid, level, self.options.seed)
                 else:
                     means = transfer(begun.means, self.engine.responses, begun.grid, grid)
                 averages = sweep(self.engine, grid, means, Design(level))
@@ -584,9 +582,9 @@ class _Solve:
                 effects = self.mover.effects(solved, design)
                 matter = frozenset(way for way in ways if effects[way] > control.negligible)
                 design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
-                begin = final if judge.worst(curves, errors) <= control.few else solved
+                begin = final if judge.worst(curves, errors) <= control.large else solved
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
-                rough = number == 1 and max(effects[way] for way in ways) > control.few
+                rough = number == 1 and max(effects[way] for way in ways) > control.large
                 rough |= judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and rough:
                     by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
@@ -611,7 +609,7 @@ class _Solve:
             return self._move_sampled(solved, by_panels), by_panels
         moved = self.mover.move(solved, design, ways, by_panels)
         left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
-        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.few))
+        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.large))
         if settled or "modes" not in ways or "constants" in ways:
             return moved, by_panels
         if not self.ensembles.suffices(self.chance, solved.grid.size):
@@ -624,7 +622,7 @@ class _Solve:
         return (sampled, panels) if other < worst else (moved, by_panels)
 
     def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
-        (final,), errors = self.ensembles.refine([small], lambda _: by_panels)
+        (final,), errors = self.ensembles.refine_level([small], lambda _: by_panels)
         return Moved(final, errors)
 
     # --- on the way
@@ -646,7 +644,7 @@ class _Solve:
         doubt = self._doubt(solved, errors, curves)
         if self.levels:
             solved, every = self.levels[1], [self.judge.curves(item) for item in self.levels]
-            curves = extrapolate(every, self.ensembles.steps)
+            curves = step_limit(every, self.ensembles.steps)
         over = self.judge.excesses(curves, errors, kinks=True)
         kept = self._sample(solved)
         near = None if doubt else self.near

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.two_time import CompiledPlan
+from eqsolve.compile.two_time import TwoTimeProgram
 from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
@@ -223,7 +223,7 @@ class March:
     """
 
     def __init__(
-        self, compiled: CompiledPlan, order: int, start: float, tolerance: float,
+        self, compiled: TwoTimeProgram, order: int, start: float, tolerance: float,
         merging: float = 0.0, guide: Guide | None = None, checkpoint: Checkpoint | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.m, self.tolerance, self.guide = compiled, order, tolerance, guide
@@ -378,7 +378,7 @@ class March:
 
 # --- Extrapolated number of panels to t_max if steps stay at the fastest time scale.
 def begin_march(
-    compiled: CompiledPlan, order: int, begin: float, t_max: float, resolution: float, panels: int,
+    compiled: TwoTimeProgram, order: int, begin: float, t_max: float, resolution: float, panels: int,
     checkpoint: Checkpoint | None = None,
 ) -> March | None:  # fmt: skip
     """March adaptively over so many panels, or to the end; None where that does not work out."""

@@ -12,7 +12,6 @@ there, iterated with Anderson's method; the past stays. Its sampling error, some
 a first guess.
 """
 
-import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
@@ -33,8 +32,6 @@ from eqsolve.solvers.paths.modes import Drawn, groups_of
 from eqsolve.solvers.paths.paths import Actions, Solving, act, block_inverses, machine_code, read_inputs, solve_block
 from eqsolve.solvers.paths.sweep import Engine, Means, guess
 from eqsolve.solvers.paths.transfer import extend
-
-logger = logging.getLogger("eqsolve")
 
 _PATHS = Control.probe  # of an ensemble: its noise is Gaussian up to 1/paths
 _EVALUATIONS = 30  # on one panel
@@ -200,7 +197,7 @@ class _SelfDriven:
         return rows
 
 
-def march(engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> Means:
+def self_consistent_start(engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> Means:
     """Return means over the whole time by one self-consistent ensemble, with its sampling error."""
     return _March(engine, grid, level, seed).run()
 
