@@ -207,13 +207,12 @@ def _read_values(text: str, option: str) -> dict[str, float]:
     return {name: read_number(word, f"{option} {name}") for name, word in words.items()}
 
 
-def _read_region(text: str, option: str) -> tuple[float, float]:
+def _read_region(text: str, option: str) -> tuple[float, float] | None:
     """Return the lowest real part and the largest imaginary part of a search."""
     example = "LOW,HEIGHT such as -3,20: the part Re p >= LOW, |Im p| <= HEIGHT of the plane"
-    low, height = _read_two(text, option, example)
-    if height <= 0:
-        raise UsageError(f"{option}: HEIGHT must be positive, got {height:g}; expected {example}")
-    return low, height
+    from eqsolve.solvers.options import read_region
+
+    return read_region(_read_two(text, option, example), option)
 
 
 _READERS: dict[str, Callable[[str, str], Any]] = {

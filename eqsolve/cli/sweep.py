@@ -64,7 +64,7 @@ _WORKERS = "processes on this machine; 1 by default"
         "rtol": "relative tolerance at every point; 1e-3 by default",
         "atol": "absolute tolerance at every point",
         "seed": "", "device": "", "region": "", "solver": "", "observables": "",
-        "derivatives": "solve for the derivatives along these axes too, to interpolate between the points",
+        "derivatives": "also compute derivatives with respect to these axes, to interpolate between points",
         "step": "solve in discrete time with this step",
         "budget": "CPU time of each point, such as 30s or 5min; then its best so far is given",
         "workers": _WORKERS,

@@ -43,12 +43,12 @@ class HandOver:
     """What a solver answers in place of a result when another one is to solve this."""
 
     reason: str  # in words; logged
-    # the name of the other; by default the next in the order of preference that has no objection
+    # the name of the other; by default the next in the order of preference that can solve it
     solver: str = ""
 
 
 def why_not_a(kind: str, plan: Plan) -> str:
-    """Return the objection of a solver of one kind of model; nothing to a plan of this kind."""
+    """Return why a solver of one kind of model cannot take a plan, or "" if it can."""
     return "" if plan.facts.kind == kind else f"it solves a {kind}, and this is a {plan.facts.kind}"
 
 

@@ -159,7 +159,7 @@ def newton(
 ) -> int:  # fmt: skip
     """Solve the equations of a panel by Newton's method; return the number of steps.
 
-    ``equations(slopes)`` gives their residuals, and what divides by the matrix of derivatives where it is asked for; ``add``
+    ``equations(slopes)`` gives the residuals and, where asked for, a solver for the Jacobian; ``add``
     changes the unknowns and returns by how much, relative to their sizes. With ``keep`` a matrix serves as long
     as steps shrink by a factor of ten.
     """

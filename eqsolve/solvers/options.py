@@ -151,9 +151,9 @@ def read_region(value: Any, what: str = "region") -> tuple[float, float] | None:
         low, height = value
     except (TypeError, ValueError):
         raise UsageError(f"region takes two numbers (LOW, HEIGHT): Re p >= LOW and |Im p| <= HEIGHT; got {value!r}") from None
-    low, height = number(low, "LOW of region"), number(height, "HEIGHT of region")
+    low, height = number(low, f"LOW of {what}"), number(height, f"HEIGHT of {what}")
     if height <= 0:
-        raise UsageError(f"region=(LOW, HEIGHT) searches |Im p| <= HEIGHT: HEIGHT must be positive, got {height:g}")
+        raise UsageError(f"{what}: HEIGHT must be positive, got {height:g}; LOW, HEIGHT are Re p >= LOW, |Im p| <= HEIGHT")
     return low, height
 
 

@@ -167,7 +167,7 @@ class FamilyProblem(Sought):
         return Linearisation(residual, jacobian, residual[:0], jacobian[:0], residual)
 
     def stability(self, values: Array) -> float:
-        """Return 1 − the largest gain of putting values in: positive where that converges, zero at a fold, like its root."""
+        """Return 1 − the largest eigenvalue of the Picard map: positive if it converges, zero at a fold."""
         moving = self.moving(values)[0]
         try:
             gains = np.linalg.eigvals(np.linalg.solve(*(self.totals(side, moving) for side in self.slopes(values))))
@@ -197,7 +197,7 @@ def _newton(problem: FamilyProblem, values: Array) -> Array | None:
 
 
 def _search(problem: FamilyProblem, start: Array) -> Array | None:
-    """Put values in until Newton's method finds a solution near them."""
+    """Iterate (Picard) until Newton's method finds a solution nearby."""
     values = start
     if problem.program.explicit is None:
         return _newton(problem, values)
@@ -744,7 +744,7 @@ class FixedPointSolver(Solver):
 
     def why(self, plan: Plan) -> str:
         if plan.facts.has_families:
-            return "equations of families: values put in again and again, then Newton's method"
+            return "equations of families: Picard iteration, then Newton's method"
         return "scalar equations: a scan, then Newton's method, expectations split at kinks"
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:

@@ -113,8 +113,8 @@ class _Work:
                 for mean, pairs in chosen:
                     self.natural[mean.name] = max(self.natural.get(mean.name, 0.0), _natural(item, mean, pairs, kernels))
                     part, columns = _mean(item, mean, pairs, kernels, rows)
-                    weight, (known, beside) = item.law.condition.weight, total.get(mean.name, (0.0, 0.0))
-                    total[mean.name] = known + weight * part, None if columns is None else beside + weight * columns
+                    weight, (known, other_rule) = item.law.condition.weight, total.get(mean.name, (0.0, 0.0))
+                    total[mean.name] = known + weight * part, None if columns is None else other_rule + weight * columns
             made.append(total)
         return made
 
@@ -293,10 +293,10 @@ def subdivided(panels: PanelGrid, parts: int) -> Array:
     return np.append(inner.ravel(), nodes[-1])
 
 
-def step_limit(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> tuple[Curves, Errors]:
+def step_limit(panels: PanelGrid, found: Sequence[Curves], other_rule: Curves) -> tuple[Curves, Errors]:
     """Return the limit of solutions on nodes that are subdivided into 1, 2, 4, ... parts.
 
-    ``beside`` is another solution on the coarsest nodes, with other rules for integrals. The errors
+    ``other_rule`` is another solution on the coarsest nodes, with other rules for integrals. The errors
     are a share of what the coarsest grid changes, what the rules change, and how far polynomials
     between the nodes are from the limit of the others.
     """
@@ -313,7 +313,7 @@ def step_limit(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> tu
             for grids in (found, found[1:])
         )
         values[name], change = richardson(levels, ratio=4)
-        errors[name] = _SHARE * change + np.abs(beside.all[name] - levels[0])
+        errors[name] = _SHARE * change + np.abs(other_rule.all[name] - levels[0])
         halves[name] = richardson(fine, ratio=4)[0]
         if (rate := falling(levels)) < _SQUARE:
             limits = [low + (low - high) / (rate - 1) for high, low in pairwise(levels)]
@@ -474,12 +474,12 @@ class _GaussianSolve:
         if not self.rough:
             other = self._march(panels.of_another_order(self.control.highest, self.control.other), solved, other=True)
             return GaussianSolution(panels, solved, judge.curves(solved), judge.total(solved, judge.differ(solved, other)))
-        beside = judge.curves(self._march(panels, None, other=True))
+        other_rule = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
         for place in (1, 2):
             finest = self._march(panels, None, other=False, parts=2**place)
             every.append(judge.curves(finest))
-        curves, errors = step_limit(panels, every, beside)
+        curves, errors = step_limit(panels, every, other_rule)
         for name, error in errors.items():
             error += 2.0 * max(finest.left, 1e-14) * float(np.abs(curves.all[name]).max(initial=0.0))
         return GaussianSolution(panels, finest, curves, errors)
