@@ -387,10 +387,14 @@ class Ensembles:
         swept: list[Piece | None] = [None] * control.sets
         rounds: list[_Round] = []
         before = moved = math.inf
-        left, again, drawn, spent, begun = control.left, False, control.sets, 0.0, time.perf_counter()
+        left, again, drawn, spent, begun = control.left, False, control.sets * (1 + len(DENSITIES)), 0.0, time.perf_counter()
         trials = [self._try_density(small, known, density) for density in range(len(DENSITIES))]
-        density, by_parts, means, swept[:], chance = min(trials, key=lambda trial: trial[-1])
+        density, by_parts, means, swept[:], chance = best = min(trials, key=lambda trial: trial[-1])
         first, known_by = [item[0] for item in means], paths
+        for trial in trials:  # the other sets count as those of fewer paths that scatter like them
+            if trial is not best:
+                every = [self._control(final, item, trial[1]) for item in trial[2]]
+                rounds.append(self._compare_small(paths * (chance / trial[-1]) ** (1 / control.rate), every, small, final))
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * (drawn + place) for place in range(1, control.sets + 1)]
             known = replace(known, share=max(1, min(share, round(paths) // control.small)))
@@ -428,8 +432,8 @@ class Ensembles:
                 if chance > control.clear * room:  # more paths are needed, whatever the exact spread
                     break
             last_moved, moved = moved, judge.worst(curves, changes[-1])
-            if again:  # the same paths: how much closer they bring the solution
-                left = min(1.0, max(control.left, moved / last_moved))
+            if again:  # the same paths: how much closer they bring the solution, the first time told best
+                left = min(left if left > control.left else 1.0, max(control.left, moved / last_moved))
             part = left if again or moved <= control.clear * before else 1.0  # not known, and the move is no scatter
             average = functools.partial(np.average, axis=0, weights=weights[:: control.sets])
             change = {name: average([item[name] for item in changes]) for name in spread}
@@ -441,7 +445,7 @@ class Ensembles:
             alone = len(weights) <= control.sets  # four sets may agree by chance: eight hardly do
             if (worst <= max(room, whole) and not alone) or rest > max(1.0, 3.0 * stop) or judge.options.is_short_of_time():
                 break  # where the iteration does not settle more paths are of no use
-            again, more = chance <= room and not alone, paths
+            again, more = chance <= room and not alone and worst - part * moved <= max(room, whole), paths
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
                 if number == 1:
@@ -481,7 +485,7 @@ class Ensembles:
         """Return a density of the leading mode, with the best control variate by parts, small sets that are drawn so, and
         the error of their mean in tolerances."""
         control, options = self.control, self.judge.options
-        seeds = [self.seed + _APART * (control.sets + place) for place in range(1, control.sets + 1)]
+        seeds = [self.seed + _APART * (control.sets * (1 + density) + place) for place in range(1, control.sets + 1)]
         designs = [replace(known, level=self._level(control.small, seed, density)) for seed in seeds]
         means, swept = sweep_sets(self.engine, small, designs, [None] * control.sets, options, "small ensembles")
         by_parts, scatter = self._choose_control(small[0], [item[0] for item in means])
