@@ -368,7 +368,7 @@ class Ensembles:
         return self._iterate(grid, means, Design(level), self.control.stop, kept=coarser)
 
     # --- large ensembles
-    def refine_level(
+    def refine(
         self, small: Sequence[Solved], by_panels: Callable[[Sequence[Curves]], Errors]
     ) -> tuple[tuple[Solved, ...], Errors]:
         """Return the solution moved to the average of large ensembles, and its error.

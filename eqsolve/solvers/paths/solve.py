@@ -268,7 +268,7 @@ class _Solve:
                 by_panels = self.judge.without_noise(self.judge.curves(small), by_panels)
         self._keep(small, None, f"with {small.grid.size} nodes")
         self.stage = "paths"
-        (final,), by_points = ensembles.refine_level([small], lambda _: by_panels)
+        (final,), by_points = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
         self.near = None if self._kinked else self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
@@ -330,7 +330,7 @@ class _Solve:
             self._keep_levels(final, by_steps, by_points)
             if drawn and (worst <= 1.0 or worst > last):  # may be sampling error, not that of the steps
                 self.stage = "paths"
-                final, by_points = ensembles.refine_level(final, functools.partial(step_errors, control=control))
+                final, by_points = ensembles.refine(final, functools.partial(step_errors, control=control))
                 by_steps, worst = self._judge_steps(final, control)
                 self._keep_levels(final, by_steps, by_points)
                 drawn = False
@@ -622,7 +622,7 @@ class _Solve:
         return (sampled, panels) if other < worst else (moved, by_panels)
 
     def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
-        (final,), errors = self.ensembles.refine_level([small], lambda _: by_panels)
+        (final,), errors = self.ensembles.refine([small], lambda _: by_panels)
         return Moved(final, errors)
 
     # --- on the way
