@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import traceback
 from collections.abc import Collection, Iterable
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
+
+logger = logging.getLogger("eqsolve")  # of the whole package
 
 
 class EqsolveError(Exception):

@@ -15,7 +15,7 @@ from eqsolve.passes.explain.explain import explain as explain_equations
 from eqsolve.passes.forms.structure import Derivation
 from eqsolve.passes.rewrite.indices import for_reading
 from eqsolve.solvers.contract import Solver, Wanted
-from eqsolve.solvers.registry import choose_solver, find_solver, objection, solver_names
+from eqsolve.solvers.registry import choose_solver, find_solver, solver_names, why_unfit
 
 
 @checked(model=read_model, kernels=flag, step=number, solver=text)
@@ -80,9 +80,9 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
         return "no: it has no discrete step"
     if not discrete and solver.only_discrete:
         return "no: it follows discrete time, step= (--step)"
-    if unfit := objection(solver, plan):
+    if unfit := why_unfit(solver, plan):
         return f"no: {unfit}"
-    return f"possible too, by solver={solver.name!r} (--solver {solver.name})"
+    return f"also applicable: select it by solver={solver.name!r} (--solver {solver.name})"
 
 
 def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> ChosenSolver:

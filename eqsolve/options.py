@@ -44,23 +44,25 @@ OPTIONS = {
     ),
     "atol": Option("Absolute tolerance; by default relative to the largest value.", "number", "A"),
     "at": Option(
-        "Times to be met exactly by the grid.",
+        "Times at which values are wanted. Solver `ode`, and with white noise `gaussian` and "
+        "`stochastic`, make them nodes of their grids; elsewhere values between nodes come from "
+        "the collocation polynomial.",
         "times", "T,T,...", "times to report, such as 0.1,1,10 or a range 0:10:21", _IN_TIME,
     ),
     "at2": Option(
-        "Pairs of times to be met exactly by the grid.",
+        "Pairs of times at which kernels are wanted, like ``at``.",
         "pairs", "T,T';...", 'pairs of times to report, such as "1,0.5;2,2"', _IN_TIME,
     ),
     "kernels": Option(
         "Whether the two-time functions themselves must meet the tolerance; true when ``at2`` is "
-        "given. False says that they are not wanted at all: where the structure allows it, the "
-        "nodes then grow only like log t."
+        "given. False says that they are not wanted at all: for suitable equations the number "
+        "of nodes then grows only like log t."
     ),
     "order": Option("Nodes per panel; chosen from the tolerance by default.", "whole", "M"),
     "step": Option(
         "Solve the discrete-time system with this step exactly (gradient descent instead of "
         "gradient flow), not the continuous one; the model's own step by default.",
-        "number", "H", "solve the discrete-time system of this step (gradient descent) exactly", _IN_TIME,
+        "number", "H", "solve the discrete-time system with this step (gradient descent)", _IN_TIME,
     ),
     "seed": Option("Seed of everything random.", "whole", "N", "seed of everything random; 0 by default"),
     "solver": Option(
@@ -76,13 +78,13 @@ OPTIONS = {
     "observables": Option(
         "Names of the observables to compute; these must meet the tolerance, or the status is "
         '"tolerance not met". All by default.',
-        "names", "A,B,...", "compute these only; of a flow, all shows what was derived too",
+        "names", "A,B,...", "compute these only; of a flow, `all` prints derived functions too",
     ),
     "derivatives": Option(
-        "Names of parameters, those of laws among them: the derivatives of everything along them "
-        "are solved for beside it, to the same tolerance, and read by ``result.derivative(name, "
-        "parameter)``.",
-        "names", "P,Q,...", "solve for the derivatives along these parameters too",
+        "Names of parameters, those of laws among them: the derivatives of everything with "
+        "respect to them are computed too, to the same tolerance, and read by "
+        "``result.derivative(name, parameter)``.",
+        "names", "P,Q,...", "also compute the derivatives with respect to these parameters",
     ),
     "start": Option(
         "A result of the same model at other parameters, to begin with: a stochastic system "
@@ -90,13 +92,13 @@ OPTIONS = {
         "solvers have no use for it. The errors are those of the new solution. Or values by name: "
         "of a fixed point's unknowns, near which to look first; of a `Singularity`, the value of "
         "the transform far to the right, when several are bounded there.",
-        "values", "U=X,V=Y,...", "of a fixed point: look near these values of its unknowns first",
+        "values", "U=X,V=Y,...", "of a fixed point: an initial guess of its unknowns",
     ),
     "region": Option(
         "(LOW, HEIGHT): where a `Singularity` is searched, ``Re p ≥ LOW`` and ``|Im p| ≤ "
-        "HEIGHT``. By default as far as the transform's own scale reaches.",
+        "HEIGHT``. By default a region scaled to the transform.",
         "region", "LOW,HEIGHT",
-        "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default", ("Singularity",),
+        "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; by default scaled to the transform", ("Singularity",),
     ),
     "device": Option(
         '``"gpu"``: paths are followed on the graphics card, to the same numbers up to rounding; '
@@ -134,7 +136,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
-def flag(name: str) -> str:
+def cli_flag(name: str) -> str:
     """Return how an option is written on the command line."""
     return f"--{name.replace('_', '-')}"
 

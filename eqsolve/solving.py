@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
 import math
 import os
 import time
@@ -13,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import callback, checked, flag, got, is_uncertain, names, number, offers, path, table, text
-from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, did_you_mean
+from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, did_you_mean, logger
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
@@ -28,8 +27,6 @@ from eqsolve.solvers.options import Options
 if TYPE_CHECKING:
     from eqsolve.compile.plan import Plan, Task
     from eqsolve.solvers.contract import Solver
-
-logger = logging.getLogger("eqsolve")
 
 
 # --- Warm starts: values by name, or the result of the same model at other parameters.
@@ -76,7 +73,7 @@ def take_start(
         found = {name: float(data[name]) for name in names if name in data and not data[name].dims}
         return {name: value for name, value in found.items() if math.isfinite(value)} or None, None
     if not solver.starts(plan):
-        logger.info("%s: the start is not used: solver %s has no iteration that it could shorten", plan.name, solver.name)
+        logger.info("%s: the start is not used: solver %s cannot use an initial guess", plan.name, solver.name)
         return None, None
     if start.source is None:
         raise UsageError(
@@ -165,13 +162,13 @@ def solve_as_asked(model: Model, settings: Mapping[str, Any], options: Options, 
 
 def _solve(
     model: Model, settings: Mapping[str, Any], options: Options, *,
-    start: Result | Mapping[str, float] | None = None, resume: bool = False, neighbour: Any = None,
+    start: Result | Mapping[str, float] | None = None, resume: bool = False, warm_start: Any = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None, paths: bool = True,
     tables: Mapping[str, Any] | None = None,
 ) -> Result:  # fmt: skip
     """Solve as ``solve`` does, its options read.
 
-    ``neighbour`` is the warm start, ``source`` of a result at other parameters; without ``paths`` no sample of them is kept.
+    ``warm_start`` is the warm start, ``source`` of a result at other parameters; without ``paths`` no sample of them is kept.
     """
     from eqsolve.compile.forms import COVARIANCES
     from eqsolve.compile.members import with_tables
@@ -189,7 +186,7 @@ def _solve(
         check(model)
     if model.is_indexed and tables is None:
         again = functools.partial(
-            solve_as_asked, start=start, checkpoint=checkpoint, resume=resume, neighbour=neighbour, paths=paths
+            solve_as_asked, start=start, checkpoint=checkpoint, resume=resume, warm_start=warm_start, paths=paths
         )
         return _solve_indexed(model, settings, options, again)
     refuse_words("solve", model, [word for word in settings if not model.knows(word)], settable(model))
@@ -228,11 +225,11 @@ def _solve(
     wanted = Wanted(options.kernels, options.step is not None)
     choice = choose_solver(plan, wanted, options.solver)
     if task.base is not None and choice.solver.linearises(plan):
-        options = replace(options, beside=(plan, task.values))
+        options = replace(options, sensitivity=(plan, task.values))
         task = replace(task, plan=task.base[0], values=task.base[1])
         plan = task.plan
     begin, near_by = take_start(start, plan, task.signature, choice.solver)
-    options = replace(options, start=begin, neighbour=near_by if neighbour is None else neighbour, paths=paths)
+    options = replace(options, start=begin, warm_start=near_by if warm_start is None else warm_start, paths=paths)
     better = choice.solver.instead(plan, task.values, options) if options.solver is None else None
     if better is not None and better.solver in solver_names():
         if model.generic and not find_solver(better.solver).generic:
@@ -299,7 +296,7 @@ def _solve(
 def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options: Options) -> Result:
     """Solve a flow with steps of ever smaller widths where its loss gradients jump, and extrapolate to none."""
     from eqsolve.passes.forms.kinks import JUMP_WIDTH
-    from eqsolve.results.derivatives import extrapolated
+    from eqsolve.results.derivatives import width_limit
     from eqsolve.results.provenance import describe
     from eqsolve.solvers.tolerance import KERNEL_FLOOR, find_worst
 
@@ -310,10 +307,10 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
         near = found[-1].source if found else None
         shares = ((1.5**k - 1) / (1.5**most - 1) for k in (place, place + 1))  # steeper steps take more paths
         inner = replace(inner, progress=part_of(options.progress, *shares))
-        found.append(solve_as_asked(smooth, {**settings, JUMP_WIDTH.name: 0.5**place}, inner, neighbour=near))
+        found.append(solve_as_asked(smooth, {**settings, JUMP_WIDTH.name: 0.5**place}, inner, warm_start=near))
         if len(found) < 3:
             continue
-        result = extrapolated(found[-3:])
+        result = width_limit(found[-3:])
         data = result.dataset
         asked = options.observables or tuple(model.observables) or result.names
         if lost := [name for name in asked if name not in data]:
@@ -334,7 +331,7 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
 
 
 class _WritingOut(Exception):
-    """A solver is needed that takes no families."""
+    """A solver is needed that does not support families."""
 
 
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:

@@ -27,6 +27,6 @@ _HOMES = {
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
-def later(name: str) -> Any:
-    """Return the function of that name of a later stage."""
+def lazy_import(name: str) -> Any:
+    """Import a function of a later layer by its name, and return it."""
     return getattr(importlib.import_module(f"eqsolve.{_WHERE[name]}"), name)

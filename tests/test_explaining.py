@@ -79,7 +79,7 @@ def test_every_model_is_explained_and_the_solver_named_is_the_one_that_runs(name
 def test_every_other_solver_is_possible_or_refused_as_told(model, step, runs):
     others = dict(eqsolve.explain(model, step=step).solver.others)
     for name, told in others.items():
-        assert told.startswith("possible") == (runs(model, step=step, solver=name) == name), (name, told)
+        assert told.startswith("also applicable") == (runs(model, step=step, solver=name) == name), (name, told)
 
 
 def test_what_is_called_possible_gives_the_same_numbers():
@@ -87,7 +87,7 @@ def test_what_is_called_possible_gives_the_same_numbers():
         explained = eqsolve.explain(model).solver
         chosen = eqsolve.solve(model, at=[1.0], t_max=1)
         for name, told in explained.others:
-            if told.startswith("possible"):
+            if told.startswith("also applicable"):
                 other = eqsolve.solve(model, at=[1.0], t_max=1, solver=name)
                 assert float(other.at([1.0])["y"][0]) == pytest.approx(float(chosen.at([1.0])["y"][0]), rel=1e-3)
 
@@ -117,7 +117,7 @@ def test_a_flow_that_solve_refuses_says_why(runs):
 
 
 def test_a_step_is_never_dropped_in_silence():
-    with pytest.raises(UsageError, match="leave the step out"):
+    with pytest.raises(UsageError, match="omit step="):
         eqsolve.solve(PLAIN, t_max=1, step=0.1, solver="two_time")
     assert set(solver_names()) >= {"ode", "two_time", "operators", "stochastic", "fixed_point", "singularity"}
 

@@ -7,7 +7,7 @@ from eqsolve.cli.options import check_destination, command, read_options, read_s
 from eqsolve.cli.output import exit_code, say
 from eqsolve.cli.sweep import read_grid
 from eqsolve.errors import UsageError
-from eqsolve.options import flag, refuse_idle
+from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar, clock
 
 
@@ -49,7 +49,7 @@ def run_explore(options: Namespace) -> int:
     model = load(options.model)
     check(model)
     check_routed(model, settings)
-    refuse_idle(model.name, model.kind, asked, flag)
+    refuse_idle(model.name, model.kind, asked, cli_flag)
     if target is None:
         return _serve(options, settings, asked)
     from eqsolve.explorer.export import export_page

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
             "its own values after a comma, such as a.csv,delta=0.5 b.csv,delta=2"
         ), nargs="+", default=[]),
         "--free": value("P,Q,...", "the parameters to be found"),
-        "--own": value("P,...", "those of them that every file has for itself; the others are shared"),
+        "--own": value("P,...", "those fitted to each file separately; the others are shared"),
         "--bounds": several("P=LOW:HIGH", "ranges, such as alpha=0.1:1 or lam=0:"),
         "--prior": several("P=VALUE,ERROR", "what is known of a free parameter beforehand, such as sigma2=0.1,0.02"),
         "--out": value("F.nc", "keep the fit; `eqsolve plot F.nc` draws it again"),
@@ -84,17 +84,17 @@ def _pairs(words: list[str], option: str, takes: str, mark: str) -> dict[str, An
 
 
 @command(
-    "find the parameters at which an observable is best",
+    "minimise or maximise an observable over parameters",
     "optimise {model} --minimise E_test --over {parameter}=0.01:10:log --at 20",
     settings="values that stay", plot="draw the landscape",
     options={
-        "at": "the time at which it is to be best",
+        "at": "the time of the observable",
         "rtol": "relative tolerance of the solves; 1e-3 by default",
         "budget": "CPU time of the search, such as 30s or 5min; then the best so far is given",
     },
     own={
-        "--minimise": value("NAME", "the observable that is to be smallest"),
-        "--maximise": value("NAME", "the observable that is to be largest"),
+        "--minimise": value("NAME", "the observable to minimise"),
+        "--maximise": value("NAME", "the observable to maximise"),
         "--over": several("NAME=FIRST:LAST[:log]", (
             "the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time"
         )),

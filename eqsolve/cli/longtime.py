@@ -21,7 +21,7 @@ from eqsolve.progress import Bar
     },
     settings="values of parameters", out="write the result", plot="draw the numbers",
     own={
-        "--integrated": switch("of many states at rest, the one told by a declared integral of the force"),
+        "--integrated": switch("of a continuum of fixed points, the one selected by a declared integral of the force"),
         "--show": switch("show the equations that were derived, and solve nothing"),
     },
 )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsolve.errors import ParameterError, UsageError, did_you_mean, quote
-from eqsolve.options import OPTIONS, Option, Takes, flag
+from eqsolve.options import OPTIONS, Option, Takes, cli_flag
 
 Run = Callable[[Namespace], int]
 
@@ -21,8 +21,9 @@ class Verb:
     """One command: its arguments, its help, and the function that returns its exit code."""
 
     summary: str
-    # after `eqsolve`, in the order in which one would try them; {model} stands for a model that
-    # exists, {parameter} for one of its parameters, and what follows a # explains
+    # after `eqsolve`, in the order in which one would try them; {model} is an existing model,
+    # {parameter} a real parameter of it, {finite} a model that can be validated, {finite_parameter} one
+    # of its parameters; a comment follows #
     examples: tuple[str, ...]
     known: Callable[[Namespace], int | None]  # the exit code where all is done already
     run: Run
@@ -65,14 +66,14 @@ FIGURES = (".png", ".svg", ".pdf")
 DATA = (".nc", ".csv", ".parquet", ".json")
 
 
-_SCALE = "of the picture: a logarithmic axis {}, or a linear one"
+_SCALE = "logarithmic or linear {} axis of the plot"
 SCALES: dict[str, dict[str, Any]] = {
     f"--{name}": {"action": BooleanOptionalAction, "default": None, "help": _SCALE.format(where)}
-    for name, where in (("logx", "across"), ("logy", "upwards"))
+    for name, where in (("logx", "x"), ("logy", "y"))
 }
 SWEEP_DRAWING = {
-    "--map": switch("of a sweep over two axes: a map, also where lines would be drawn"),
-    "--x": value("NAME", "of the picture of a sweep: the axis that runs across"),
+    "--map": switch("of a sweep over two parameters: always draw a heat map"),
+    "--x": value("NAME", "of a sweep: the parameter on the x axis of the plot"),
 }
 
 
@@ -90,7 +91,7 @@ def add_shared(
     if settings:
         example = 'numbers (0.3, 1/3, sqrt(2)), or laws for what is random ("Bernoulli(0.1)")'
         given["--set"] = several("NAME=VALUE", f"{settings}: {example}") | {"dest": "settings"}
-    given |= {flag(name): value(_TABLE[name].metavar, text or _TABLE[name].about) for name, text in options.items()}
+    given |= {cli_flag(name): value(_TABLE[name].metavar, text or _TABLE[name].about) for name, text in options.items()}
     if out:
         given["--out"] = value("F.nc", f"{out}: netCDF, or a table *.csv, *.parquet or *.json")
     if plot:
@@ -114,7 +115,7 @@ def read_options(options: Namespace, names: Iterable[str] | None = None) -> dict
     given = {name: getattr(options, name) for name in (options.table if names is None else names)}
     if given.get("observables") == "all":  # as without it; what is shown is decided where it is
         given["observables"] = None
-    return {name: _READERS[_TABLE[name].takes](text, flag(name)) for name, text in given.items() if text is not None}
+    return {name: _READERS[_TABLE[name].takes](text, cli_flag(name)) for name, text in given.items() if text is not None}
 
 
 def by_name(words: Iterable[str], option: str, takes: str) -> dict[str, str]:
@@ -206,13 +207,12 @@ def _read_values(text: str, option: str) -> dict[str, float]:
     return {name: read_number(word, f"{option} {name}") for name, word in words.items()}
 
 
-def _read_region(text: str, option: str) -> tuple[float, float]:
+def _read_region(text: str, option: str) -> tuple[float, float] | None:
     """Return the lowest real part and the largest imaginary part of a search."""
     example = "LOW,HEIGHT such as -3,20: the part Re p >= LOW, |Im p| <= HEIGHT of the plane"
-    low, height = _read_two(text, option, example)
-    if height <= 0:
-        raise UsageError(f"{option}: HEIGHT must be positive, got {height:g}; expected {example}")
-    return low, height
+    from eqsolve.solvers.options import read_region
+
+    return read_region(_read_two(text, option, example), option)
 
 
 _READERS: dict[str, Callable[[str, str], Any]] = {

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from eqsolve._version import __version__
@@ -151,17 +150,42 @@ def _add_common(parser: argparse.ArgumentParser, default: str | None) -> None:
 
 
 def _examples(lines: tuple[str, ...]) -> str | None:
-    from eqsolve.language.loading import list_models
-
-    models = sorted(list_models(), key=lambda item: item.kind != "System")
+    models = _chosen_models()
     if not lines or not models:
         return None
-    model = next((item for item in models if _a_parameter(item.path)), models[0])
-    words = {"model": model.name, "parameter": _a_parameter(model.path) or "NAME"}
-    commands, comments = zip(*(line.format(**words).partition("  # ")[::2] for line in lines), strict=True)
+    commands, comments = zip(*(line.format(**models).partition("  # ")[::2] for line in lines), strict=True)
     width = max((len(command) for command, comment in zip(commands, comments, strict=True) if comment), default=0)
     made = [f"{one:{width}}  # {why}" if why else one for one, why in zip(commands, comments, strict=True)]
     return "examples:\n" + "\n".join(f"  eqsolve {line}" for line in made)
+
+
+def _chosen_models() -> dict[str, str]:
+    """Return what the placeholders of examples stand for; model files are read, not run.
+
+    ``model`` is a system with a real parameter, preferably with the observable `E_test` and without
+    integrals, which is solved in seconds; ``finite`` preferably one with a finite model.
+    """
+    from eqsolve.language.loading import list_models
+
+    texts, systems = {}, set()
+    for item in list_models():
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            texts[item.name] = item.path.read_text(encoding="utf-8")
+            systems |= {item.name} if item.kind == "System" else set()
+    if not texts:
+        return {}
+    real = re.compile(r'\bparam\(\s*"(\w+)"(?![^)]*\binteger=True)')
+    parameters = {name: real.search(text) for name, text in texts.items()}
+
+    def score(name: str, *marks: str) -> tuple[int, ...]:
+        text = texts[name]
+        known = name in systems, parameters[name] is not None, *(mark in text for mark in marks)
+        return sum(known), "Int(" not in text
+
+    model = max(texts, key=lambda name: score(name, '"E_test"'))
+    finite = max(texts, key=lambda name: score(name, "flow=", "exact="))
+    mine, other = (found[1] if (found := parameters[name]) else "NAME" for name in (model, finite))
+    return {"model": model, "parameter": mine, "finite": finite, "finite_parameter": other}
 
 
 def _painted(text: str) -> str:
@@ -180,11 +204,3 @@ def _painted(text: str) -> str:
             line = f"{found[1]}{paint(found[2], 'cyan')}{found[3]}"
         lines.append(line)
     return "\n".join(lines) + "\n"
-
-
-def _a_parameter(path: Path) -> str:
-    """Return a parameter of a model file, which is read, not run."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        found = re.search(r'\bparam\(\s*"(\w+)', path.read_text(encoding="utf-8"))
-        return found[1] if found else ""
-    return ""

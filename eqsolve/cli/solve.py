@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from eqsolve.cli.options import command, read_shared, switch, value
 from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write_json
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.options import flag, refuse_idle
+from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def run_solve(options: Namespace) -> int:
         return 0
     complain(f"{result.message or result.status}")
     if result.status == "tolerance not met":
-        say("± is an estimate, in tests at most 3 times too small; a larger --rtol asks for less (docs/errors.md says more)")
+        say("± are error estimates, in tests at most 3 times too small; a larger --rtol accepts them (see docs/errors.md)")
     return 1
 
 
@@ -99,7 +99,7 @@ def _check(model: Model, given: dict[str, Any]) -> None:
     """Raise for what means nothing to the model, and for times that it does not have."""
     at, at2, t_max = (given.get(name) for name in ("at", "at2", "t_max"))
     if model.kind != "Cases":  # the case decides
-        refuse_idle(model.name, model.kind, given, flag)
+        refuse_idle(model.name, model.kind, given, cli_flag)
     if at2 is not None and not getattr(model, "kernels", ()):
         raise UsageError(f"--at2: model `{model.name}` has no function of two times")
     moments = [("--at", moment) for moment in at or []] + [("--at2", moment) for pair in at2 or [] for moment in pair]

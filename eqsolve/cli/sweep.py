@@ -64,7 +64,7 @@ _WORKERS = "processes on this machine; 1 by default"
         "rtol": "relative tolerance at every point; 1e-3 by default",
         "atol": "absolute tolerance at every point",
         "seed": "", "device": "", "region": "", "solver": "", "observables": "",
-        "derivatives": "solve for the derivatives along these axes too, to interpolate between the points",
+        "derivatives": "also compute derivatives with respect to these axes, to interpolate between points",
         "step": "solve in discrete time with this step",
         "budget": "CPU time of each point, such as 30s or 5min; then its best so far is given",
         "workers": _WORKERS,
@@ -170,7 +170,7 @@ def _text(result: Result, took: str) -> str:
 
 
 @command(
-    "say what the long run is over two parameters, with its boundaries",
+    "classify the long-time behaviour over one or two parameters, with boundaries",
     "diagram path/to/my_model.py --grid gain=0.5:3:40 D=0:1:30 --plot phases.png",
     "diagram path/to/my_model.py --grid gain=0.5:3:40 --lyapunov --json",
     plot="draw the boundaries over a quantity in colours",
@@ -183,13 +183,13 @@ def _text(result: Result, took: str) -> str:
     },
     **_GRID | {"own": _GRID["own"] | {
         "--lyapunov": switch("find a stationary state and its Lyapunov exponent at each point, to tell chaos"),
-        "--x": value("NAME", "of the picture: the axis that runs across"),
+        "--x": value("NAME", "the parameter on the x axis of the plot"),
     }},
 )  # fmt: skip
 def run_diagram(options: Namespace) -> int:
-    """Classify the long run over a grid: still, not at rest, fluctuating, chaotic,
-    aging, unbounded, or not decided, with the reason. Boundaries are roots of the stability or of
-    the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed.
+    """Classify the long-time behaviour on a grid: still (a stable fixed point), not at rest (an unstable
+    one), fluctuating, chaotic, aging, unbounded, or not decided, with the reason. Boundaries are
+    roots of the stability or of the Lyapunov exponent. The same command goes on after a crash. Exit code 1: points failed.
     """
     axes = read_grid(options.grid)
     data, picture, settings, asked = read_shared(options)

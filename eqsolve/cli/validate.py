@@ -1,4 +1,4 @@
-"""The command that holds a model's solution against finite-size runs of what it describes."""
+"""The command that compares a model's solution with finite-size simulations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from eqsolve.cli.options import command, read_shared
 from eqsolve.cli.output import deliver, lay_out, number_with_error
-from eqsolve.options import flag, refuse_idle
+from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ _BOTH = "theory and finite sizes"
 
 
 @command(
-    "hold a model's solution against finite-size runs",
-    "validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
-    "validate {model} --data binary --d 500 --plot validation.png",
-    "validate {model} --set {parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
+    "compare a model's solution with finite-size simulations",
+    "validate {finite} --d 1000 --seeds 8 --at 0.3,1,3",
+    "validate {finite} --data binary --d 500 --plot validation.png",
+    "validate {finite} --set {finite_parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
     settings="values of parameters",
     out=f"write {_BOTH}",
     plot=f"draw {_BOTH}",
@@ -32,12 +32,12 @@ _BOTH = "theory and finite sizes"
         "at": "times to compare at, such as 0.3,1,3,10",
         "t_max": "last time; for a fixed point, the length of the runs",
         "data": 'features: gaussian, binary, student_t, a law such as "StudentT(5)", or a file',
-        "constants": "random constants: balanced (default), exact (their law to the letter) or sampled",
+        "constants": "random constants: balanced (default), exact (quantiles) or sampled",
         "step": "gradient descent with this step on both sides",
         "rtol": "relative tolerance of the theory; 1e-3 by default",
         "observables": "compare these only",
         "flow": "the microscopic model, instead of the one the model names",
-        "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
+        "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; by default scaled to the transform",
         "device": "run the finite sizes on the cpu (default), the gpu, or auto: the card where it is worth it",
         "workers": "draws run at once; one per core by default",
     },
@@ -52,7 +52,7 @@ def run_validate(options: Namespace) -> int:
 
     model = load(options.model)
     if model.kind != "Cases":  # the case decides
-        refuse_idle(model.name, model.kind, [name for name in asked if name != "t_max"], flag)
+        refuse_idle(model.name, model.kind, [name for name in asked if name != "t_max"], cli_flag)
     with Bar(options.quiet) as progress:
         found = validate(model, params=settings, progress=progress, **asked)
     deliver(options, found, lambda: _text(found), data, picture)

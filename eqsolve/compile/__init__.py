@@ -9,7 +9,7 @@ from typing import Any
 
 
 class _Callable(ModuleType):
-    """The package, which is also a verb."""
+    """Makes the package callable: ``eqsolve.compile(model)``."""
 
     def __call__(self, model: Any) -> Any:
         from eqsolve.compile.plan import compile

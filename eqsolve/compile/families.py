@@ -25,13 +25,13 @@ from eqsolve.passes.forms.expressions import outermost, slope
 
 
 @dataclass(frozen=True)
-class Use:
-    """An argument of a frame: its number, and for each of its axes the frame's axis and a shift; axis −1 is a fixed entry."""
+class IndexMap:
+    """How an argument is broadcast: per axis the frame's axis and an offset; axis −1 is a fixed index."""
 
     argument: int
     axes: tuple[tuple[int, int], ...]
 
-    def laid(self, array: Any, frame: tuple[int, ...]) -> Any:
+    def broadcast(self, array: Any, frame: tuple[int, ...]) -> Any:
         """Return the argument along the axes of a frame, points behind."""
         if not self.axes:
             return array
@@ -67,27 +67,28 @@ class IndexedTerm:
 
     frame: tuple[int, ...]
     free: int
-    uses: tuple[Use, ...]
+    uses: tuple[IndexMap, ...]
     inner: tuple[tuple[IndexedTerm, tuple[int, ...]], ...]
     function: Lowered
     factors: tuple[int, ...] = ()
 
     def __call__(self, arguments: Sequence[Any]) -> Any:
         """Return the values, free axes first, points behind."""
-        sums = [Use(0, tuple((axis, 0) for axis in axes)).laid(term(arguments), self.frame) for term, axes in self.inner]
+        inner = [(term(arguments), tuple((axis, 0) for axis in axes)) for term, axes in self.inner]
+        sums = [IndexMap(0, axes).broadcast(value, self.frame) for value, axes in inner]
         if self.factors and math.prod(self.frame[: self.free]) > 1:
             return self._contracted(arguments, sums)
         over = [bool(use.axes) for use in self.uses] + [bool(axes) for _, axes in self.inner]
-        laid = [use.laid(arguments[use.argument], self.frame) for use in self.uses] + sums
+        placed = [use.broadcast(arguments[use.argument], self.frame) for use in self.uses] + sums
         count = len(self.frame)
-        points = max((np.ndim(item) - count * own for item, own in zip(laid, over, strict=True)), default=0)
+        points = max((np.ndim(item) - count * own for item, own in zip(placed, over, strict=True)), default=0)
         for place, own in enumerate(over):
-            if own and laid[place].ndim < count + points:
-                laid[place] = laid[place].reshape(laid[place].shape + (1,) * (count + points - laid[place].ndim))
+            if own and placed[place].ndim < count + points:
+                placed[place] = placed[place].reshape(placed[place].shape + (1,) * (count + points - placed[place].ndim))
         if self.factors:  # at one member: nothing is gained by the order of contractions
-            value = math.prod((laid[place] for place in self.factors), start=self.function()[0])
+            value = math.prod((placed[place] for place in self.factors), start=self.function()[0])
         else:
-            value = self.function(*laid)[0]
+            value = self.function(*placed)[0]
         if not count:
             return value
         value = np.asarray(value)
@@ -102,7 +103,7 @@ class IndexedTerm:
         for place in self.factors:
             if place < len(self.uses):
                 use = self.uses[place]
-                array = np.asarray(use.laid(arguments[use.argument], self.frame))
+                array = np.asarray(use.broadcast(arguments[use.argument], self.frame))
                 axes = sorted({axis for axis, _ in use.axes if axis >= 0})
             else:
                 array, axes = np.asarray(sums[place - len(self.uses)]), sorted(self.inner[place - len(self.uses)][1])
@@ -151,7 +152,7 @@ def _term(
     used = sorted((item for item in found if item in numbers), key=numbers.__getitem__)
     axes = [(item,) if isinstance(item, Index) else getattr(item, "indices", ()) for item in used]
     uses = tuple(
-        Use(numbers[item], tuple(_axis(entry, places) for entry in own)) for item, own in zip(used, axes, strict=True)
+        IndexMap(numbers[item], tuple(_axis(entry, places) for entry in own)) for item, own in zip(used, axes, strict=True)
     )
     inputs = [*used, *standing.values()]
     if len(frame) > free and (found := _product(bare, inputs)) is not None:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from eqsolve.compile.convolution import ConvolutionProgram
     from eqsolve.compile.covariances import Covariances
     from eqsolve.compile.fixed_point import FamilyProgram, FixedPointProgram
-    from eqsolve.compile.gaussian import GaussianPlan
+    from eqsolve.compile.gaussian import GaussianProgram
     from eqsolve.compile.ode import OdeProgram
     from eqsolve.compile.relations import OperatorsProgram
     from eqsolve.compile.singularity import SingularityProgram
-    from eqsolve.compile.stochastic import StochasticPlan
-    from eqsolve.compile.two_time import CompiledPlan
+    from eqsolve.compile.stochastic import StochasticProgram
+    from eqsolve.compile.two_time import TwoTimeProgram
 
 Program = TypeVar("Program", covariant=True)
 Source = Literal["model", "paths", "changed paths"]
@@ -41,13 +41,13 @@ class Form(Generic[Program]):
 
 
 COVARIANCES: Form[Covariances] = Form("covariances", "eqsolve.compile.covariances:compile_covariances")
-GAUSSIAN: Form[GaussianPlan] = Form("gaussian", "eqsolve.compile.gaussian:compile_gaussian", "changed paths")
-STOCHASTIC: Form[StochasticPlan] = Form("stochastic", "eqsolve.compile.stochastic:compile_stochastic", "changed paths")
-DISCRETE: Form[StochasticPlan] = Form("discrete stochastic", "eqsolve.compile.stochastic:compile_stochastic", "paths")
+GAUSSIAN: Form[GaussianProgram] = Form("gaussian", "eqsolve.compile.gaussian:compile_gaussian", "changed paths")
+STOCHASTIC: Form[StochasticProgram] = Form("stochastic", "eqsolve.compile.stochastic:compile_stochastic", "changed paths")
+DISCRETE: Form[StochasticProgram] = Form("discrete stochastic", "eqsolve.compile.stochastic:compile_stochastic", "paths")
 OPERATORS: Form[OperatorsProgram] = Form("operators", "eqsolve.compile.relations:compile_operators", "paths")
 CONVOLUTION: Form[ConvolutionProgram] = Form("convolution", "eqsolve.compile.convolution:compile_convolution")
-TWO_TIME: Form[CompiledPlan] = Form("two_time", "eqsolve.compile.two_time:compile_system")
-TWO_TIME_GRADIENTS: Form[CompiledPlan] = Form("two_time gradients", "eqsolve.compile.two_time:compile_with_gradients")
+TWO_TIME: Form[TwoTimeProgram] = Form("two_time", "eqsolve.compile.two_time:compile_system")
+TWO_TIME_GRADIENTS: Form[TwoTimeProgram] = Form("two_time gradients", "eqsolve.compile.two_time:compile_with_gradients")
 ODE: Form[OdeProgram] = Form("ode", "eqsolve.compile.ode:compile_ode")
 FIXED_POINT: Form[FixedPointProgram] = Form("fixed_point", "eqsolve.compile.fixed_point:FixedPointProgram")
 FAMILIES: Form[FamilyProgram] = Form("families", "eqsolve.compile.fixed_point:compile_families")

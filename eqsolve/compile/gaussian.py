@@ -16,7 +16,7 @@ from sympy import Add, Basic, DiracDelta, Dummy, Expr, Poly, S, expand
 
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.members import for_members, write_members
-from eqsolve.compile.stochastic import StochasticPlan, compile_stochastic
+from eqsolve.compile.stochastic import StochasticProgram, compile_stochastic
 from eqsolve.language.laws import Normal
 from eqsolve.language.symbols import Function, Parameter, Random, Value
 from eqsolve.passes.forms.expressions import partial
@@ -54,7 +54,9 @@ class FactorPlan:
 
 @dataclass(frozen=True)
 class ByParts:
-    """A term of E f(t) g(t'): means of arguments (``links`` of one), covariances (of two), times the mean of a simpler pair.
+    """A term of E f(t) g(t') by Stein's lemma: means and covariances of arguments, times a simpler pair.
+
+    ``links`` of one argument are means, of two covariances.
 
     An argument is given by its side, 0 for the time of f and 1 for that of g, and its place.
     """
@@ -84,14 +86,14 @@ class JointPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianPlan:
+class GaussianProgram:
     """The path equations and closed relations of a system, and the law of each ensemble."""
 
-    paths: StochasticPlan
+    paths: StochasticProgram
     laws: tuple[JointPlan, ...]
     rough: bool  # kinks at equal times: by white noise, or declared, as exp(-|t − t'|)
 
-    def for_members(self) -> GaussianPlan:
+    def for_members(self) -> GaussianProgram:
         """Return the plan for every member of the families that its unknowns stand for."""
         pairs = [pair for item in zip(self.paths.ensembles, self.laws, strict=True) for pair in for_members(item)]
         ensembles, laws = zip(*pairs, strict=True)
@@ -99,14 +101,14 @@ class GaussianPlan:
         return replace(self, paths=replace(rest, ensembles=ensembles), laws=laws)
 
 
-def compile_gaussian(derivation: Derivation, parameters: Sequence[Parameter]) -> GaussianPlan:
+def compile_gaussian(derivation: Derivation, parameters: Sequence[Parameter]) -> GaussianProgram:
     """Return the plan of a system whose law is Gaussian, its parameters being arguments."""
     form = derivation.form
     assert form is not None
     laws = tuple(_GaussianLaw(ensemble).plan(parameters) for ensemble in form.ensembles)
     kernels = [*(law.covariance for _, law in form.covariances), *(item.rhs for item in form.kernels)]
     kinks = [item for item in switches(kernels) if {ROW, COLUMN} <= item.free_symbols]
-    return GaussianPlan(compile_stochastic(derivation, parameters), laws, bool(form.whites or kinks))
+    return GaussianProgram(compile_stochastic(derivation, parameters), laws, bool(form.whites or kinks))
 
 
 def why_not_gaussian(form: PathForm) -> str:

@@ -77,7 +77,7 @@ class Bound:
         return self.lowered.function(*self.values, *arguments)
 
     def at(self, values: Mapping[str, float]) -> Self:
-        """Return itself: laws in a program that has its numbers are asked for at the same ones."""
+        """Return itself: parameter values are bound already."""
         return self
 
 
@@ -161,7 +161,7 @@ def _place(index: int) -> Dummy:
 
 @dataclass(frozen=True)
 class Constant:
-    """A table by its name, or, without one, the numbers 0 … size − 1 of an index."""
+    """A named table, or, without a name, the range 0 … size − 1 of an index."""
 
     name: str
     size: int = 0

@@ -1,4 +1,4 @@
-"""What is compiled for one member of a family, written for every member: names change, functions are shared.
+"""A program compiled for one member of a family, and instantiated for all: functions are shared.
 
 In a program of a generic system (``generic`` in ``eqsolve.passes.rewrite.indices``) a name such as
 ``C_at_0_of_4`` stands for C_0 … C_3. Symbolic work does not depend on the sizes.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sympy import Basic, Expr
 
-from eqsolve.compile.families import IndexedTerm, Use, as_term, tables_in
+from eqsolve.compile.families import IndexedTerm, IndexMap, as_term, tables_in
 from eqsolve.compile.lowering import Constant, Lowered, lower, with_parts
 from eqsolve.language.indices import MemberSum, Slot, ordered_indices
 from eqsolve.language.nodes import E
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Every:
-    """In a tuple, an entry for every member of a family: of ``item``, whose name ends with ``axes``."""
+class PerMember:
+    """In a tuple, one entry for each member: of ``item``, whose name ends with ``axes``."""
 
     item: Any
     axes: tuple[str, ...]
@@ -43,7 +43,7 @@ class Every:
 
 
 @dataclass(frozen=True, eq=False)
-class Total:
+class FamilySum:
     """A sum as a function of all members of the families it reads, at one member (``place``) or at all of them.
 
     ``shapes`` are those of the families, ``scalars`` what it reads besides, and ``constants`` its tables.
@@ -83,7 +83,7 @@ def _fixed(term: IndexedTerm, at: Mapping[int, int]) -> IndexedTerm:
     """Return a term with one value of some axes of its frame."""
     frame = tuple(1 if axis in at else size for axis, size in enumerate(term.frame))
     uses = tuple(
-        Use(use.argument, tuple((axis, shift + (at.get(axis, 0) if axis >= 0 else 0)) for axis, shift in use.axes))
+        IndexMap(use.argument, tuple((axis, shift + (at.get(axis, 0) if axis >= 0 else 0)) for axis, shift in use.axes))
         for use in term.uses
     )
     inner = tuple(
@@ -98,7 +98,7 @@ class WithTotals:
 
     function: Callable[..., list[Any]]
     plain: int
-    totals: tuple[Total, ...]
+    totals: tuple[FamilySum, ...]
 
     def __call__(self, *arguments: Any) -> list[Any]:
         begin, made = self.plain, []
@@ -124,14 +124,14 @@ def lower_reading(
     for node in sums:
         made, found = _total(node, parameters)
         totals.append(made)
-        inner = tuple(Every(describe(item), axes) for item, axes in found)
+        inner = tuple(PerMember(describe(item), axes) for item, axes in found)
         described += inner if total is None else (total(made, inner),)
     if total is not None:
         return function, described
     return WithTotals(function, len(read), tuple(totals)), described
 
 
-def _total(node: MemberSum, parameters: Sequence[Parameter]) -> tuple[Total, list[tuple[Basic, tuple[str, ...]]]]:
+def _total(node: MemberSum, parameters: Sequence[Parameter]) -> tuple[FamilySum, list[tuple[Basic, tuple[str, ...]]]]:
     source = node.contraction
     slots: dict[Basic, Slot] = {}
     scalars: dict[Basic, Basic] = {}
@@ -152,7 +152,7 @@ def _total(node: MemberSum, parameters: Sequence[Parameter]) -> tuple[Total, lis
     names = tuple(f"_{item}" for item in free)
     shapes = tuple(item.shape for item in slots.values())
     numbers = lower(list(scalars.values()), [], parameters)
-    return Total(term, shapes, numbers, tuple(map(Constant.of, tables)), names), found
+    return FamilySum(term, shapes, numbers, tuple(map(Constant.of, tables)), names), found
 
 
 # --- Writing for every member.
@@ -173,16 +173,16 @@ class _MemberWriting:
         """Return a part at a place; ``made`` is what is written there already."""
         if isinstance(item, str):
             return GENERIC.sub(lambda found: f"_{place[found[0]]}", item) if "_at_" in item else item
-        if isinstance(item, Total):
+        if isinstance(item, FamilySum):
             return dataclasses.replace(item, place=tuple(place[axis] for axis in item.free))
-        if isinstance(item, IndexedTerm | Every) or id(item) in self.still:
+        if isinstance(item, IndexedTerm | PerMember) or id(item) in self.still:
             return self.still.get(id(item), item)
         if id(item) not in made:
             new = with_parts(item, lambda part: self(part, place, made))
             still = new is item or (isinstance(item, dict) and all(new[key] is part for key, part in item.items()))
             if isinstance(item, tuple):
-                entries = (entry.entries if isinstance(entry, Every) else (entry,) for entry in new)
-                new = tuple(itertools.chain.from_iterable(entries)) if any(isinstance(it, Every) for it in item) else new
+                entries = (entry.entries if isinstance(entry, PerMember) else (entry,) for entry in new)
+                new = tuple(itertools.chain.from_iterable(entries)) if any(isinstance(it, PerMember) for it in item) else new
             (self.still if still else made)[id(item)] = new
         return self.still.get(id(item), made.get(id(item)))
 

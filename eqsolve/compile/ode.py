@@ -35,7 +35,7 @@ class OdeEquation:
 
 
 @dataclass(frozen=True, eq=False)
-class OdeStep:
+class OdeQuantity:
     """A quantity as a function of those before it; if ``averaged``, its mean over the paths of the ``members``."""
 
     function: Lowered
@@ -55,7 +55,7 @@ class OdeProgram:
     states: tuple[OdeEquation, ...]
     definitions: tuple[OdeEquation, ...]
     observables: tuple[str, ...]
-    steps: tuple[OdeStep, ...]
+    steps: tuple[OdeQuantity, ...]
     # how many steps the derivatives need, and how many the functions of time and the observables
     needed: int
     reported: int
@@ -89,7 +89,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     randoms = sorted({*system.randoms, *drawn}, key=lambda item: item.name)
     builder = _OdeBuilder((*parameters, WIDTH), time, [time, *randoms, *(values[equation.key] for equation in states)])
     for equation in definitions:
-        builder.steps.append(OdeStep(builder.lower([builder.timed(equation.rhs)])))
+        builder.steps.append(OdeQuantity(builder.lower([builder.timed(equation.rhs)])))
         builder.known.append(values[equation.key])
     rights = [builder.timed(equation.rhs) for equation in states]
     derivatives, needed = builder.lower(rights), len(builder.steps)
@@ -137,7 +137,7 @@ class _OdeBuilder:
 
     def __init__(self, parameters: Sequence[Parameter], time: Time, known: list[Basic]) -> None:
         self.parameters, self.time, self.known = parameters, time, known
-        self.steps: list[OdeStep] = []
+        self.steps: list[OdeQuantity] = []
 
     def timed(self, expr: Expr) -> Expr:
         """Bring every time symbol to the running one; for jumps of what moves there are ramps."""
@@ -155,7 +155,7 @@ class _OdeBuilder:
             for node in sorted(expr.atoms(E), key=lambda item: item.count_ops()):
                 if node not in self.known:
                     function = lower([node.argument], self.known, self.parameters)
-                    self.steps.append(OdeStep(function, averaged=True, members=_members(node)))
+                    self.steps.append(OdeQuantity(function, averaged=True, members=_members(node)))
                     self.known.append(node)
         return lower(expressions, [*self.known, *more], self.parameters)
 

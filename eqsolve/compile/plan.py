@@ -42,7 +42,7 @@ from eqsolve.passes.forms.structure import (
     select_case,
     sign,
 )
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 if TYPE_CHECKING:
     from eqsolve.passes.rewrite.constraints import Reduction
@@ -53,7 +53,7 @@ Program = TypeVar("Program")
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model is made of, by name."""
+    """Structural properties of a model, by which a solver is selected."""
 
     kind: str  # "System", "FixedPoint" or "Singularity"
     processes: tuple[str, ...] = ()  # unknowns along paths
@@ -63,11 +63,11 @@ class Facts:
     memory: bool = False  # whether integrals over the past occur
     implicit: bool = False  # whether an unknown stands in its own definition
     composition: bool = False  # whether kernels enter linearly or composed with one other
-    whites: tuple[str, ...] = ()  # those of the driving processes that are white noise
-    shifted: bool = False  # whether functions stand at shifted times, t − s or t − τ
-    fresh: tuple[str, ...] = ()  # those that are drawn in every step, wholly or in part
-    indexed: bool = False  # whether unknowns are families, on arrays
-    refined: bool = False  # whether it is in steps whose length is to go to zero
+    white_noises: tuple[str, ...] = ()  # those of the driving processes that are white noise
+    shifted_times: bool = False  # whether functions stand at shifted times, t − s or t − τ
+    step_noises: tuple[str, ...] = ()  # noises with a part that is independent from step to step
+    has_families: bool = False  # whether unknowns are families, on arrays
+    needs_step_limit: bool = False  # whether the limit of short time steps is meant
 
     @property
     def driven(self) -> bool:
@@ -141,7 +141,7 @@ def find_facts(model: Model) -> Facts:
         families = {item.base: item.axes for item in getattr(model, "unknowns", ())}
         shapes = {base: counts(axes) for base, axes in families.items() if all(axis.size.is_Integer for axis in axes)}
         names = tuple(name for base in families for name in member_names(base, shapes.get(base, ())))
-        return Facts(model.kind, functions=names, indexed=model.is_indexed)
+        return Facts(model.kind, functions=names, has_families=model.is_indexed)
     from eqsolve.passes.forms.convolution_form import has_shifts
     from eqsolve.passes.rewrite.starts import STEP
 
@@ -223,14 +223,6 @@ def make_plan(declared: Model, put: Mapping[Parameter, Any]) -> Plan:
     return Plan(model, arguments, find_facts(model), declared)
 
 
-# --- Numbers for a plan: what the user sets, read without symbols where numbers are given, and the
-# plan they belong to.
-#
-# ``Binder`` knows once and for all what a model's parameters may be. Plain numbers go through it as
-# they are; text, laws and whatever is wrong go through ``eqsolve.language.binding``, which reads
-# exactly and words the errors.
-
-
 # --- Which branches numbers of the parameters select: compared as floats, and exactly where these
 # are too close to tell.
 
@@ -264,6 +256,13 @@ class Branches:
         return (tuple(numbers[name] for name in self._whole), tuple(signs))
 
 
+# --- Parameter values, and the plan that they select.
+#
+# ``Binder`` knows once and for all what a model's parameters may be. Plain numbers bypass sympy;
+# text, laws and whatever is wrong go through ``eqsolve.language.binding``, which reads exactly and
+# words the errors.
+
+
 @dataclass(frozen=True, eq=False)
 class Values:
     """Numbers of the parameters and laws of the random constants, by name.
@@ -280,6 +279,10 @@ class Values:
     given: frozenset[str] = frozenset()
     behind: tuple[Plan, Values] | None = None
     tables: Mapping[str, Any] = field(default_factory=dict)
+
+    def all_laws(self, program: Any) -> dict[str, Any]:
+        """Return the laws of constants, with those of initial values in a program."""
+        return dict(self.laws) | {name: law.at(self.numbers, self.laws) for name, law in program.laws}
 
 
 class Binder:
@@ -510,7 +513,7 @@ class _Known:
         from eqsolve.passes.flow.dmft import without_jumps
 
         flow: Any = self._with_laws(laws)
-        return self._once(("mean field", key), lambda: later("derive_dmft")(without_jumps(flow), None))
+        return self._once(("mean field", key), lambda: lazy_import("derive_dmft")(without_jumps(flow), None))
 
     @functools.cached_property
     def in_steps(self) -> tuple[Model, bool]:

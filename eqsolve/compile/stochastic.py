@@ -108,9 +108,9 @@ class EnsemblePlan:
     means: tuple[MeanPlan, ...]
     processes: tuple[str, ...]
     process_values: Lowered
-    # how many things are averaged, respond, or are acted on by memory: their mean responses tell
-    # how
-    # the means react to the kernels, and how much they vary which modes need points
+    # number of functions of a path that are averaged, whose response is wanted, or that a memory
+    # kernel acts on: mean responses tell how means react to kernels, their variance which modes
+    # need points
     targets: int
     target_values: Lowered
     target_slopes: Lowered
@@ -150,7 +150,7 @@ class Covariance:
 
 
 @dataclass(frozen=True, eq=False)
-class StochasticPlan:
+class StochasticProgram:
     """Everything a stochastic solver runs.
 
     ``kinked`` names the observables with a kink under an expectation; ``laws`` are those of starts that are drawn,
@@ -170,7 +170,7 @@ class StochasticPlan:
     drawn: tuple[tuple[str, LawPlan | Lowered], ...] = ()
 
 
-def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) -> StochasticPlan:
+def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) -> StochasticProgram:
     """Return the plan of a system in path form, its parameters being arguments."""
     made = derivation.form
     assert made is not None
@@ -189,7 +189,7 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
     closed += [strength for _, strength in made.whites]
     closed += [link.signal for ensemble in made.ensembles for link in ensemble.links]
     needed = frozenset(node for expr in closed for node in expr.atoms(E))
-    return StochasticPlan(
+    return StochasticProgram(
         made.name,
         tuple(_ensemble(item, relations, names, needed) for item in made.ensembles),
         tuple(_covariance(members, law, relations) for members, law in made.covariances),

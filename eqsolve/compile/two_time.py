@@ -117,7 +117,7 @@ class CompiledEquation:
 
 
 @dataclass(frozen=True, eq=False)
-class CompiledPlan:
+class TwoTimeProgram:
     """Everything a solver runs: equations, and the shared factors of (row, column) they integrate.
 
     ``aliases[i]`` names the kernel a factor is equal to, if it is one; ``stored`` are the right factors. ``moments`` are
@@ -276,7 +276,7 @@ def _is_joint(term: Expr) -> bool:
     return any({ROW, COLUMN, MIDDLE} <= factor.free_symbols for factor in Mul.make_args(term))
 
 
-def compile_system(system: System, parameters: Sequence[Parameter], *, gradients: bool = False) -> CompiledPlan:
+def compile_system(system: System, parameters: Sequence[Parameter], *, gradients: bool = False) -> TwoTimeProgram:
     """Return the array functions of a closed system; parameters, and means of random constants, are arguments."""
     system, moments, known = take_moments(system, parameters)
     begin, parameters = lower([system.start], [], parameters), known
@@ -350,7 +350,7 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         observables.append(equation(name, sides.body(at_row(expr)), sides))
     direct = {name: isinstance(expr, Value) and expr.moments == (ROW, COLUMN) for expr, name in table.items()}
     aliases = {name: expr.head.name if direct[name] else None for expr, name in table.items()}
-    return CompiledPlan(begin, moments, tuple(kernels), tuple(functions), tuple(observables), factors, aliases, stored)
+    return TwoTimeProgram(begin, moments, tuple(kernels), tuple(functions), tuple(observables), factors, aliases, stored)
 
 
 compile_with_gradients = functools.partial(compile_system, gradients=True)

@@ -21,7 +21,7 @@ from eqsolve.language.printing import latex_names
 from eqsolve.language.symbols import Unknown
 from eqsolve.language.system import Cases, FixedPoint, Singularity
 from eqsolve.laplace.implicit import Prepared, newton_pair
-from eqsolve.numerics.arrays import Array, Lazy, extrapolate
+from eqsolve.numerics.arrays import Array, Lazy, richardson
 from eqsolve.numerics.quadrature import expectations
 from eqsolve.passes.check.check import check
 from eqsolve.passes.forms.structure import bind_routed, models_behind
@@ -382,7 +382,7 @@ def path_rates(
             for offset in _OFFSETS:  # the pole lies on the cut: come to it from above
                 guess = _solve(prepared, bundle, guess, complex(size * (1 - 1j * offset)), float(size))
                 table.append(-guess[1].real)
-            rates[place], errors[place] = extrapolate(table)
+            rates[place], errors[place] = richardson(table)
             if place + 1 < points:
                 guess = tuple(value * sizes[place + 1] / size for value in guess)
     return PathRates(sizes, rates, errors, moving, solution.law(resting))
@@ -534,7 +534,7 @@ def iterate(
     values = np.array([number(start[item.name], f"start of `{item.name}`") for item in plan.unknowns])
     rows: list[dict[str, float]] = []
     for count in range(steps + 1):
-        means = expectations(problem.lines(values), problem.adapted(values))[:, 0]
+        means = expectations(problem.integrands(values), problem.adapted(values))[:, 0]
         with np.errstate(all="ignore"):  # an observable may not exist yet at the start
             outputs = plan.piece("outputs")(*problem.parameters, *(np.float64(value) for value in values), *means)
         rows.append({**dict(zip(names, values.tolist(), strict=True)), **dict(zip(plan.outputs, outputs, strict=True))})

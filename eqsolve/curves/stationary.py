@@ -1,6 +1,5 @@
 """The stationary state of a system: `stationary`."""
 
-import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -12,7 +11,7 @@ from eqsolve.arguments import callback, checked, names, table
 from eqsolve.compile.forms import COVARIANCES, DISCRETE, GAUSSIAN, STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Task, make_task
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, logger
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
@@ -29,8 +28,6 @@ from eqsolve.results.result import Stationary, cosines
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stationary.sampled import FoundBySampling, find_by_sampling
 from eqsolve.solvers.stationary.solve import FoundByLaw, NoStationaryStateError, StationarySearch, worst_error
-
-logger = logging.getLogger("eqsolve")
 
 
 @documented
@@ -90,9 +87,9 @@ def why_not_stationary(task: Task) -> str:
     facts = task.plan.facts
     if not facts.noises:
         return "no noise drives its paths" if facts.processes else "it has no paths"
-    if facts.refined:
+    if facts.needs_step_limit:
         return "its noise of births and deaths is followed in short steps; solve it to a late time"
-    if isinstance(task.declared, Flow) and not facts.whites and task.plan.why_not_gaussian:
+    if isinstance(task.declared, Flow) and not facts.white_noises and task.plan.why_not_gaussian:
         return "a flow without noise comes to rest: see `model.long_time()`, `eqsolve longtime`"
     if task.plan.why_not_gaussian and any(item.jumping for item in task.plan.program(STOCHASTIC).ensembles):
         return "its forces jump, and are followed in short steps; solve it to a late time"
@@ -104,9 +101,8 @@ def why_not_stationary(task: Task) -> str:
 
 def _gaussian(task: Task) -> tuple[Any, dict[str, Any]]:
     """Return the program of Gaussian paths with its numbers, and laws."""
-    numbers, laws = task.values.numbers, task.values.laws
-    program = at(task.plan.program(GAUSSIAN), numbers)
-    return program, {**laws, **{name: law.at(numbers, laws) for name, law in program.paths.laws}}
+    program = at(task.plan.program(GAUSSIAN), task.values.numbers)
+    return program, task.values.all_laws(program.paths)
 
 
 def rest_of(model: Any, settings: Mapping[str, Any]) -> tuple[float, float]:
@@ -116,7 +112,7 @@ def rest_of(model: Any, settings: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _find(task: Task, options: Options) -> Stationary:
-    plan, numbers, laws = task.plan, task.values.numbers, task.values.laws
+    plan, numbers = task.plan, task.values.numbers
     about: dict[str, Any] = {"model": plan.name, "kind": "stationary", "params": dict(task.values.settings)}
     found: FoundByLaw | FoundBySampling
     try:
@@ -124,8 +120,7 @@ def _find(task: Task, options: Options) -> Stationary:
             if sampled := plan.why_not_gaussian:
                 logger.info("%s: paths are sampled", sampled)
                 paths = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), numbers)
-                known = {**laws, **{name: law.at(numbers, laws) for name, law in paths.laws}}
-                found = find_by_sampling(paths, known, options)
+                found = find_by_sampling(paths, task.values.all_laws(paths), options)
             else:
                 found = StationarySearch(*_gaussian(task), options).run()
             gain, doubt = found.gain() if isinstance(found, FoundBySampling) else (0.0, 0.0)

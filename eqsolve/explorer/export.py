@@ -1,7 +1,6 @@
 """A page without a server: its sliders interpolate a sweep, and the bands hold the error of that."""
 
 import base64
-import logging
 import math
 import tempfile
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ import numpy as np
 from scipy.interpolate import krogh_interpolate
 from scipy.ndimage import maximum_filter1d
 
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, logger
 from eqsolve.explorer.describe import TIMED, Control, describe, list_controls, observable_names, render
 from eqsolve.files.atomic import atomic_path
 from eqsolve.language.model import Model
@@ -73,7 +72,7 @@ def export_page(
     data = pack(result, controls, observable_names(model))
     advice = advise(data)
     if advice:
-        logging.getLogger("eqsolve").warning("%s", advice)
+        logger.warning("%s", advice)
     with tempfile.TemporaryDirectory(prefix="eqsolve-export-") as folder:
         result.save(file := Path(folder, "sweep.nc"))
         netcdf = base64.b64encode(file.read_bytes()).decode()

@@ -93,7 +93,7 @@ class Run:
             self.progress(done, total, text)
 
     def agree(self, what: str, theory: Any, error: Any, runs: Any, half: Any = None, note: str = "") -> None:
-        """Hold simulated draws, shaped (draw, point), against theory; ``half`` are draws at half the size."""
+        """Compare simulated draws, shaped (draw, point), with theory; ``half`` are draws at half the size."""
         from eqsolve.validation.validate import compare
 
         values = np.atleast_1d(np.asarray(theory, dtype=float))

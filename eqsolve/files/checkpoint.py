@@ -8,7 +8,6 @@ The numbers are the same, bit by bit. A record cut short by a crash is dropped. 
 import io
 import itertools
 import json
-import logging
 import math
 import os
 import pickle
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import SolverError, UsageError, logger
 from eqsolve.files.atomic import cannot_write
 
 try:
@@ -30,7 +29,7 @@ except ImportError:  # not on Windows: there two processes that append to one fi
     fcntl = None  # type: ignore[assignment]
 
 # --- Objects as bytes and back, bit by bit and without running code: a pickle of plain values and
-# arrays, of objects of the classes that a ``Codec`` knows, and of references (``words``) to objects
+# arrays, of objects of the classes that a ``Codec`` knows, and of references (``shared``) to objects
 # that the reader has too, by their index. An array keeps the order of its axes in memory.
 Buffer = bytes | memoryview
 _SIZES = struct.Struct("<Q")
@@ -52,17 +51,17 @@ class Codec:
     ----------
     classes
         Those whose objects are written as their attributes.
-    words
-        Objects that the reader has too, in the same order; their indices are written.
+    shared
+        Shared objects, known to writer and reader in the same order; stored by index.
     without
         Names of attributes that need not be kept.
     """
 
-    def __init__(self, classes: Iterable[type] = (), words: Iterable[Any] = (), without: Iterable[str] = ()) -> None:
+    def __init__(self, classes: Iterable[type] = (), shared: Iterable[Any] = (), without: Iterable[str] = ()) -> None:
         self.classes = {item.__name__: item for item in classes}
-        self.words = list(words)
+        self.shared = list(shared)
         self.without = frozenset(without)
-        self._places = {_key(word): place for place, word in reversed([*enumerate(self.words)])}
+        self._places = {_key(word): place for place, word in reversed([*enumerate(self.shared)])}
 
     def pack(self, value: Any, limit: float = math.inf) -> list[Buffer]:
         """Return a value as pieces of bytes, most of them views of arrays; more than ``limit`` are refused."""
@@ -85,12 +84,12 @@ class Codec:
             raise PackingError(f"{type(error).__name__}: {error}") from None
 
     def place(self, value: Any) -> int | None:
-        """Return the index of an object among ``words``, or None."""
+        """Return the index of an object among ``shared``, or None."""
         return self._places.get(_key(value))
 
 
 def _key(value: Any) -> Any:
-    """Return what tells words apart: equality, or identity where they cannot be compared."""
+    """Return what tells shared objects apart: equality, or identity where they cannot be compared."""
     try:
         return (type(value), hash(value), value)
     except TypeError:
@@ -136,7 +135,7 @@ class _Unpacker(pickle.Unpickler):
         self.codec, self.arrays = codec, arrays
 
     def persistent_load(self, place: int) -> Any:
-        return self.codec.words[place]
+        return self.codec.shared[place]
 
     def find_class(self, module: str, name: str) -> Any:
         known = {"_array": self._array, "_made": self._made, "slice": slice}
@@ -162,8 +161,6 @@ def _array(*_: Any) -> Any:
 
 def _made(*_: Any) -> Any: ...
 
-
-logger = logging.getLogger("eqsolve")
 
 T = TypeVar("T")
 

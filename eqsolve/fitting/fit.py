@@ -90,7 +90,7 @@ class Question:
         )  # fmt: skip
         begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
         self.solves += 1
-        self.last = solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
+        self.last = solve_as_asked(self.model, settings, options, paths=False, warm_start=begin)
         return self.last
 
     def evaluate(self, point: Sequence[float] | Array) -> Evaluation:

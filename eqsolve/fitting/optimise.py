@@ -7,7 +7,6 @@ equalities count. The best time is found on every curve.
 
 import contextlib
 import itertools
-import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, got, list_of, number, numbers, table
-from eqsolve.errors import EqsolveError, SolverError, UsageError, demand_known
+from eqsolve.errors import EqsolveError, SolverError, UsageError, demand_known, logger
 from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, through
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
@@ -28,7 +27,6 @@ from eqsolve.progress import watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import read_seconds
 
-logger = logging.getLogger("eqsolve")
 _SCAN = {1: 11, 2: 6}  # points along a parameter; more than two parameters get 36 in all, or more
 _WIDE = 100.0  # ratio of the ends of a positive range from which on it is scanned in the logarithm
 

@@ -19,7 +19,7 @@ from eqsolve.errors import ModelError, ParameterError
 from eqsolve.language.nodes import E, Node
 from eqsolve.language.source import here, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, Time, Value, as_expression, part
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 
 class Index(Named):
@@ -272,7 +272,7 @@ class TableSource:
 
     def __reduce__(self) -> Any:
         if callable(self.source) and self.source.__module__ not in sys.modules:  # one of a model file, which is not imported
-            return (later("tables_of"), (self.source.__code__.co_filename, self.names))
+            return (lazy_import("tables_of"), (self.source.__code__.co_filename, self.names))
         given = self.source if callable(self.source) or len(self.names) > 1 else self.source[0]
         given = (given, {name: item.source for name, item in self.slopes.items()}) if self.slopes else given
         return (TableSource, (self.names, given, None))

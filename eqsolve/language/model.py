@@ -18,7 +18,7 @@ from eqsolve.language.indices import read_tables
 from eqsolve.language.laws import IN_STEPS, exact_start, exact_value
 from eqsolve.language.source import Location, Order, user_location, written_order
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 # --- An equation: two sides, the unknown it defines, and where it was written.
 
@@ -36,7 +36,7 @@ class Equation:
         return f"Eq({self.lhs}, {self.rhs})"
 
     def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {later('equation_latex')(self).replace(' &= ', ' = ')}$"
+        return f"$\\displaystyle {lazy_import('equation_latex')(self).replace(' &= ', ' = ')}$"
 
     @property
     def target(self) -> Value | None:
@@ -514,7 +514,7 @@ class Model(Mapping[str, Equation]):
     # --- display
     def show(self) -> Any:
         """Return the equations for display: LaTeX in a notebook, text at a prompt; in a script, ``print(model.show())``."""
-        return later("Shown")(self)
+        return lazy_import("Shown")(self)
 
     def _repr_latex_(self) -> str:
         return str(self.show()._repr_latex_())

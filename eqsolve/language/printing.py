@@ -332,7 +332,7 @@ class Shown:
 
 
 def decimal_text(item: Law | Rational) -> str:
-    """Return a law or a number as the user would type it: Bernoulli(0.1) for Bernoulli(1/10)."""
+    """Format a law or a number in user syntax: Bernoulli(0.1) for Bernoulli(1/10)."""
     return expression_text(_decimals(item))
 
 

@@ -37,7 +37,7 @@ from eqsolve.language.symbols import (
     fresh_name,
     part,
 )
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -78,7 +78,7 @@ class System(Model):
     substitute
         Exact changes of variable, ``{w: alpha**2*sinh(theta(t))}``; proved before use.
     exact
-        Closed forms known for unknowns or observables, held against the solver by tests.
+        Closed forms known for unknowns or observables, compared with the solver by tests.
     tables
         Numbers of the tables: arrays, or a function of parameters, ``{(Omega, V): hard_spheres}``; with its derivatives,
         ``{V: (vertices, {eta: vertices_by_eta})}``.
@@ -164,19 +164,19 @@ class System(Model):
 
     def rescale_time(self, factor: Any, name: str | None = None) -> System:
         """Return the system in the time ``factor`` × t."""
-        return later("rescale_time")(self, factor, name)
+        return lazy_import("rescale_time")(self, factor, name)
 
     def shift_time(self, by: Any, name: str | None = None) -> System:
         """Return the system in the time t − ``by``."""
-        return later("shift_time")(self, by, name)
+        return lazy_import("shift_time")(self, by, name)
 
     def rescale_unknown(self, factors: Mapping[Any, Any], name: str | None = None) -> System:
         """Return the system for x/factor in place of each unknown x named."""
-        return later("rescale_unknown")(self, factors, name)
+        return lazy_import("rescale_unknown")(self, factors, name)
 
     def leading_order(self, parameter: Any, to: Any, name: str | None = None) -> System:
         """Return the equations in the limit ``parameter`` → ``to``, all unknowns of order one."""
-        return later("leading_order")(self, parameter, to, name)
+        return lazy_import("leading_order")(self, parameter, to, name)
 
     def long_time(self, name: str | None = None, *, integrated: bool = False) -> Any:
         """Return the `FixedPoint` that the system comes to rest in, with its ``stability``.
@@ -184,7 +184,7 @@ class System(Model):
         Of many such states, as without weight decay, ``integrated`` gives the one told by the
         integral θ of the force, declared by ``substitute={w: f(θ)}``.
         """
-        return later("derive_long_time")(self, name, integrated)
+        return lazy_import("derive_long_time")(self, name, integrated)
 
 
 def _first_order(eqs: Any, init: Any, observables: Any) -> tuple[Any, Any, Any]:
@@ -416,7 +416,7 @@ class Flow(Model):
     # --- what follows from a flow
     def _derived(self, verb: str, *given: Any) -> Any:
         """Return what a verb makes of the flow, its families with their members written out."""
-        return later(verb)(later("written_out")(self, {})[0] if self.is_indexed else self, *given)
+        return lazy_import(verb)(lazy_import("written_out")(self, {})[0] if self.is_indexed else self, *given)
 
     def dmft(self, *, eliminate: bool | None = None) -> System:
         """Return the mean-field equations of the flow for n, d → ∞ with n/d → δ (eq. dmft_general).
@@ -434,7 +434,7 @@ class Flow(Model):
 
     def long_time(self, name: str | None = None, *, integrated: bool = False) -> Any:
         """Return the `FixedPoint` that the mean-field equations tend to if they come to rest."""
-        return later("derive_long_time")(self, name, integrated)
+        return lazy_import("derive_long_time")(self, name, integrated)
 
     def gradient_descent(self, eta: Any) -> System:
         """Return the mean-field equations of gradient descent with step ``eta``, exact at this step."""
@@ -527,7 +527,7 @@ class Flow(Model):
         """
         if delta is not None:
             parameters[self.ratio.name] = delta
-        return later("simulate")(
+        return lazy_import("simulate")(
             self, d=d, seed=seed, t_max=t_max, at=at, seeds=seeds, data=data, constants=constants, step=step, rtol=rtol,
             keep=keep, device=device, workers=workers, executor=executor, progress=progress, params=params, **parameters,
         )  # fmt: skip

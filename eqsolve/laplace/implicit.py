@@ -19,7 +19,7 @@ from eqsolve.compile.singularity import Denominator, ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.expectation import Rule, Source
-from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, extrapolate
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, richardson
 
 _FAR = np.geomspace(1e-3, 1e12, 400)
 
@@ -404,7 +404,7 @@ def pole_limit(prepared: Prepared, R: Any, p: Any, at: Any) -> tuple[Any, float]
         if not good or abs(guess - before) > abs(p - at):
             return None
         values.append(guess)
-    limit, spread = extrapolate(values, 5)  # p(S) is analytic at S = 0
+    limit, spread = richardson(values, 5)  # p(S) is analytic at S = 0
     if not spread <= 1e-6 * abs(p - limit):
         return None
     try:

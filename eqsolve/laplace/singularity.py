@@ -18,7 +18,7 @@ from eqsolve.laplace.expectation import as_source
 from eqsolve.laplace.half_plane import Candidate, Complex, Found, Region, survey
 from eqsolve.laplace.implicit import Prepared, fold_newton, refuse_divergent, refuse_unbounded, track_to
 from eqsolve.laplace.real_axis import RealTrack, far_right, walk_real_axis
-from eqsolve.numerics.arrays import EPSILON, Array, extrapolate
+from eqsolve.numerics.arrays import EPSILON, Array, richardson
 
 # --- Singularities of an explicit transform R(p) = −b(p)/a(p) by its Laurent coefficients on
 # circles.
@@ -225,7 +225,7 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     power = near if abs(power - near) < 5e-3 else power
     if power < 0 and power == round(power):  # it comes back
         return None
-    return power, complex(extrapolate(list(-math.gamma(1 + power) * jumps / (2j * np.pi * radii**power)))[0])
+    return power, complex(richardson(list(-math.gamma(1 + power) * jumps / (2j * np.pi * radii**power)))[0])
 
 
 class PlaneSearch:
@@ -454,7 +454,7 @@ def rightmost_singularity(
     values
         Values of further symbols in h.
     region
-        (low, height): search Re p ≥ low and |Im p| ≤ height. By default as far as the transform's own scale reaches.
+        (low, height): search Re p ≥ low and |Im p| ≤ height. By default a region scaled to the transform.
     start
         Near the value of R at p → +∞, when several bounded solutions exist.
     precision
@@ -622,9 +622,7 @@ def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: f
         fraction = 1 / round(1 / order) if order > 0 and abs(1 / order - round(1 / order)) < CONTROLS.rough else order
         kind = "edge" if prepared.has_density else "branch point"
         return Candidate(at, np.inf, kind, fraction - 1, None, error, words)
-    residue, _ = extrapolate(
-        [value * (share * offset) ** whole for value, share in zip(values, (1.0, 0.5, 0.25), strict=True)]
-    )
+    residue, _ = richardson([value * (share * offset) ** whole for value, share in zip(values, (1.0, 0.5, 0.25), strict=True)])
     amplitude = residue / math.factorial(whole - 1)
     return Candidate(at, np.inf, "pole", float(whole - 1), amplitude if complex(at).imag else amplitude.real, error, words)
 

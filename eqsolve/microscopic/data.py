@@ -1,7 +1,6 @@
 """Where a finite-size run takes its n × d feature matrix from: a law of entries, an array, or a file."""
 
 import functools
-import logging
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.errors import SolverError, UsageError, did_you_mean, logger
 from eqsolve.language.laws import Law, Normal, Rademacher, StudentT, read_numbers
 from eqsolve.microscopic.lowered import FlowSample
 from eqsolve.numerics.arrays import Array, chunk, special
@@ -191,8 +190,6 @@ def _visit(matrix: _Matrix, sample: FlowSample, time: float, state: Array) -> No
     for loss in sample.losses(time, [known @ weight for weight in weights]):
         matrix.learn(get(loss), 1)
 
-
-logger = logging.getLogger("eqsolve")
 
 _NAMED = {"gaussian": Normal(0, 1), "binary": Rademacher(1), "student_t": StudentT(5)}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import logging
 import os
 import threading
 import time
@@ -19,7 +18,7 @@ import numpy as np
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, text, whole
 from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
-from eqsolve.errors import SolverError, UsageError, demand_known, did_you_mean
+from eqsolve.errors import SolverError, UsageError, demand_known, did_you_mean, logger
 from eqsolve.language.binding import bind
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
@@ -32,7 +31,7 @@ from eqsolve.numerics.backend import CPU, Backend, choose_backend, demand_memory
 from eqsolve.numerics.constants import HOW, draw_constants, draw_law
 from eqsolve.progress import watching
 from eqsolve.results.provenance import meanings_of
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -157,18 +156,18 @@ class Simulation:
         """
         for name in names:
             text(name, "plot")
-        return later("plot_simulation")(self, names, ax=ax, logx=logx, logy=logy, label=label, **style)
+        return lazy_import("plot_simulation")(self, names, ax=ax, logx=logx, logy=logy, label=label, **style)
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.parquet`` or ``*.json``."""
-        if later("write_table")(self, path):
+        if lazy_import("write_table")(self, path):
             return
         dataset = self.dataset
         for name in self.snapshots[0][0] if self.snapshots and self.snapshots[0] else ():
             kept = np.array([[moment[name] for moment in run] for run in self.snapshots])
             dataset[_KEPT + name] = (("draw", "t", "coordinate"), kept)
-        later("write_dataset")(dataset, {"kind": "simulation", **{name: getattr(self, name) for name in _FIELDS}}, path)
+        lazy_import("write_dataset")(dataset, {"kind": "simulation", **{name: getattr(self, name) for name in _FIELDS}}, path)
 
     @property
     def _how(self) -> str:
@@ -235,9 +234,6 @@ def slowest(sample: FlowSample, time: float, flat: Array, floor: float = 1e-7) -
     values = np.linalg.eigvals(linearise(sample, time, flat) @ np.eye(flat.size))
     size = np.abs(values)
     return float(np.min(-values[size > floor * size.max()].real))
-
-
-logger = logging.getLogger("eqsolve")
 
 
 @checked(

@@ -2,10 +2,11 @@
 
 import functools
 import importlib
+import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -72,6 +73,28 @@ def over_neighbours(values: Array, reach: int, combine: Any, axes: Iterable[int]
     return np.asarray(values)
 
 
+def over_groups(values: Array, groups: Array, wanted: Array | None = None) -> Array:
+    """Give every entry the largest value of its group, along all axes; of the groups ``wanted``, if given."""
+    largest = np.zeros((int(max(groups.max(), 0 if wanted is None else wanted.max())) + 1,) * values.ndim)
+    np.maximum.at(largest, np.ix_(*(groups,) * values.ndim), values)
+    return largest[np.ix_(*(groups if wanted is None else wanted,) * values.ndim)]
+
+
+class Packing:
+    """Some arrays of a table as one vector."""
+
+    def __init__(self, table: Mapping[str, Array], names: Iterable[str]) -> None:
+        self.shapes = {name: table[name].shape for name in names}
+        self.ends = np.cumsum([math.prod(shape) for shape in self.shapes.values()])[:-1].astype(int)
+
+    def pack(self, table: Mapping[str, Array]) -> Array:
+        return np.concatenate([table[name].ravel() for name in self.shapes] or [np.empty(0)])
+
+    def unpack(self, vector: Array) -> dict[str, Array]:
+        parts = np.split(vector, self.ends) if self.shapes else []
+        return {name: part.reshape(self.shapes[name]) for name, part in zip(self.shapes, parts, strict=True)}
+
+
 def tensor_rule(rules: Sequence[tuple[Array, Array]]) -> tuple[list[Array], Array]:
     """Return the points of a product of quadrature rules, a column per rule, and their weights."""
     weights = functools.reduce(np.multiply.outer, (mass for _, mass in rules), np.ones(()))
@@ -119,7 +142,7 @@ def error_share(ratio: Any, order: int) -> Any:
     return SAFETY / (ratio**order - 1)
 
 
-def extrapolate(values: Sequence[Any], orders: int | None = None, ratio: int = 2) -> tuple[Any, Any]:
+def richardson(values: Sequence[Any], orders: int | None = None, ratio: int = 2) -> tuple[Any, Any]:
     """Return the limit of a smooth function f(h) at h = 0 from f(h), f(h/r), f(h/r²), ..., and its last change.
 
     The term in h^k is removed by f_k(h/r) = (r^k f_{k−1}(h/r) − f_{k−1}(h)) / (r^k − 1), for ``orders`` powers k; all that

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import importlib
 import importlib.util
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import one_of
-from eqsolve.errors import MemoryLimitError, MissingExtraError, UsageError
+from eqsolve.errors import MemoryLimitError, MissingExtraError, UsageError, logger
 from eqsolve.numerics.arrays import Array
 
 
@@ -66,8 +65,6 @@ def demand_memory(needed: float, what: str) -> None:
         raise MemoryLimitError(f"{what} would need {told}; ask for a larger rtol or a shorter time")
     logger.info("%s need %s", what, told)
 
-
-logger = logging.getLogger("eqsolve")
 
 DEVICES = ("cpu", "gpu", "auto")
 read_device = one_of(*DEVICES)
@@ -137,8 +134,8 @@ CPU = Backend("cpu", "the CPU", np)
 def choose_backend(device: str, work: float = 0.0, held: float = 0.0) -> Backend:
     """Return the backend of a device; ``auto`` takes the card where there is one and the work is worth it.
 
-    ``work`` is a rough number of floating-point operations, ``held`` of bytes that are held at
-    once: a card that is too small for them leaves them to the CPU.
+    ``work`` is an estimate of the floating-point operations, ``held`` of the peak memory in bytes:
+    what exceeds the memory of the card is left to the CPU.
     """
     worth = _WORTH_AGAIN if card_problem.cache_info().currsize else _WORTH
     if device == "cpu" or (device == "auto" and (work < worth or card_problem())):
@@ -191,7 +188,7 @@ def anywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def beside(array: Any, values: Array) -> Any:
+def like_array(array: Any, values: Array) -> Any:
     """Return values where an array is."""
     home = arrays_of(array)
     return values if home is np else home.asarray(values)

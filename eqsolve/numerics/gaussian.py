@@ -24,7 +24,7 @@ from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
-_FOLLOWED = 1e-6  # of the largest mode: smaller ones lead nothing, what rounding makes of a change is divided by their size
+_FOLLOWED = 1e-6  # relative cut-off of the pseudo-inverse: below it round-off would be amplified
 _TURN = 0.6  # of two modes of equal strength, in a set of other modes, in radians
 
 
@@ -37,8 +37,7 @@ class Level:
     constants: int  # gauss points per random constant with a density
     most: int  # most points of a sparse grid; beyond it all modes are sampled with so many points
     seed: int = 0  # of the scrambling of sampled modes
-    # 0, or the seed of another set of points for the same means: other modes, other points along
-    # the first, another sample, so that what two sets give can be compared
+    # 0, or the seed of an independent rule for error estimates: rotated modes, other points
     twist: int = 0
     density: int = 0  # which of `DENSITIES` the leading mode is drawn from, where modes are sampled with weights
 
@@ -49,8 +48,12 @@ def make_level(accuracy: float, seed: int) -> Level:
     return Level(accuracy, 1.4, round(4 + 3 * digits), round(40 / accuracy), seed)
 
 
-def refine(level: Level, way: str, over: float | None = None) -> Level:
-    """Return a level with more points in one way: many, or as an error ``over`` the tolerance asks for."""
+def refine_level(level: Level, way: str, over: float | None = None) -> Level:
+    """Return a level refined by a fixed factor, or by one for an error of ``over`` tolerances.
+
+    ``way``: "sharp" is points along the first mode, "modes" the accuracy of the sparse grid, "constants"
+    Gauss nodes; else the size of the sample.
+    """
     match way:
         case "sharp":
             return replace(level, sharp=level.sharp / (math.sqrt(2) if over is None else 2**0.25))
@@ -118,7 +121,7 @@ def factor_covariance(covariance: Array) -> Array:
 
 
 def factor_followers(covariance: Array, leading: int, modes: Array, order: Array) -> Array:
-    """Return the rows, in given modes of some processes, of those that follow them: dL with L dLᵀ + dL Lᵀ = dC.
+    """Return the perturbation dL of the factor for processes linear in others, L dLᵀ + dL Lᵀ = dC.
 
     ``covariance`` holds C of the first ``leading`` rows, and below it dC/2 for each set of followers; ``modes`` is L of the
     leading rows, ``order`` sorts its columns by what they do. Of all dL, which differ by rotations of the modes, this is the

@@ -37,7 +37,7 @@ class Radau:
 
     @functools.cached_property
     def back(self) -> Array:
-        """Weights that continue values on the nodes to 0."""
+        """Lagrange weights that extrapolate values on the nodes to 0."""
         return np.asarray(lagrange(self.nodes, np.zeros(1))[0])
 
     @functools.cached_property

@@ -28,7 +28,7 @@ _TRUST = 0.1  # weight of a moment, per degree, in rows before the last one, whi
 
 
 def recovered_degree(order: int) -> int:
-    """Return the degree, in both times together, to which values are found."""
+    """Return the total degree to which kernel values are recovered from a diagonal block."""
     return order - 1 if order < 5 else order - 2
 
 

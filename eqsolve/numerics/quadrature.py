@@ -33,9 +33,9 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # at the first e^{−x²/4} is below rounding; at the last e^{−x²/2} is nearly the smallest double
 _REACHES = tuple(2 * math.sqrt(-math.log(EPSILON / 20)) * 2 ** (k / 2) for k in range(4))
-# reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations: e^{−x²/2}
-# is rounding there
 RULE = 96  # nodes across lines and of densities; error estimates use more
+# radius of the plane, and half-width of the boundary layer that a kink of g leaves in E[g | x], in
+# standard deviations: e^{−x²/2} is rounding there
 _PLANE = math.sqrt(-2 * math.log(ROUNDING))
 
 
@@ -283,11 +283,11 @@ Integrands = Any
 
 
 @dataclass(frozen=True)
-class Rows:
+class LineSet:
     """Lines through the space of random variables; along each the expectation is an integral over one Gaussian.
 
-    A random variable at x on a row is mean + scale × (base + direction × x). Where the direction is
-    zero, the row is a single point. ``owner`` is the place of the row's unknowns among those
+    A random variable at x on a line is mean + scale × (base + direction × x); with direction zero
+    the line is a single point. ``owner`` is the column of the unknowns that it belongs to, of those
     evaluated together. ``exact`` says that nothing was left to the number of nodes across.
     """
 
@@ -309,15 +309,17 @@ class Rows:
         return np.asarray(~self.direction.any(axis=1))
 
     def sums(self, table: Array, at: Array) -> Array:
-        """Return the sums over what belongs to each set of unknowns, a column each, of numbers on the rows ``at``."""
+        """Return the sums over what belongs to each set of unknowns, a column each, of numbers on the lines ``at``."""
         count, owner = int(self.owner[-1]) + 1, self.owner[at]
         if count == 1:
             return table.sum(axis=1)[:, None]
         return np.array([np.bincount(owner, weights=row, minlength=count) for row in table]).reshape(len(table), count)
 
 
-def make_rows(plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence[float], unknowns: Array, outer: int) -> Rows:
-    """Return the rows for several sets of unknowns (one per column), turned to suit the plan's integrands.
+def make_lines(
+    plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence[float], unknowns: Array, outer: int
+) -> LineSet:
+    """Return the lines for several sets of unknowns (one per column), turned to suit the plan's integrands.
 
     Across the lines are ``outer`` nodes where integrands may be anything. Where they are polynomials there are as few as
     are exact for them and for their derivatives, whose degree may be larger by one.
@@ -327,14 +329,14 @@ def make_rows(plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence
         first, aligned = _forms_direction(plan, parameters, unknowns, mean, scale, active)
         return first, max(2, plan.degree // 2 + 1) if aligned else outer, aligned
 
-    return _rows(plan, parts, unknowns.shape[1], turned, np.array(plan.needed, dtype=bool))
+    return _branch_lines(plan, parts, unknowns.shape[1], turned, np.array(plan.needed, dtype=bool))
 
 
-def rows_along(
+def lines_along(
     plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence[float], unknowns: Array,
     name: str, outer: int | None,
-) -> Rows:  # fmt: skip
-    """Return the rows for one set of unknowns, turned along the gradient of a variable where that has one direction.
+) -> LineSet:  # fmt: skip
+    """Return the lines for one set of unknowns, turned along the gradient of a variable where that has one direction.
 
     Everything that is a function of the variable is then constant across, and ``outer=None`` takes one node there.
     Where the gradient turns, the direction is that of the plan's integrands, with many nodes across.
@@ -346,14 +348,14 @@ def rows_along(
             return first, outer or 1, True
         return _forms_direction(plan, parameters, unknowns, mean, scale, active)[0], outer or RULE, False
 
-    return _rows(plan, parts, 1, turned)
+    return _branch_lines(plan, parts, 1, turned)
 
 
-def _rows(
+def _branch_lines(
     plan: Integrands, parts: Sequence[LawBranch], count: int,
     turned: Callable[[Array, Array, Array], tuple[Array, int, bool]], needed: Any = True,
-) -> Rows:  # fmt: skip
-    """Return the rows of all branches; ``turned`` says where they run among several Gaussians.
+) -> LineSet:  # fmt: skip
+    """Return the lines of all branches; ``turned`` says where they run among several Gaussians.
 
     It also says how many are exact. Variables that are not ``needed`` stay at their means.
     """
@@ -374,13 +376,13 @@ def _rows(
             base[:, :, active] = grid @ np.linalg.svd(first[:, None, :])[2][:, 1:]
             direction[:, :, active] = first[:, None, :]
             exact = exact and aligned
-        lines = base.shape[1]
+        chosen = base.shape[1]
         table.append((
-            np.tile(probability * weights, count), *(np.broadcast_to(item, (count * lines, width)) for item in (mean, scale)),
-            base.reshape(count * lines, width), direction.reshape(count * lines, width), np.repeat(np.arange(count), lines),
+            np.tile(probability * weights, count), *(np.broadcast_to(item, (count * chosen, width)) for item in (mean, scale)),
+            base.reshape(count * chosen, width), direction.reshape(count * chosen, width), np.repeat(np.arange(count), chosen),
         ))  # fmt: skip
     weight, mean, scale, base, direction, owner = (np.concatenate(column) for column in zip(*table, strict=True))
-    return Rows(weight, mean, scale, base, direction, owner, exact)
+    return LineSet(weight, mean, scale, base, direction, owner, exact)
 
 
 def _forms_direction(
@@ -422,10 +424,10 @@ def _gradient_direction(
     return unit[:1] if (np.abs(unit @ unit[0]) > 1 - 1e-10).all() else None
 
 
-def node_arguments(parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:
-    """Return the arguments of the plan's functions at points x of the rows ``at``, stages left out."""
-    owned: list[Any] = list(unknowns[:, 0]) if unknowns.shape[1] == 1 else list(unknowns[:, rows.owner[at]])
-    starts, slopes = (rows.mean + rows.scale * rows.base).T, (rows.scale * rows.direction).T
+def node_arguments(parameters: Sequence[float], unknowns: Array, lines: LineSet, at: Array, x: Array) -> list[Any]:
+    """Return the arguments of the plan's functions at points x of lines ``at``, stages left out."""
+    owned: list[Any] = list(unknowns[:, 0]) if unknowns.shape[1] == 1 else list(unknowns[:, lines.owner[at]])
+    starts, slopes = (lines.mean + lines.scale * lines.base).T, (lines.scale * lines.direction).T
     values = [start[at] + slope[at] * x for start, slope in zip(starts, slopes, strict=True)]
     return [*parameters, *owned, *values]
 
@@ -453,12 +455,12 @@ def normal_density(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class PanelMesh:
-    """Panels [left, right] on rows, with the signs of the switches on each; an end may be a kink that moves.
+    """Panels [left, right] on lines, with the signs of the switches on each; an end may be a kink that moves.
 
     ``cuts`` are all panels that were looked at in the end, those that add nothing included.
     """
 
-    rows: Rows
+    lines: LineSet
     row: Array
     left: Array
     right: Array
@@ -470,25 +472,25 @@ class PanelMesh:
     cuts: PanelMesh | None = None
 
     @classmethod
-    def between(cls, rows: Rows, kinks: Array, edges: Array, order: int) -> PanelMesh:
+    def between(cls, lines: LineSet, kinks: Array, edges: Array, order: int) -> PanelMesh:
         """Return the panels between given edges and kinks, without signs and single points."""
-        lines = np.flatnonzero(~rows.is_point)
-        count, kinked = len(lines), kinks.shape[1]
+        chosen = np.flatnonzero(~lines.is_point)
+        count, kinked = len(chosen), kinks.shape[1]
         fixed = np.array(np.broadcast_to(edges, (count, len(edges))))
         labels = np.full((count, len(edges)), -1)
         if kinked and count:  # an edge beside a kink would be left behind when the kink moves: it becomes the kink
-            gaps = np.abs(edges[None, 1:-1, None] - kinks[lines][:, None, :])
+            gaps = np.abs(edges[None, 1:-1, None] - kinks[chosen][:, None, :])
             nearest = gaps.argmin(axis=2)
             row, place = np.nonzero(gaps.min(axis=2) < _SNAP)
-            fixed[row, place + 1] = kinks[lines[row], nearest[row, place]]
+            fixed[row, place + 1] = kinks[chosen[row], nearest[row, place]]
             labels[row, place + 1] = nearest[row, place]
-        ends = np.clip(np.concatenate([fixed, kinks[lines]], axis=1), edges[0], edges[-1])
+        ends = np.clip(np.concatenate([fixed, kinks[chosen]], axis=1), edges[0], edges[-1])
         labels = np.concatenate([labels, np.broadcast_to(np.arange(kinked), (count, kinked))], axis=1)
         places = np.argsort(ends, axis=1, kind="stable")
         ends, labels = np.take_along_axis(ends, places, axis=1), np.take_along_axis(labels, places, axis=1)
-        row = np.repeat(lines, ends.shape[1] - 1)
+        row = np.repeat(chosen, ends.shape[1] - 1)
         left, right, begin, end = (part.ravel() for part in (ends[:, :-1], ends[:, 1:], labels[:, :-1], labels[:, 1:]))
-        made = cls(rows, row, left, right, begin, end, np.zeros((len(row), 0)), lines[:0], order)
+        made = cls(lines, row, left, right, begin, end, np.zeros((len(row), 0)), chosen[:0], order)
         return made.part(made.right - made.left > 1e-13 * (1 + np.abs(made.left)))
 
     def part(self, chosen: Array) -> PanelMesh:
@@ -500,10 +502,10 @@ class PanelMesh:
         parts = {name: [getattr(item, name) for item in (*others, self)] for name in _OF_PANELS}
         return replace(self, **{name: np.concatenate(arrays) for name, arrays in parts.items()})  # type: ignore[arg-type]
 
-    def with_signs(self, lines: Lines, points: Array) -> PanelMesh:
+    def with_signs(self, integrands: Evaluator, points: Array) -> PanelMesh:
         """Return the mesh with the signs that the switches have on its panels and at single points."""
         middle = (self.left + self.right) / 2
-        signs = (lines.signs(self.rows, self.row, middle), lines.signs(self.rows, points, np.zeros(len(points))))
+        signs = (integrands.signs(self.lines, self.row, middle), integrands.signs(self.lines, points, np.zeros(len(points))))
         return replace(self, signs=np.concatenate(signs), points=points)
 
     def moved(self, kinks: Array) -> PanelMesh:
@@ -522,12 +524,12 @@ class PanelMesh:
         reference, weights, *_ = rule or legendre(self.order)
         half = (self.right - self.left) / 2
         x = ((self.left + self.right) / 2)[:, None] + half[:, None] * reference
-        share = half[:, None] * weights * density(x) * self.rows.weight[self.row][:, None]
+        share = half[:, None] * weights * density(x) * self.lines.weight[self.row][:, None]
         at = np.concatenate([np.repeat(self.row, len(reference)), self.points])
         signs = np.repeat(self.signs[: len(self.row)], len(reference), axis=0)
         signs = np.concatenate([signs, self.signs[len(self.row) :]])
         x_all = np.concatenate([x.ravel(), np.zeros(len(self.points))])
-        w_all = np.concatenate([share.ravel(), self.rows.weight[self.points]])
+        w_all = np.concatenate([share.ravel(), self.lines.weight[self.points]])
         return at, x_all, w_all, list(signs.T)
 
     def halved(self) -> PanelMesh:
@@ -537,60 +539,60 @@ class PanelMesh:
         return replace(self, left=middle, left_kink=none).joined([first])
 
 
-class Lines:
-    """One model at given numbers: kinks on rows, signs at points, integrands at nodes."""
+class Evaluator:
+    """Integrands at given parameters: kinks along lines, signs of switches, values at nodes."""
 
     reach = _REACH  # where there is nothing left
 
     def __init__(self, plan: Integrands, parameters: Sequence[float], unknowns: Array) -> None:
         self.plan, self.parameters, self.unknowns = plan, parameters, unknowns
         self.rough = False
-        self._kinks: tuple[Rows, Array] | None = None
+        self._kinks: tuple[LineSet, Array] | None = None
 
     def piece(self, what: str, *detail: Any) -> Callable[..., list[Any]]:
         """Return one of the plan's functions of columns of numbers."""
         return self.plan.piece(what, *detail)
 
-    def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
-        given = node_arguments(self.parameters, self.unknowns, rows, at, x)
+    def arguments(self, lines: LineSet, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
+        given = node_arguments(self.parameters, self.unknowns, lines, at, x)
         return self.plan.run_stages(given, len(x), signs, rough=self.rough)
 
-    def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
-        return stacked(self.plan.piece("integrands")(*self.arguments(rows, at, x, signs)), len(x))
+    def values(self, lines: LineSet, at: Array, x: Array, signs: Sequence[Array]) -> Array:
+        return stacked(self.plan.piece("integrands")(*self.arguments(lines, at, x, signs)), len(x))
 
-    def signs(self, rows: Rows, at: Array, x: Array) -> Array:
+    def signs(self, lines: LineSet, at: Array, x: Array) -> Array:
         """Return the switches at points, one column each."""
         plan = self.plan
         if not plan.switches:
             return np.zeros((len(x), 0))
-        full = self.arguments(rows, at, x)
+        full = self.arguments(lines, at, x)
         first = len(full) - len(plan.is_switch)
         return np.stack([full[first + place] for place in plan.switches], axis=1)
 
-    def kinks(self, rows: Rows) -> Array:
-        """Return where the switches change sign on each row (out of reach where they do not)."""
-        if self._kinks is None or self._kinks[0] is not rows:
-            self._kinks = (rows, self._find_kinks(rows))
+    def kinks(self, lines: LineSet) -> Array:
+        """Return where the switches change sign on each line (out of reach where they do not)."""
+        if self._kinks is None or self._kinks[0] is not lines:
+            self._kinks = (lines, self._find_kinks(lines))
         return self._kinks[1]
 
-    def _find_kinks(self, rows: Rows) -> Array:
+    def _find_kinks(self, lines: LineSet) -> Array:
         plan = self.plan
-        lines = np.arange(len(rows.weight))
+        chosen = np.arange(len(lines.weight))
         if not plan.switches:
-            return np.zeros((len(lines), 0))
-        ends = [node_arguments(self.parameters, self.unknowns, rows, lines, np.full(len(lines), x)) for x in (0.0, 1.0)]
+            return np.zeros((len(chosen), 0))
+        ends = [node_arguments(self.parameters, self.unknowns, lines, chosen, np.full(len(chosen), x)) for x in (0.0, 1.0)]
         found = []
         for number, is_linear in enumerate(plan.linear):
-            found += self._linear_kinks(number, lines, ends) if is_linear else self.curved_kinks(number, rows, lines)
+            found += self._linear_kinks(number, chosen, ends) if is_linear else self.curved_kinks(number, lines, chosen)
         return np.stack(found, axis=1)
 
-    def _linear_kinks(self, number: int, lines: Array, ends: list[list[Any]]) -> list[Array]:
+    def _linear_kinks(self, number: int, chosen: Array, ends: list[list[Any]]) -> list[Array]:
         plan, found = self.plan, []
         function = self.piece("switch", plan.switches[number])
         for signs in plan.combinations[number]:
             given = iter(signs)
             stages = [float(next(given)) if switch else 0.0 for switch in plan.is_switch]
-            low, high = (np.broadcast_to(function(*end, *stages)[0], lines.shape) for end in ends)
+            low, high = (np.broadcast_to(function(*end, *stages)[0], chosen.shape) for end in ends)
             found.append(self.zeros(low, high))
         return found
 
@@ -600,13 +602,13 @@ class Lines:
             found = -low / (high - low)
         return np.clip(np.where(np.isfinite(found), found, self.reach), -self.reach, self.reach)
 
-    def curved_kinks(self, place: int, rows: Rows, lines: Array) -> list[Array]:
+    def curved_kinks(self, place: int, lines: LineSet, chosen: Array) -> list[Array]:
         """Return the first few zeros of a switch that is not linear: sign changes on a grid, then halved."""
         most, steps = _CURVED, 240
         grid = np.sinh(np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH), steps))
-        at = np.repeat(lines, steps)
-        table = self.signs(rows, at, np.tile(grid, len(lines)))[:, place].reshape(len(lines), steps)
-        found = np.full((len(lines), most), _REACH)
+        at = np.repeat(chosen, steps)
+        table = self.signs(lines, at, np.tile(grid, len(chosen)))[:, place].reshape(len(chosen), steps)
+        found = np.full((len(chosen), most), _REACH)
         row, cell = np.nonzero(table[:, 1:] * table[:, :-1] < 0)
         rank = np.arange(len(row)) - np.searchsorted(row, row)  # among those of its row
         keep = rank < most
@@ -614,19 +616,21 @@ class Lines:
         low, high, sign = grid[cell], grid[cell + 1], table[row, cell]
         for _ in range(60 if len(row) else 0):
             middle = (low + high) / 2
-            same = self.signs(rows, lines[row], middle)[:, place] == sign
+            same = self.signs(lines, chosen[row], middle)[:, place] == sign
             low, high = np.where(same, middle, low), np.where(same, high, middle)
         found[row, rank] = (low + high) / 2
         return list(found.T)
 
 
-def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> PanelMesh:
+def coarse_mesh(integrands: Evaluator, lines: LineSet, order: int = 8) -> PanelMesh:
     """Return few panels of few nodes, enough to find where solutions are."""
-    return PanelMesh.between(rows, lines.kinks(rows), _COARSE, order).with_signs(lines, np.flatnonzero(rows.is_point))
+    return PanelMesh.between(lines, integrands.kinks(lines), _COARSE, order).with_signs(
+        integrands, np.flatnonzero(lines.is_point)
+    )
 
 
 def adapt(
-    lines: Lines, rows: Rows, *, order: int = 16, tolerance: float = 1e-16, rounds: int = 45,
+    integrands: Evaluator, lines: LineSet, *, order: int = 16, tolerance: float = 1e-16, rounds: int = 45,
     dropped: float = 1e-19, reach: float = _REACH, like: PanelMesh | None = None,
     most: int = _PANELS,
 ) -> PanelMesh:  # fmt: skip
@@ -636,27 +640,29 @@ def adapt(
     that add less than ``dropped`` relative to the whole are left out. The panels of ``like``, a mesh of the same problem at
     other unknowns, are taken to begin with. More than ``most`` at once are not cut further.
     """
-    kinks, points = lines.kinks(rows), np.flatnonzero(rows.is_point)
+    kinks, points = integrands.kinks(lines), np.flatnonzero(lines.is_point)
     panels = None
-    if like is not None and like.cuts is not None and len(like.rows.weight) == len(rows.weight):
-        panels = replace(like.cuts, rows=rows, order=order).moved(kinks)
+    if like is not None and like.cuts is not None and len(like.lines.weight) == len(lines.weight):
+        panels = replace(like.cuts, lines=lines, order=order).moved(kinks)
     if panels is None or not (panels.right > panels.left).all():  # kinks that have changed order are no ends
-        panels = PanelMesh.between(rows, kinks, np.unique(np.clip(_EDGES, -reach, reach)), order)
+        panels = PanelMesh.between(lines, kinks, np.unique(np.clip(_EDGES, -reach, reach)), order)
     accepted: list[PanelMesh] = []
     looked: list[PanelMesh] = []
     size: Any = 0.0
     if len(points):
-        values = lines.values(rows, points, np.zeros(len(points)), list(lines.signs(rows, points, np.zeros(len(points))).T))
-        size = rows.sums(np.abs(values) * rows.weight[points], points)
+        values = integrands.values(
+            lines, points, np.zeros(len(points)), list(integrands.signs(lines, points, np.zeros(len(points))).T)
+        )
+        size = lines.sums(np.abs(values) * lines.weight[points], points)
     _, weights, top = legendre(order)
     for left in reversed(range(rounds)):
-        panels = panels.with_signs(lines, points[:0])
+        panels = panels.with_signs(integrands, points[:0])
         count = len(panels.row)
         if not count:
             break
         at, x, _, node_signs = panels.nodes()
         with np.errstate(all="ignore"):
-            scaled = lines.values(rows, at, x, node_signs) * (normal_density(x) * rows.weight[at])
+            scaled = integrands.values(lines, at, x, node_signs) * (normal_density(x) * lines.weight[at])
         scaled = np.where(np.isfinite(scaled), scaled, 0.0).reshape(len(scaled), count, order)
         half = (panels.right - panels.left) / 2
         mass = np.abs(scaled) @ weights * half
@@ -664,55 +670,55 @@ def adapt(
         peak = np.abs(scaled).max(axis=2)
         with np.errstate(all="ignore"):
             error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
-        whole = np.maximum(size + rows.sums(mass, panels.row), 1e-300)
-        reference = whole[:, rows.owner[panels.row]]
+        whole = np.maximum(size + lines.sums(mass, panels.row), 1e-300)
+        reference = whole[:, lines.owner[panels.row]]
         good = (error <= tolerance * reference).all(axis=0) | (not left or count > most * whole.shape[1])
-        size = size + rows.sums(mass[:, good], panels.row[good])
+        size = size + lines.sums(mass[:, good], panels.row[good])
         looked.append(panels.part(good))
         accepted.append(panels.part(good & (mass > dropped * reference).any(axis=0)))
         panels = panels.part(~good).halved()
-    return replace(panels.joined(accepted), cuts=panels.joined(looked)).with_signs(lines, points)
+    return replace(panels.joined(accepted), cuts=panels.joined(looked)).with_signs(integrands, points)
 
 
-def expectations(lines: Lines, mesh: PanelMesh) -> Array:
+def expectations(integrands: Evaluator, mesh: PanelMesh) -> Array:
     """Return the means of the integrands, one row per integrand, one column per set of unknowns."""
     at, x, share, signs = mesh.nodes()
     with np.errstate(all="ignore"):
-        return mesh.rows.sums(lines.values(mesh.rows, at, x, signs) * share, at)
+        return mesh.lines.sums(integrands.values(mesh.lines, at, x, signs) * share, at)
 
 
-def gradients(lines: Lines, mesh: PanelMesh, along: tuple[str, ...]) -> tuple[Array, Array, Array]:
+def gradients(integrands: Evaluator, mesh: PanelMesh, along: tuple[str, ...]) -> tuple[Array, Array, Array]:
     """Return means, their derivatives along variables and the means of absolute values; the last axis are sets of unknowns."""
-    plan = lines.plan
+    plan = integrands.plan
     at, x, share, signs = mesh.nodes()
     with np.errstate(all="ignore"):
-        full = lines.arguments(mesh.rows, at, x, signs)
+        full = integrands.arguments(mesh.lines, at, x, signs)
         values = stacked(plan.piece("integrands")(*full), len(x))
         slopes = stacked(plan.piece("integrand slopes", *along)(*full), len(x))
         weighted = values * share
-        means, sizes = mesh.rows.sums(weighted, at), mesh.rows.sums(np.abs(weighted), at)
-        derivatives = mesh.rows.sums(np.where(np.isfinite(slopes), slopes, 0.0) * share, at)
-        derivatives = derivatives.reshape(len(values), len(along), means.shape[1]) + _jump_terms(lines, mesh.rows, along)
+        means, sizes = mesh.lines.sums(weighted, at), mesh.lines.sums(np.abs(weighted), at)
+        derivatives = mesh.lines.sums(np.where(np.isfinite(slopes), slopes, 0.0) * share, at)
+        derivatives = derivatives.reshape(len(values), len(along), means.shape[1]) + _jump_terms(integrands, mesh.lines, along)
     return means, derivatives, sizes
 
 
-def _jump_terms(lines: Lines, rows: Rows, along: tuple[str, ...]) -> Array:
+def _jump_terms(integrands: Evaluator, lines: LineSet, along: tuple[str, ...]) -> Array:
     """Return what moving jumps add to derivatives: (left − right value) × density × how the jump moves."""
-    plan = lines.plan
-    out = np.zeros((plan.means, len(along), int(rows.owner[-1]) + 1))
+    plan = integrands.plan
+    out = np.zeros((plan.means, len(along), int(lines.owner[-1]) + 1))
     if not plan.switches:
         return out
-    kinks = lines.kinks(rows)
+    kinks = integrands.kinks(lines)
     column = []
     for index, is_linear in enumerate(plan.linear):
         column += [index] * (len(plan.combinations[index]) if is_linear else _CURVED)
-    row, which = np.nonzero((np.abs(kinks) < _REACH) & ~rows.is_point[:, None])
+    row, which = np.nonzero((np.abs(kinks) < _REACH) & ~lines.is_point[:, None])
     if not len(row):
         return out
     x = kinks[row, which]
     number = np.array(column)[which]
     nudge = 1e-7 * (1 + np.abs(x))
-    before, after = (lines.signs(rows, row, x + side * nudge) for side in (-1, 1))
+    before, after = (integrands.signs(lines, row, x + side * nudge) for side in (-1, 1))
     own = np.arange(len(row))
     real = before[own, number] != after[own, number]
     if not real.any():
@@ -727,16 +733,16 @@ def _jump_terms(lines: Lines, rows: Rows, along: tuple[str, ...]) -> Array:
     turns[place, number] = True
     early, late = turns[place] & (rank < 0), turns[place] & (rank > 0)
     before, after = np.where(early, after, before), np.where(late, before, after)
-    left = lines.arguments(rows, row, x, list(before.T))
-    right = lines.arguments(rows, row, x, list(after.T))
+    left = integrands.arguments(lines, row, x, list(before.T))
+    right = integrands.arguments(lines, row, x, list(after.T))
     jump = stacked(plan.piece("integrands")(*left), len(x)) - stacked(plan.piece("integrands")(*right), len(x))
-    share = rows.weight[row] * normal_density(x)
+    share = lines.weight[row] * normal_density(x)
     for index, place in enumerate(plan.switches):
         here = number == index
         if not here.any():
             continue
         found = stacked(plan.piece("switch slopes", place, *along)(*left), len(x))[:, here]
-        crossing = (found[len(along) :] * (rows.scale[row[here]] * rows.direction[row[here]]).T).sum(axis=0)
+        crossing = (found[len(along) :] * (lines.scale[row[here]] * lines.direction[row[here]]).T).sum(axis=0)
         moved = np.einsum("mj,aj->jma", jump[:, here] * share[here], -found[: len(along)] / crossing)
-        np.add.at(out.transpose(2, 0, 1), rows.owner[row[here]], moved)
+        np.add.at(out.transpose(2, 0, 1), lines.owner[row[here]], moved)
     return out

@@ -32,9 +32,9 @@ class Secants:
             self.changes.append(residual - self._last[1])
             del self.steps[: -self.depth], self.changes[: -self.depth]
         self._last = (image, residual)
-        return self.extrapolate(image, residual, weights)
+        return self.anderson_step(image, residual, weights)
 
-    def extrapolate(self, image: Array, residual: Array, weights: Array | float = 1.0) -> Array:
+    def anderson_step(self, image: Array, residual: Array, weights: Array | float = 1.0) -> Array:
         """Return the point where the residual would vanish if the pairs told everything about the map."""
         if not self.changes:
             return image
@@ -83,7 +83,7 @@ def linear_solver(
     matrix: Callable[[], Array], apply: Callable[[Array], Array] | None = None, size: int = 0, entries: int = 1, *,
     weights: Array | float = 1.0, tolerance: float = math.sqrt(EPSILON),
 ) -> Callable[[Array], Array]:  # fmt: skip
-    """Return what solves matrix x = right, again and again, to a tolerance in which entries count by weights.
+    """Return a solver of A x = b for several b, to a tolerance with weights of the entries.
 
     GMRES is taken where it moves less memory than LAPACK: a factorisation by 64 columns at a time reads and writes what is
     left of the matrix size/64 times, 16 size³/192 bytes, a column of GMRES reads 8 bytes for each of the ``entries`` that

@@ -150,7 +150,7 @@ class Ways:
     label: str | None = None
     kind: str | None = None  # of a sweep over two axes: "lines" or "map"
     at: float | None = None  # of a sweep: the time
-    x: str | None = None  # of a sweep: the axis that runs across
+    x: str | None = None  # of a sweep: the parameter on the x axis
     style: dict[str, Any] = field(default_factory=dict)
 
 

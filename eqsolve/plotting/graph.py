@@ -1,4 +1,4 @@
-"""The dependency graph of a system as a picture: one time slice from left to right, arcs for who reads whom.
+"""The dependency graph of a system as a picture: one time slice from left to right.
 
 The unknowns stand in one row, in the order in which a slice computes them. What is read in the same slice
 runs above the row, what comes from the past or enters a derivative below it: no arrow crosses a name.
@@ -35,7 +35,7 @@ _WIDTH, _HEIGHT, _SPACING = 0.62, 0.38, 1.08  # inches: of a box, and from one t
 
 
 def draw_dependencies(model: Model) -> Figure:
-    """Return a figure of who reads whom; only a ``System`` has a time slice to draw."""
+    """Return a figure of the dependencies; only a ``System`` has a time slice to draw."""
     if not isinstance(model, System):
         raise UsageError(f"model `{model.name}` is a {model.kind}; only a System has a dependency graph in time")
     causality = analyse_causality(model)

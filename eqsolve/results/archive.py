@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import io
 import json
-import logging
 import os
 import sys
 from pathlib import Path
@@ -17,14 +16,14 @@ import numpy as np
 from eqsolve._version import __version__
 from eqsolve.arguments import checked
 from eqsolve.arguments import path as read_path
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, logger
 from eqsolve.files.atomic import atomic_path, is_damaged, seal
 from eqsolve.files.checkpoint import Codec, PackingError
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, Layout, Record, RowStore, Solved
 from eqsolve.results.result import PhaseDiagram, Result, Stationary
 from eqsolve.results.words import jsonable
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
 TABLES = (".csv", ".json", ".parquet")
-
-logger = logging.getLogger("eqsolve")
 
 _ROWS = "_rows_"  # functions of two times as they were solved, packed
 _STORE = Codec((AgingRows, Layout, Record, RowStore, Solved), without=("_grid", "ends", "times"))
@@ -131,11 +128,11 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
         if (kind := record["kind"]) in ("simulation", "fit"):
             if model is not None:
                 raise UsageError(f"{str(path)!r} holds a {kind}, not a result of a model; leave model= out")
-            return later(f"read_{kind}")(dataset, record)
+            return lazy_import(f"read_{kind}")(dataset, record)
         if model is not None:
             _check_model(str(path), record, model)
         if "validation" in record:
-            return later("read_validation")(dataset, record, read_result)
+            return lazy_import("read_validation")(dataset, record, read_result)
         return read_result(dataset, record)
     except (KeyError, TypeError, ValueError, IndexError, PackingError) as error:
         raise UsageError(f"{str(path)!r} is a damaged result file: {type(error).__name__} {error}") from None

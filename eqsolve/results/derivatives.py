@@ -89,7 +89,7 @@ def with_differences(result: Result, parameter: str, step: float, beside: Sequen
     return replace(result, table=data)
 
 
-def extrapolated(results: Sequence[Result]) -> Result:
+def width_limit(results: Sequence[Result]) -> Result:
     """Return the limit of three results, each with half the width of the one before, as the last one with other values.
 
     The limit is between what a width to the second power leaves and what the first power does, or a slower one where the
@@ -216,9 +216,9 @@ def interpolate(data: xr.Dataset, axis: str, x: Array) -> xr.Dataset:
 # --- Interpolation between few nodes whose slopes are known too, by cubic Hermite pieces.
 #
 # On a piece of length h the error is f''''/24 (x − a)² (b − x)², at most f'''' h⁴/384 (de Boor, A
-# Practical Guide to Splines, 1978). f''''/24 is found where a node is left out: the piece over
-# its
-# two neighbours misses the value there by that much times the product of the two lengths squared.
+# Practical Guide to Splines, 1978). f''''/24 is estimated by leaving one node out: the cubic
+# through its two neighbours misses the value there by that times the squared product of the two
+# lengths.
 
 Between = tuple[Array, Array]
 """Values and their errors."""

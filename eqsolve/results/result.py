@@ -28,7 +28,7 @@ from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -159,7 +159,7 @@ class _Evaluation:
         lift = (slice(None), *(None,) * len(self.moments))
         if isinstance(node, Random):
             if node.name not in data.coords:
-                raise UsageError(f"the paths of the result of `{self.result.model}` do not tell `{node.name}`")
+                raise UsageError(f"the paths of the result of `{self.result.model}` do not contain `{node.name}`")
             return data[node.name].values[lift], np.zeros(())
         if isinstance(node, Value) and isinstance(node.head, Process):
             times, whole = self.times(node.moments[0]), self._named(node.head.name, ("path", "t"))
@@ -180,7 +180,7 @@ class _Evaluation:
 
     def _mean_of_constants(self, body: Expr) -> Part:
         if body.has(Value, Unknown, Time):
-            raise UsageError(f"`E({body})` mixes times with constants; take what is not random out of it")
+            raise UsageError(f"`E({body})` contains times and constants: move factors that are not random out of it")
         laws: dict[Random, Law] = {}
         for item in body.atoms(Random):
             if not isinstance(self.result.params.get(item.name), str):
@@ -298,7 +298,7 @@ class Result:
     grid: PanelGrid | None = None
     rows: RowStore | AgingRows | None = None
     latex: dict[str, str] = field(default_factory=dict)
-    source: Any = None  # what the solver keeps for further questions and for neighbours; not saved
+    source: Any = None  # solver state for further evaluation and warm starts; not saved
     # of what carries indices: names and sizes of its axes; its members are values by themselves,
     # phi_0, phi_1, ...
     families: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -443,7 +443,7 @@ class Result:
             why = "a result read from a file keeps numbers only; solve again, what has indices with precision=16"
         elif question == "law" and self.grid is not None:
             why = "name a random process and a time, such as law('w', 1.0)"
-        raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
+        raise UsageError(f"the result of `{self.model}` ({self.kind}) does not support {question}(): {why}")
 
     def between(self, **values: float | Iterable[float]) -> xr.Dataset:
         """Return a sweep's values, with errors, at other values of one axis, such as ``between(alpha=[0.2, 0.3])``.
@@ -598,7 +598,7 @@ class Result:
     def observe(self, expr: Any) -> xr.DataArray:
         """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``.
 
-        It is laid out over the nodes of the times it contains. The error is what the errors of the values in it make of it. A
+        It is tabulated on the nodes of its times; errors are propagated to first order. A
         mean over paths whose own error is not known has the error nan: declare such a mean in ``observables=`` to have it
         controlled by the solver.
         """
@@ -617,7 +617,7 @@ class Result:
         free = [item for item in bound.free_symbols if isinstance(item, Time)]
         moments = sorted(free, key=lambda item: (item.name.count("'"), item.name))
         if len(moments) > 2:
-            raise UsageError(f"an expression of more than two times cannot be laid out: {', '.join(map(str, moments))}")
+            raise UsageError(f"an expression of more than two times cannot be tabulated: {', '.join(map(str, moments))}")
         grid = self._grid() if moments else self.grid
         part = _Evaluation(self, grid, tuple(moments)).part(bound)
         shape = (grid.size,) * len(moments) if grid is not None else ()
@@ -633,8 +633,8 @@ class Result:
         A name ``*.csv``, ``*.parquet`` or ``*.json`` gets a table of values and errors for other programs instead, at the
         times ``at``; ``eqsolve.open`` does not read these.
         """
-        if not later("write_table")(self, path, at=at):
-            later("save")(self, path)
+        if not lazy_import("write_table")(self, path, at=at):
+            lazy_import("save")(self, path)
 
     def to_dataframe(self, at: Iterable[float] | None = None) -> Any:
         """Return values and errors as a pandas table: over time, at given ones or the nodes; a sweep's axes; or one row."""
@@ -664,7 +664,7 @@ class Result:
         label
             What the legend says; tells several results on the same axes apart.
         **style
-            Of a sweep: ``kind="map"`` or ``"lines"``, ``at=`` the time (else the last), ``x=`` the axis that runs across.
+            Of a sweep: ``kind="map"`` or ``"lines"``, ``at=`` the time (else the last), ``x=`` the parameter on the x axis.
             Else what matplotlib's ``plot`` takes: ``color``, ``linestyle``, ``linewidth``, ``marker``, ``alpha``, ...
 
         Returns
@@ -673,19 +673,19 @@ class Result:
         """
         for name in names:
             text(name, "plot")
-        return later("plot_result")(self, names, ax=ax, logx=logx, logy=logy, label=label, **style)
+        return lazy_import("plot_result")(self, names, ax=ax, logx=logx, logy=logy, label=label, **style)
 
     def slider(self, *names: str, **ways: Any) -> Any:
         """Draw a sweep at all its times, as a picture with a slider of time for notebooks and web pages.
 
         ``ways`` are those of ``plot``. What is returned shows itself in a notebook; its ``save("times.html")`` writes a page.
         """
-        return later("slide_sweep")(self, names, **ways)
+        return lazy_import("slide_sweep")(self, names, **ways)
 
     @checked(name=text, path=read_path, frames=whole(2))
     def animate(self, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60) -> Any:
         """Draw the law of a random process as a film in time: written to ``path`` as a GIF, else returned."""
-        return later("animate_law")(self, name, path, frames=frames)
+        return lazy_import("animate_law")(self, name, path, frames=frames)
 
     def __repr__(self) -> str:
         seconds = self.stats.get("seconds")
@@ -1083,7 +1083,7 @@ class Distribution:
 
         ``style`` is what matplotlib's ``plot`` takes: ``color``, ``linestyle``, ...
         """
-        return later("plot_law")(self, name, ax=ax, bins=bins, label=label, logy=logy, **style)
+        return lazy_import("plot_law")(self, name, ax=ax, bins=bins, label=label, logy=logy, **style)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of ({', '.join(self.names)}): {self.weights.size} points>"

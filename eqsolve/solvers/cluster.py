@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve._version import __version__
-from eqsolve.errors import EqsolveError, MemoryLimitError, UsageError
+from eqsolve.errors import EqsolveError, MemoryLimitError, UsageError, logger
 from eqsolve.solvers.threads import one_each
-
-logger = logging.getLogger("eqsolve")
 
 
 @contextlib.contextmanager

@@ -43,24 +43,24 @@ class HandOver:
     """What a solver answers in place of a result when another one is to solve this."""
 
     reason: str  # in words; logged
-    # the name of the other; by default the next in the order of preference that has no objection
+    # the name of the other; by default the next in the order of preference that can solve it
     solver: str = ""
 
 
 def why_not_a(kind: str, plan: Plan) -> str:
-    """Return the objection of a solver of one kind of model; nothing to a plan of this kind."""
+    """Return why a solver of one kind of model cannot take a plan, or "" if it can."""
     return "" if plan.facts.kind == kind else f"it solves a {kind}, and this is a {plan.facts.kind}"
 
 
 def why_not_closed(plan: Plan) -> str:
-    """Return the objection of a solver of closed systems: another kind of model, or processes in it."""
+    """Return why a solver of closed systems cannot take a plan, or "" if it can."""
     processes = plan.facts.processes
-    return why_not_a("System", plan) or (f"it has the process `{processes[0]}`" if processes else "")
+    return why_not_a("System", plan) or (f"it takes no random processes: `{processes[0]}`" if processes else "")
 
 
 def why_not_driven(plan: Plan) -> str:
-    """Return the objection of a solver of random paths: another kind of model, or neither noise nor memory."""
-    if plan.facts.refined:
+    """Return why a solver by sample paths cannot take a plan, or "" if it can."""
+    if plan.facts.needs_step_limit:
         return "its noise keeps paths positive, in steps whose length goes to zero (solver `steps`)"
     return why_not_a("System", plan) or ("" if plan.facts.driven else "there is neither noise nor memory of paths in it")
 
@@ -84,17 +84,17 @@ class Solver(ABC):
     """Whether it solves indexed families as arrays; for other solvers each member is written out as an unknown."""
 
     generic: ClassVar[bool] = False
-    """Whether it reads only ``plan.program(form)``: the engine may then compile one representative of an indexed
-    family and repeat it for all members."""
+    """Whether it reads only ``plan.program(form)``: families whose members have the same equation are then
+    compiled once, for one representative, and instantiated for all members."""
 
     def starts(self, plan: Plan) -> bool:
-        """Return whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's
-        ``source`` is then what the next solve finds in ``options.neighbour``."""
+        """Return whether it profits from a warm start: ``Result.source`` of one solve is then
+        ``options.warm_start`` of the next."""
         return False
 
     def linearises(self, plan: Plan) -> bool:
-        """Return whether it finds derivatives along parameters at the solution: ``options.beside`` is then the plan of the
-        system enlarged by its derivatives, with its values. Other solvers are given that plan itself."""
+        """Return whether it finds derivatives by parameters at the solution: ``options.sensitivity`` is then the plan
+        of the system enlarged by its derivatives, and its values. Others solve that plan itself."""
         return False
 
     def fit(self, facts: Facts, wanted: Wanted) -> float:

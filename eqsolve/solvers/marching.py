@@ -52,7 +52,7 @@ class Pace:
         gained = moment - before
         slow = gained * self.work < 1e-3 * (before - self.begin) * done  # against its own mean
         if slow and (self.end - moment) * done > gained * self.patience**2:
-            return f"brought it on by {gained:.1g} only"
+            return f"advanced t by only {gained:.1g}"
         self.work, self.time = work, moment
         return ""
 
@@ -114,8 +114,8 @@ def advance(
     step, smallest
         The first step to try; and the one below which a panel that fails is not made shorter.
     noise
-        Tails below it that a shorter panel does not make smaller are rounding, amplified by the inverse of the panel's
-        matrix; a resolved tail would fall like step^m.
+        Round-off level: a tail below it that a shorter panel does not reduce is round-off, amplified
+        by the condition number of the panel's matrix; a resolved tail would fall like step^m.
     longest
         The longest step allowed from a time.
     after
@@ -159,19 +159,19 @@ def newton(
 ) -> int:  # fmt: skip
     """Solve the equations of a panel by Newton's method; return the number of steps.
 
-    ``equations(slopes)`` gives their residuals, and what divides by the matrix of derivatives where it is asked for; ``add``
+    ``equations(slopes)`` gives the residuals and, where asked for, a solver for the Jacobian; ``add``
     changes the unknowns and returns by how much, relative to their sizes. With ``keep`` a matrix serves as long
     as steps shrink by a factor of ten.
     """
     from scipy.linalg import LinAlgError, LinAlgWarning
 
-    divided, least, last = None, math.inf, math.inf
+    solve_jacobian, least, last = None, math.inf, math.inf
     for step in range(1, most + 1):
-        residual, made = equations(divided is None)
-        divided = made or divided
-        assert divided is not None
+        residual, made = equations(solve_jacobian is None)
+        solve_jacobian = made or solve_jacobian
+        assert solve_jacobian is not None
         try:
-            change = add(-divided(residual))
+            change = add(-solve_jacobian(residual))
         except (LinAlgError, LinAlgWarning, ValueError):
             raise NoConvergenceError from None
         if not math.isfinite(change) or change > 30.0 * least:
@@ -180,7 +180,7 @@ def newton(
         if change <= tolerance or rounding:
             return step
         if not keep or not change < last / RATIO:
-            divided = None
+            solve_jacobian = None
         least, last = min(least, change), change
     raise NoConvergenceError
 
@@ -188,17 +188,17 @@ def newton(
 # --- Two solutions compared, and the finer one as a result.
 #
 # Its error between nodes is what the polynomial of a panel leaves out, from how its last
-# coefficients fall. At nodes it is the share of the difference that is left of the tails; an order
-# tells no such share, since panels are long and their tails fall more slowly. From panels before it
-# carries on the difference at the rougher one's panel ends, where either may happen to err less: no
-# share is taken. Merges, which both may have made alike, are added.
+# coefficients fall. At nodes it is 1.5 ρ/(1 − ρ) times the difference, ρ the measured ratio of the
+# tails: the asymptotic order would be too optimistic on long panels. Errors carried on from panels
+# before are the whole difference at the rougher one's panel ends, where either may happen to err
+# less. Merges, which both may have made alike, are added.
 RATIO = 10.0  # of the tails, or tolerances, of two solutions that are compared
 DENSER = math.sqrt(2.0)  # panels that a solution is compared with, at least
 LARGEST_SHARE = 0.5  # left of the tails: beyond it a difference shows nothing but its own size
 Sources = tuple[PanelGrid, Array, Array]  # panels, their tails; times, effects and steps of merges
 
 
-class Gain:
+class DifferenceError:
     """Errors from the difference to a rougher solution, by the ratio of their tails on each panel."""
 
     def __init__(self, fine: Sources, coarse: Sources) -> None:
@@ -235,7 +235,7 @@ class Gain:
 def next_coefficient(sizes: Array) -> tuple[Array, Array]:
     """Return the coefficient after the last, on the last axis, and the ratio by which four fall.
 
-    They are taken in pairs: of an even function every other one vanishes.
+    They are taken in pairs: every other coefficient of an even or odd function vanishes.
     """
     before, last = sizes[..., -4:-2].max(axis=-1, initial=1e-300), sizes[..., -2:].max(axis=-1)
     ratio = np.sqrt(np.minimum(last / before, 1.0))

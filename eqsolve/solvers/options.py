@@ -18,18 +18,18 @@ from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.contract import Solver
 
 Progress = Callable[[float, float, str], None]
-# the numbers do not depend on these
-_AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", "started", "cluster", "given")
+# numerical results do not depend on these, and a checkpoint does not compare them
+_AROUND = ("progress", "checkpoint", "threads", "sensitivity", "budget", "deadline", "started", "cluster", "given")
 
 
 @dataclass(frozen=True)
 class Options:
     """Times, tolerances and the rest, as ``solve`` was given them; every solver reads them from here.
 
-    What they mean stands in ``eqsolve.options``. ``start`` are values of unknowns to begin with,
-    ``neighbour`` what the solution at neighbouring parameters handed on; without ``paths`` no
-    sample of them is kept. ``beside`` is the plan of the system with its derivatives, and its
-    values. ``given`` are the names of those that were not left out. A solver that refines asks
+    What they mean stands in ``eqsolve.options``. ``start`` is an initial guess of unknowns,
+    ``warm_start`` the data of another solve to start from; without ``paths`` the result keeps no
+    sample paths. ``sensitivity`` is the plan of the system with its derivatives, and its values.
+    ``given`` are the names of the options that were set. A solver that refines asks
     ``is_short_of_time()`` before another round.
     """
 
@@ -47,11 +47,11 @@ class Options:
     start: Mapping[str, float] | None = None
     checkpoint: Checkpoint | None = None
     region: tuple[float, float] | None = None
-    neighbour: Any = None
+    warm_start: Any = None
     paths: bool = True
     device: str = "cpu"
     threads: int | None = None
-    beside: Any = None
+    sensitivity: Any = None
     budget: float | None = None
     deadline: float = math.inf
     started: float = 0.0
@@ -60,6 +60,10 @@ class Options:
     observables: tuple[str, ...] | None = None
     derivatives: tuple[str, ...] = ()
     given: frozenset[str] = frozenset()
+
+    @property
+    def asked_times(self) -> set[float]:
+        return {*self.at, *(moment for pair in self.at2 for moment in pair)}
 
     @classmethod
     def make(cls, *, step: Any = None, **asked: Any) -> Options:
@@ -147,9 +151,9 @@ def read_region(value: Any, what: str = "region") -> tuple[float, float] | None:
         low, height = value
     except (TypeError, ValueError):
         raise UsageError(f"region takes two numbers (LOW, HEIGHT): Re p >= LOW and |Im p| <= HEIGHT; got {value!r}") from None
-    low, height = number(low, "LOW of region"), number(height, "HEIGHT of region")
+    low, height = number(low, f"LOW of {what}"), number(height, f"HEIGHT of {what}")
     if height <= 0:
-        raise UsageError(f"region=(LOW, HEIGHT) searches |Im p| <= HEIGHT: HEIGHT must be positive, got {height:g}")
+        raise UsageError(f"{what}: HEIGHT must be positive, got {height:g}; LOW, HEIGHT are Re p >= LOW, |Im p| <= HEIGHT")
     return low, height
 
 

@@ -8,21 +8,18 @@ the solver itself. An entry point names a ``Solver``, its class, or a module wit
 
 import functools
 import importlib
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from eqsolve.compile.plan import Facts, Plan
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, did_you_mean, logger
 from eqsolve.solvers.contract import Solver, Wanted
-
-logger = logging.getLogger("eqsolve")
 
 Fit = Callable[[Facts, Wanted], float]
 
 
 def _without_memory(facts: Facts, wanted: Wanted) -> float:
-    unfit = facts.memory or facts.kernels or facts.shifted or (facts.implicit and not facts.processes)
+    unfit = facts.memory or facts.kernels or facts.shifted_times or (facts.implicit and not facts.processes)
     return 0.0 if facts.kind != "System" or unfit else 30.0
 
 
@@ -33,7 +30,7 @@ BUILTIN: dict[str, tuple[str, Fit]] = {
     "two_time": ("two_time.solve:TwoTimeSolver", lambda facts, wanted: 10.0 if facts.kind == "System" else 0.0),
     # the only one for functions at shifted times, and for families
     "convolution": (
-        "convolution.solve:ConvolutionSolver", lambda facts, wanted: 40.0 if facts.shifted or facts.indexed else 0.0,
+        "convolution.solve:ConvolutionSolver", lambda facts, _: 40.0 if facts.shifted_times or facts.has_families else 0.0,
     ),
     # cheaper than two_time where kernels are not wanted, and exact in steps
     "operators": (
@@ -46,7 +43,7 @@ BUILTIN: dict[str, tuple[str, Fit]] = {
     # noise that is drawn in every step has as many modes as there are steps
     "steps": (
         "paths.steps.solve:StepsSolver",
-        lambda facts, wanted: 55.0 if (wanted.discrete and facts.fresh) or facts.refined else 0.0,
+        lambda facts, wanted: 55.0 if (wanted.discrete and facts.step_noises) or facts.needs_step_limit else 0.0,
     ),
     "fixed_point": ("fixed_point.solve:FixedPointSolver", lambda facts, wanted: 10.0 if facts.kind != "System" else 0.0),
     "singularity": ("singularity.solve:SingularitySolver", lambda facts, wanted: 9.0 if facts.kind != "System" else 0.0),
@@ -169,15 +166,15 @@ def choose_solver(
         chosen, reason = own, own.why(plan)
     else:
         chosen = find_solver(solver) if isinstance(solver, str) else solver
-        if unfit := objection(chosen, plan):
+        if unfit := why_unfit(chosen, plan):
             hint = f"; its own solver is `{own.name}`" if own is not None else ""
             raise UsageError(f"solver `{chosen.name}` cannot solve model `{plan.name}`: {unfit}{hint}")
-    if chosen.only_discrete and not wanted.discrete and not plan.facts.refined:
+    if chosen.only_discrete and not wanted.discrete and not plan.facts.needs_step_limit:
         raise UsageError(f"solver `{chosen.name}` follows discrete time; say how long a step is: step=0.1 (--step 0.1)")
     if wanted.discrete and not chosen.discrete:
         raise UsageError(
             f"model `{plan.name}`: a discrete step is solved for systems without memory, with noise, or of compositions "
-            f"so far, and this one is solved by `{chosen.name}`; leave the step out for continuous time"
+            f"so far, and this one is solved by `{chosen.name}`; omit step= for continuous time"
         )
     return SolverChoice(chosen, reason)
 
@@ -187,13 +184,13 @@ def _best(plan: Plan, wanted: Wanted, without: tuple[str, ...]) -> Solver | None
     fits = {name: entry.fit(plan.facts, wanted) for name, entry in _known().items() if name not in without}
     for name in sorted((name for name in fits if fits[name] > 0), key=lambda name: -fits[name]):
         solver = find_solver(name)
-        if not objection(solver, plan):
+        if not why_unfit(solver, plan):
             return solver
     return None
 
 
-def objection(solver: Solver, plan: Plan) -> str:
+def why_unfit(solver: Solver, plan: Plan) -> str:
     """Return why a solver cannot solve a plan; nothing when it can."""
-    if plan.facts.indexed and not solver.families:
-        return "it takes no families: members with an equation each"
+    if plan.facts.has_families and not solver.families:
+        return "it takes no families (unknowns with an index)"
     return solver.why_not(plan)

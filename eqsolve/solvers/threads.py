@@ -34,7 +34,7 @@ def usable_threads(asked: int | None, length: int, *, enough: int = 2048) -> int
 
 @functools.cache
 def _linear_algebra() -> Any:
-    """Return what steers the threads of linear algebra; to find its libraries takes longer than many a piece of work."""
+    """Return the controller of the threads of linear algebra; creating it is slow."""
     import scipy.linalg  # noqa: F401  # which brings a library of its own
     from threadpoolctl import ThreadpoolController
 

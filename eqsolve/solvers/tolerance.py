@@ -13,9 +13,9 @@ from eqsolve.solvers.options import Options
 
 # --- What a tolerance means: one rule for all solvers.
 NOT_SMOOTH = "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
-DEVIATIONS = 2.0  # standard errors that are stated as the error of a mean over few samples
-FLOOR = 1e-3  # of the largest value: what is smaller is asked for to the tolerance of this
-KERNEL_FLOOR = 0.1  # of the largest value of a kernel or mean: to this is what is smaller asked for
+DEVIATIONS = 2.0  # number of standard errors that are stated as an error
+FLOOR = 1e-3  # of the largest value: below it the tolerance is absolute, rtol * FLOOR * largest
+KERNEL_FLOOR = 0.1  # the same for kernels and means
 
 
 def allowance(values: Array, options: Options, floor: float = FLOOR, *, scale: float = 0.0) -> Array:

@@ -214,7 +214,7 @@ class LongRun:
             record["class"] = "still" if every[0] > 0 else "not at rest"
 
     def _age(self, record: Record, found: Any) -> None:
-        """Hold correlations after three waiting times against each other, at lags like these."""
+        """Compare correlations after three waiting times, at lags like these."""
         waits, kinds = _LATE / 5 / np.array([16.0, 4.0, 1.0]), ("still", "fluctuating", "not decided", "aging")
         values = [found.at2([(k * w, j * w) for w in waits]) for k, j in ((5, 4), (2, 1), (1, 1))]
         for name in (head.name for head in getattr(self.ages, "kernels", ()) if isinstance(head, Correlation)):

@@ -6,7 +6,6 @@ import contextlib
 import heapq
 import itertools
 import json
-import logging
 import math
 import os
 import time
@@ -20,7 +19,7 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
 from eqsolve.compile.plan import make_task, select_observables
-from eqsolve.errors import EqsolveError, ParameterError, SolverError, UsageError, demand_known, quote
+from eqsolve.errors import EqsolveError, ParameterError, SolverError, UsageError, demand_known, logger, quote
 from eqsolve.files.atomic import cannot_write
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.binding import read_value
@@ -230,10 +229,10 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
     ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
     """
     handed, by_name = None, isinstance(start, Mapping)
-    first, neighbour = (start, None) if by_name else (None, start)
+    first, warm_start = (start, None) if by_name else (None, start)
     with recorded(status="failed") as record:
         try:
-            result: Result | None = solve_as_asked(model, settings, options, start=first, neighbour=neighbour, paths=False)
+            result: Result | None = solve_as_asked(model, settings, options, start=first, warm_start=warm_start, paths=False)
             assert result is not None
             if result.status == "interrupted":  # which ends the sweep; the point is solved when it goes on
                 raise KeyboardInterrupt
@@ -264,8 +263,6 @@ def _numbers(result: Result, at: Any) -> Record:
         part |= {name: [*row, *[math.nan] * missing] for name, row in part.items()}
     return {**made, "marks": {key: marks[key] for key in made["values"] if key in marks}}
 
-
-logger = logging.getLogger("eqsolve")
 
 Answer = tuple[Record, Any]
 

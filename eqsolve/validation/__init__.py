@@ -1,1 +1,1 @@
-"""Theory held against runs at finite size."""
+"""Theory compared with finite-size simulations."""

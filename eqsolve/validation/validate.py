@@ -1,8 +1,7 @@
-"""`validate`: hold a theory against finite-size runs of the model it describes, and say whether they agree."""
+"""`validate`: compare a theory with finite-size runs of its model, and say whether they agree."""
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,7 +12,7 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, text, whole
 from eqsolve.arguments import path as read_path
-from eqsolve.errors import UsageError, demand_known
+from eqsolve.errors import UsageError, demand_known, logger
 from eqsolve.language.binding import bind
 from eqsolve.language.laws import Normal
 from eqsolve.language.loading import read_model
@@ -37,7 +36,7 @@ from eqsolve.results.result import Distribution, Result, midpoints
 from eqsolve.results.words import jsonable, percent
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -229,7 +228,7 @@ class Validation:
         """
         for name in names:
             text(name, "plot")
-        return later("plot_validation")(self, names, ax=ax, logx=logx, logy=logy, **style)
+        return lazy_import("plot_validation")(self, names, ax=ax, logx=logx, logy=logy, **style)
 
     def __repr__(self) -> str:
         worst = max((float(np.abs(item.z).max()) for item in self.observables.values()), default=0.0)
@@ -425,9 +424,6 @@ def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
     }  # fmt: skip
 
 
-logger = logging.getLogger("eqsolve")
-
-
 @checked(
     model=read_model, d=whole(2), seeds=whole(1), seed=whole(0), at=numbers, t_max=number, constants=one_of(*HOW), step=number,
     observables=names, device=read_device, workers=whole(1), progress=callback, params=table,
@@ -440,7 +436,7 @@ def validate(
     observables: Iterable[str] | None = None, device: str = "cpu", workers: int | None = None,
     progress: Any = None, params: Mapping[str, Any] | None = None, **parameters: Any,
 ) -> Validation:  # fmt: skip
-    """Hold a model's solution against finite-size runs of its flow.
+    """Compare a model's solution with finite-size runs of its flow.
 
     Parameters
     ----------
@@ -513,7 +509,7 @@ def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]
         name = law.model.flow if law is not None else None
     if name is None:
         raise UsageError(
-            f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
+            f"model `{model.name}` names no microscopic model to compare it with; declare it with flow='its_flow', "
             "or give flow= (--flow); docs/microscopic.md says how a Flow is written, `eqsolve list` shows those there are"
         )
     found = read_model(name, "flow")
@@ -637,7 +633,7 @@ class _Task:
         return replace(made, wasserstein=distance, laws=(law, runs[-1]), law_picture=picture_laws(law, runs[-1]))
 
     def estimator(self) -> Validation:
-        """Hold a fixed point against the estimator it describes, which it declares by ``minimises=``."""
+        """Compare a fixed point with the estimator it describes, which it declares by ``minimises=``."""
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
         d, exact = self.d or 2000, self.constants != "sampled"

@@ -73,4 +73,4 @@ def test_other_kinds(folder, capsys):
     assert main(["explain", "quadratic"]) == 0
     out = capsys.readouterr().out
     assert "x**2 = a" in out
-    assert "order within a time slice" not in out
+    assert "evaluation order at each time" not in out

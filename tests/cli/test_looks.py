@@ -3,11 +3,14 @@
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import eqsolve
 from eqsolve.cli import main, output
 from eqsolve.cli.output import lay_out, paint
 from eqsolve.cli.parser import VERBS
@@ -59,6 +62,38 @@ def test_every_help_ends_in_examples_that_are_commands(verb: str, capsys: pytest
     assert all(line.split()[1] in VERBS for line in lines)
     marks = {line.index("  # ") for line in lines if "  # " in line}
     assert len(marks) <= 1  # comments stand in one column
+
+
+HEAVY = ("sweep", "validate", "optimise", "fit")
+OWN = ("stationary", "diagram")  # all examples name a file of the user's own and its parameters
+UNTRIED = (*OWN, "list", "explore", "figure", "doctor", "completion")  # a server, or tested elsewhere as they stand
+
+
+@pytest.mark.parametrize("verb", [
+    pytest.param(verb, marks=[pytest.mark.slow] if verb in HEAVY else []) for verb in VERBS if verb not in UNTRIED
+])  # fmt: skip
+def test_examples_of_the_help_run(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, "--help"]) == 0
+    lines = capsys.readouterr().out.partition("\nexamples:\n")[2].splitlines()
+    commands = [shlex.split(line, comments=True)[1:] for line in lines]
+    models = {item.name: item.path for item in list_models()}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "path" / "to").mkdir(parents=True)
+    own = models["dln_infinite_data"].read_text(encoding="utf-8").replace('"dln_infinite_data"', '"my_model"')
+    (tmp_path / "path" / "to" / "my_model.py").write_text(own, encoding="utf-8")
+    if verb == "plot":
+        one = eqsolve.solve("dln_infinite_data", t_max=2)
+        for name in ("result.nc", "one.nc", "other.nc"):
+            one.save(name)
+        eqsolve.sweep("dln_infinite_data", alpha=[0.1, 0.3], t_max=2).save("sweep.nc")
+    if verb == "fit":
+        model = commands[0][1]
+        eqsolve.solve(model, t_max=5).save("runs.csv", at=[0.5, 1, 2, 5])
+    for command in commands:
+        if command[0] == verb:
+            assert main([*command, "--quiet"]) == 0, (command, capsys.readouterr().err)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")

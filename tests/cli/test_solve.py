@@ -173,7 +173,7 @@ def test_a_tolerance_that_was_not_met(folder, capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert out.startswith("decay: tolerance not met")
     assert err.startswith(
-        "error: E_test is known to 1e-2 only\n± is an estimate, in tests at most 3 times too small; a larger --rtol"
+        "error: E_test is known to 1e-2 only\n± are error estimates, in tests at most 3 times too small; a larger --rtol"
     )
 
 

@@ -76,7 +76,8 @@ def finite(desk, request, progress):
     work(progress, 0.15)
     a, last = number(request, "a"), jobs._number(request["t_max"], "t_max")
     numbers = {"height": [a / (1 + a * last)]}
-    about = {"stamp": jobs.about.stamp(desk.load()), "d": int(request["d"]), "n": 7, "seeds": int(request["seeds"]), "notes": []}
+    about = {"stamp": jobs.about.stamp(desk.load()), "d": int(request["d"]), "n": 7, "notes": []}
+    about["seeds"] = int(request["seeds"])
     found = {"t": [last], "values": numbers, "errors": {"height": [1e-3]}, "z": {"height": [0.1]}}
     return {**about, **found, "verdict": f"agree at a = {a:g} to t = {last:g}"}
 

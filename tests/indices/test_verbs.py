@@ -106,7 +106,7 @@ def test_a_parameter_inside_a_sum() -> None:
 
 
 def test_a_liquid_has_no_plateau() -> None:
-    """Values put in again and again approach zero without end; zero is the solution."""
+    """Picard iterates approach zero without end; zero is the solution."""
     found = eqsolve.solve("mct_hard_spheres_plateau", eta=0.5, wave_numbers=30)
     assert found.status == "ok"
     assert np.all(found["f"] == 0)

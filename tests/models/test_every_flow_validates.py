@@ -38,7 +38,7 @@ def test_validates(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         found = eqsolve.validate(model, d=48, seeds=3, rtol=3e-2, **times, params=SETTINGS.get(name))
     except UsageError as error:
-        assert "names no microscopic model to hold it against" in str(error)  # noqa: PT017
+        assert "names no microscopic model to compare it with" in str(error)  # noqa: PT017
         assert model.kind != "Flow"
         assert getattr(model, "flow", None) is None
         return

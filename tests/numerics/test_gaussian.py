@@ -13,7 +13,7 @@ from eqsolve.numerics.gaussian import (
     lay_out,
     make_level,
     make_points,
-    refine,
+    refine_level,
     rotate,
     spread_lines,
     star,
@@ -142,7 +142,7 @@ def test_a_sample_depends_on_its_seed_only() -> None:
 @pytest.mark.parametrize("way", ["sharp", "modes", "constants", "sample"])
 def test_a_refined_level_is_finer_in_its_way(way: str) -> None:
     level = make_level(1e-4, 0)
-    finer = refine(level, way)
+    finer = refine_level(level, way)
     assert finer.sharp <= level.sharp
     assert finer.accuracy <= level.accuracy
     assert finer.constants >= level.constants

@@ -12,14 +12,14 @@ from scipy.special import ndtr
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import (
+    Evaluator,
     LawBranch,
-    Lines,
     PanelMesh,
     adapt,
     coarse_mesh,
     expectations,
     gradients,
-    make_rows,
+    make_lines,
     normal_density,
 )
 
@@ -60,9 +60,9 @@ class Threshold:
         return [t, x, np.sign(np.broadcast_to(x - t, (size,))) if signs is None else signs[0]]
 
 
-def adapted(plan: Threshold, t: Array) -> tuple[Lines, PanelMesh]:
-    lines = Lines(plan, (), t[None])
-    return lines, adapt(lines, make_rows(plan, WHOLE, (), lines.unknowns, 24))
+def adapted(plan: Threshold, t: Array) -> tuple[Evaluator, PanelMesh]:
+    integrands = Evaluator(plan, (), t[None])
+    return integrands, adapt(integrands, make_lines(plan, WHOLE, (), integrands.unknowns, 24))
 
 
 # (x − t)₊, |x − t|, [x > t] and the smooth cos x
@@ -77,45 +77,45 @@ KINKED = Threshold(
 def test_means_of_kinks_and_jumps_are_exact(t: float) -> None:
     density, above = normal_density(np.array(t)), ndtr(-t)
     expected = [density - t * above, 2 * (density - t * above) + t, above, np.exp(-0.5)]
-    lines, mesh = adapted(KINKED, np.array([t]))
-    assert expectations(lines, mesh)[:, 0] == pytest.approx(expected, rel=1e-13, abs=1e-16)
-    assert expectations(lines, mesh.halved())[:, 0] == pytest.approx(expected, rel=1e-13, abs=1e-16)
+    integrands, mesh = adapted(KINKED, np.array([t]))
+    assert expectations(integrands, mesh)[:, 0] == pytest.approx(expected, rel=1e-13, abs=1e-16)
+    assert expectations(integrands, mesh.halved())[:, 0] == pytest.approx(expected, rel=1e-13, abs=1e-16)
 
 
 def test_slopes_have_the_terms_of_moving_jumps() -> None:
     """d/dt of E(x − t)₊ is −P(x > t), of P(x > t) minus the density: all of the latter comes from the jump."""
     t = 0.7
-    lines, mesh = adapted(KINKED, np.array([t]))
-    _, slopes, sizes = gradients(lines, mesh, ("t",))
+    integrands, mesh = adapted(KINKED, np.array([t]))
+    _, slopes, sizes = gradients(integrands, mesh, ("t",))
     expected = [-ndtr(-t), ndtr(t) - ndtr(-t), -float(normal_density(np.array(t))), 0.0]
     assert slopes[:, 0] == pytest.approx(expected, abs=1e-13)
-    assert (sizes[:, 0] >= np.abs(expectations(lines, mesh)[:, 0]) - 1e-15).all()
+    assert (sizes[:, 0] >= np.abs(expectations(integrands, mesh)[:, 0]) - 1e-15).all()
 
 
 def test_several_unknowns_at_once_are_each_on_their_own() -> None:
     t = np.array([-1.0, 0.2, 2.0])
-    lines = Lines(KINKED, (), t[None])
-    mesh = coarse_mesh(lines, make_rows(KINKED, WHOLE, (), lines.unknowns, 24), 12)
-    together = expectations(lines, mesh)
+    integrands = Evaluator(KINKED, (), t[None])
+    mesh = coarse_mesh(integrands, make_lines(KINKED, WHOLE, (), integrands.unknowns, 24), 12)
+    together = expectations(integrands, mesh)
     for place, value in enumerate(t):
-        alone = Lines(KINKED, (), np.array([[value]]))
-        own = coarse_mesh(alone, make_rows(KINKED, WHOLE, (), alone.unknowns, 24), 12)
+        alone = Evaluator(KINKED, (), np.array([[value]]))
+        own = coarse_mesh(alone, make_lines(KINKED, WHOLE, (), alone.unknowns, 24), 12)
         assert together[:, place] == pytest.approx(expectations(alone, own)[:, 0], rel=1e-14)
 
 
 def test_a_mesh_follows_its_kinks() -> None:
     """Moved to another threshold, the panels of the first still end at the kink: the mean stays exact."""
     _, mesh = adapted(KINKED, np.array([0.3]))
-    there = Lines(KINKED, (), np.array([[0.32]]))
-    moved = mesh.moved(there.kinks(mesh.rows))
+    there = Evaluator(KINKED, (), np.array([[0.32]]))
+    moved = mesh.moved(there.kinks(mesh.lines))
     assert expectations(there, moved)[2, 0] == pytest.approx(ndtr(-0.32), rel=1e-13)
 
 
 def test_points_and_gaussians_mix() -> None:
     """With probability 1/4 the constant is 2, else Normal(0, 9): E c² = 1/4·4 + 3/4·9."""
     plan = Threshold(lambda t, c: [c**2, np.cos(c)], lambda t, c: [0 * c, 0 * c], 2, (), ("c",), (), (), (), (), degree=2)
-    lines = Lines(plan, (), np.array([[0.0]]))
+    integrands = Evaluator(plan, (), np.array([[0.0]]))
     parts = (LawBranch(0.25, (2.0,), (0.0,)), LawBranch(0.75, (0.0,), (9.0,)))
-    mesh = adapt(lines, make_rows(plan, parts, (), lines.unknowns, 24))
+    mesh = adapt(integrands, make_lines(plan, parts, (), integrands.unknowns, 24))
     expected = [0.25 * 4 + 0.75 * 9, 0.25 * np.cos(2.0) + 0.75 * np.exp(-4.5)]
-    assert expectations(lines, mesh)[:, 0] == pytest.approx(expected, rel=1e-13)
+    assert expectations(integrands, mesh)[:, 0] == pytest.approx(expected, rel=1e-13)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eqsolve.numerics.arrays import SAFETY, error_share, extrapolate
+from eqsolve.numerics.arrays import SAFETY, error_share, richardson
 
 
 @pytest.mark.parametrize("order", [1, 2, 5, 9])
@@ -21,9 +21,9 @@ def test_the_share_takes_arrays() -> None:
 
 def test_polynomials_are_extrapolated_exactly() -> None:
     values = [1 + 2 * h - 3 * h**2 + h**3 for h in (1, 0.5, 0.25, 0.125)]
-    limit, _ = extrapolate(values)
+    limit, _ = richardson(values)
     assert limit == pytest.approx(1, abs=1e-14)
-    limit, change = extrapolate([*values, 1 + 2 / 16 - 3 / 256 + 1 / 4096])
+    limit, change = richardson([*values, 1 + 2 / 16 - 3 / 256 + 1 / 4096])
     assert change < 1e-14
 
 
@@ -31,10 +31,10 @@ def test_polynomials_are_extrapolated_exactly() -> None:
 def test_the_last_change_bounds_the_error(turn: complex) -> None:
     values = [np.exp(turn * 0.5 / 2**k) for k in range(9)]
     for orders in (1, 2, 3):
-        limit, change = extrapolate(values, orders)
+        limit, change = richardson(values, orders)
         assert abs(limit - 1) <= change
-    assert math.isclose(abs(extrapolate(values)[0]), 1.0, abs_tol=1e-14)
+    assert math.isclose(abs(richardson(values)[0]), 1.0, abs_tol=1e-14)
 
 
 def test_one_value_is_its_own_limit() -> None:
-    assert extrapolate([3.0]) == (3.0, 0.0)
+    assert richardson([3.0]) == (3.0, 0.0)

@@ -40,7 +40,7 @@ def test_what_was_learned_serves_a_map_beside(rng: np.random.Generator) -> None:
     for _ in range(6):
         point = secants.next(point, matrix @ point + shift)
     other = rng.standard_normal(4)
-    found = secants.extrapolate(other, other.copy())
+    found = secants.anderson_step(other, other.copy())
     np.testing.assert_allclose(found, np.linalg.solve(np.eye(4) - matrix, other), rtol=1e-6, atol=1e-6)
 
 

@@ -67,7 +67,7 @@ def test_a_registered_solver_is_found_by_name_and_explained():
     assert (result.status, result.stats["solver"]) == ("ok", "midpoint")
     error = abs(float(result["y"][-1]) - np.exp(-2))
     assert error <= float(result.error["y"][-1]) <= 1e-5
-    assert dict(eqsolve.explain(MODEL).solver.others)["midpoint"].startswith("possible too")
+    assert dict(eqsolve.explain(MODEL).solver.others)["midpoint"].startswith("also applicable")
     with pytest.raises(UsageError, match=r"solver `midpoint` cannot solve model .*: it has memory"):
         eqsolve.solve("volterra_linear", t_max=1, solver="midpoint")
 

@@ -95,7 +95,7 @@ def test_a_pace_that_was_always_slow_is_no_stall():
     even, late = Pace(0.0, 1.0, 10), Pace(0.0, 1.0, 10)
     assert not any(even.stalled(1e-5 * work, work) for work in range(1, 2000))
     assert not any(late.stalled(0.01 * work, work) for work in range(1, 51))
-    assert late.stalled(0.5 + 1e-6, 60) == "brought it on by 1e-06 only"
+    assert late.stalled(0.5 + 1e-6, 60) == "advanced t by only 1e-06"
 
 
 def test_a_fast_oscillation_after_rest_is_no_stall():

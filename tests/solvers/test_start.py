@@ -147,7 +147,7 @@ def test_a_checkpoint_knows_the_start(tmp_path) -> None:
 
     with pytest.raises(RuntimeError):
         eqsolve.solve("dln", **asked, start=near[0], checkpoint=file, progress=stop)
-    with pytest.raises(eqsolve.UsageError, match="checkpoint of another run: its neighbour"):
+    with pytest.raises(eqsolve.UsageError, match="checkpoint of another run: its warm_start"):
         eqsolve.solve("dln", **asked, start=near[1], checkpoint=file, resume=True)
     resumed = eqsolve.solve("dln", **asked, start=near[0], checkpoint=file, resume=True)
     assert np.array_equal(resumed["E_test"], eqsolve.solve("dln", **asked, start=near[0])["E_test"])

@@ -1,13 +1,12 @@
 """Everything that can be wrong with a model, found before it is solved and reported at once."""
 
 import functools
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sympy import Basic, Pow, Symbol
 
-from eqsolve.errors import ModelError, UsageError, did_you_mean, quoted
+from eqsolve.errors import ModelError, UsageError, did_you_mean, logger, quoted
 from eqsolve.language.binding import ParameterDomain, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model, leaves, symbols_in
@@ -17,8 +16,6 @@ from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unkn
 from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 from eqsolve.options import OPTIONS
 from eqsolve.passes.forms.structure import models_behind
-
-logger = logging.getLogger("eqsolve")
 
 RESERVED = ("model", "params", *OPTIONS, "out", "plot", "json", "d", "seeds", "executor")
 """Options of solve, validate and sweep: a parameter of the same name could not be set."""

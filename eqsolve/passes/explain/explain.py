@@ -1,4 +1,4 @@
-"""What the engine makes of a model: equations, who reads whom, the order of a slice, derived equations."""
+"""What the engine makes of a model: equations, dependencies, their order, derived equations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, PathEnsemble, Pa
 from eqsolve.passes.forms.structure import Derivation, models_behind, reduce_fixed_point
 from eqsolve.passes.forms.structure import sign as signature_of
 from eqsolve.passes.forms.tangents import TangentEquation, linearise
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 
 # --- What is left of a fixed point to solve: unknowns given by others, and the kinks at which
@@ -205,10 +205,10 @@ def _composition(node: Int, target: Value) -> str:
     return f"{scale}{first}∘{second}"
 
 
-def _is_causal(factors: list[Expr], later: Expr, earlier: Expr | None) -> bool:
+def _is_causal(factors: list[Expr], lazy_import: Expr, earlier: Expr | None) -> bool:
     """Whether a product is zero when the second time exceeds the first."""
     values = {value for factor in factors for value in factor.atoms(Value)}
-    return any(isinstance(value.head, Response) and value.moments == (later, earlier) for value in values)
+    return any(isinstance(value.head, Response) and value.moments == (lazy_import, earlier) for value in values)
 
 
 def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: bool) -> str:
@@ -326,7 +326,7 @@ class Explanation:
     unknowns
         Names of the unknowns by kind, the kinds in the order declared.
     reads, blocks
-        Who reads whom, and the order in which one time slice is computed; several names in a block are
+        Dependencies, and the order in which a time slice is computed; several names in a block are
         solved together.
     multipliers
         Equations derived for unknowns that are fixed by constraints.
@@ -387,8 +387,8 @@ class Explanation:
         made = [
             ("equations", _columns((item.location, item.text) for item in self.equations)),
             ("unknowns", _columns((kind, ", ".join(names)) for kind, names in self.unknowns)),
-            ("who reads whom", _columns((item.unknown, _reading(item)) for item in self.reads)),
-            ("order within a time slice", [" → ".join(order)] if order else []),
+            ("dependencies", _columns((item.unknown, _reading(item)) for item in self.reads)),
+            ("evaluation order at each time", [" → ".join(order)] if order else []),
             ("multipliers (derived from the constraints)", list(self.multipliers)),
             ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", operators),
             ("exact change of variables (derived)", [line for item in self.substitutions for line in _changed(item)]),
@@ -418,7 +418,7 @@ class Explanation:
         return self.text()
 
     def _repr_html_(self) -> str:
-        return str(later("sections_html")(f"{self.name} ({self.kind})", self.sections()))
+        return str(lazy_import("sections_html")(f"{self.name} ({self.kind})", self.sections()))
 
 
 def explain(model: Model, derivation: Derivation | None = None, mean_field: Explanation | None = None) -> Explanation:

@@ -183,7 +183,7 @@ def index_problems(model: Model) -> list[str]:
 
 
 def _table_problems(model: Model) -> Iterator[str]:
-    """Hold tables against their indices: arrays, and what functions give at the defaults."""
+    """Check tables against their indices: arrays, and what functions give at the defaults."""
     sizes = {item.size.name for item in all_indices(model) if not item.size.is_Integer}
     other = {item.name for item in model.parameters if item.is_integer} - sizes  # sizes that are set
     try:

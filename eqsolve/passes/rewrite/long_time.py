@@ -24,7 +24,7 @@ from eqsolve.language.symbols import Correlation, Function, Plain, Process, Rand
 from eqsolve.language.system import FixedPoint, Flow, System, members
 from eqsolve.passes.check.check import check
 from eqsolve.passes.forms.expressions import free_times, rebuilt
-from eqsolve.verbs import later
+from eqsolve.verbs import lazy_import
 
 
 @functools.lru_cache(maxsize=64)
@@ -32,8 +32,8 @@ def derive_long_time(model: System | Flow, name: str | None, integrated: bool) -
     """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
     check(model)
     if model.is_indexed:
-        model = later("written_out")(model, {})[0]
-    system = later("derive_dmft")(model, None)._with(location=model.location) if isinstance(model, Flow) else model
+        model = lazy_import("written_out")(model, {})[0]
+    system = lazy_import("derive_dmft")(model, None)._with(location=model.location) if isinstance(model, Flow) else model
     made = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
     return made._with(location=model.location)
 
@@ -419,7 +419,7 @@ class _Limit:
         return expr.xreplace(self.joined) if self.noises else expr
 
     def stability(self) -> Expr:
-        """Return the determinant of 1 − what comes back of small disturbances of correlations and noises."""
+        """Return det(1 − M), M the map of small perturbations of correlations to themselves."""
         correlations = [head for head in self.numbers if isinstance(head, Correlation)]
         rows = [(self.numbers[head], self.equations[head].rhs) for head in correlations]
         marks = [number for number, _ in rows]

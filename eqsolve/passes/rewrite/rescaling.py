@@ -4,7 +4,6 @@ All are symbolic and exact, except ``leading_order``, which takes limits inside 
 take one, it says so. Names are kept: after ``rescale_time(system, c)`` the symbol t stands for c times the old time.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from sympy.calculus.accumulationbounds import AccumBounds
 from sympy.core.function import Derivative
 from sympy.series.limits import Limit
 
-from eqsolve.errors import ModelError
+from eqsolve.errors import ModelError, logger
 from eqsolve.language.model import Equation, Table
 from eqsolve.language.nodes import E, Int, Resp, White
 from eqsolve.language.symbols import Head, Parameter, Random, Time, Value, as_scalar
@@ -81,9 +80,6 @@ def _limit(expr: Expr, large: Dummy, to: Expr) -> Expr:
         if not any(part.has(*_ODD, large) for part in parts) and not (expr.is_Pow and parts[0] == 0):
             return expr.func(*parts)
     return limit(expr, large, to)
-
-
-logger = logging.getLogger("eqsolve")
 
 
 def rescale_time(system: System, factor: Any, name: str | None = None) -> System:

@@ -1,4 +1,4 @@
-"""A system beside its own derivatives along parameters: the linearised equations of every unknown, exactly.
+"""The sensitivity system: a system and the derivatives of its unknowns by parameters, exactly.
 
 With D the total derivative along a parameter p, every unknown X gets its derivative DX, and every equation X = F its
 linearisation

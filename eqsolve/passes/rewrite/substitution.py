@@ -213,7 +213,7 @@ def _present(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
 
 
 def _compare(system: System, new: Process, now: Time, derived: Expr, mapping: dict[Expr, Expr], label: str) -> None:
-    """Hold the derived equation against a declared one, if there is one."""
+    """Compare the derived equation with a declared one, if there is one."""
     declared = next((item for item in system.equations if item.head == new), None)
     if declared is None or declared.time is None:
         return

@@ -7,5 +7,5 @@ SOLVER = "eqsolve.solvers.aging.solve:AgingSolver"
 
 
 def fit(facts: Facts, wanted: Wanted) -> float:
-    """Return how well it fits: it is handed over to, when the times are known."""
+    """Never chosen directly: `two_time` delegates to it for long times."""
     return 0.0

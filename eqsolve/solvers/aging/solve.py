@@ -16,7 +16,6 @@ agree, and the status says so; where Newton's method fails, ``two_time`` goes on
 """
 
 import functools
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +24,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import block_diag, csr_matrix, diags, hstack, identity, kron
 
-from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, PointwiseTerm, Slot
+from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, PointwiseTerm, Slot, TwoTimeProgram
+from eqsolve.errors import logger
 from eqsolve.files.checkpoint import recorded
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
@@ -258,7 +258,7 @@ class Panel:
     ``finest`` is the shortest panel of the integrals, the next ones are longer by a ``ratio``.
     """
 
-    def __init__(self, plan: CompiledPlan, past: Past, unknowns: Solved, finest: float, ratio: float) -> None:
+    def __init__(self, plan: TwoTimeProgram, past: Past, unknowns: Solved, finest: float, ratio: float) -> None:
         self.plan, self.unknowns, layout = plan, unknowns, unknowns.layout
         self.layout, m, width = layout, layout.rows, layout.width
         times = layout.times[1:]
@@ -297,7 +297,7 @@ class Panel:
 
     # --- the equations
     def equations(self, slopes: bool) -> tuple[Array, Callable[[Array], Array] | None]:
-        """Return what is left of every equation at the nodes, and what divides by its derivatives by all unknowns."""
+        """Return the residuals at the nodes and, if asked for, a solver for their Jacobian."""
         residual = np.empty(self.size)
         matrix = np.zeros((self.size, self.size)) if slopes else None
         made: dict[Any, tuple[Array, Blocks]] = {}
@@ -435,7 +435,7 @@ class Long:
 
 
 def go_on(
-    plan: CompiledPlan, begun: March, level: Resolution, options: Options, share: tuple[float, float]
+    plan: TwoTimeProgram, begun: March, level: Resolution, options: Options, share: tuple[float, float]
 ) -> tuple[Long, Stop | None]:
     """Go on from a march's end to the last time with growing panels; report progress between two shares of the work."""
     guide, steps = begun.as_guide(), np.diff(begun.history.row_edges)
@@ -472,7 +472,7 @@ def go_on(
     return Long(level, past, count), stalled
 
 
-def _solve(panel: Panel, plan: CompiledPlan, options: Options) -> tuple[int, dict[str, Array]]:
+def _solve(panel: Panel, plan: TwoTimeProgram, options: Options) -> tuple[int, dict[str, Array]]:
     """Solve a panel, or take its solution from the checkpoint; return the number of steps, and the observables."""
     found = panel.unknowns
 
@@ -494,7 +494,7 @@ def _edges(top: float, first: float) -> Array:
     return np.append(0.0, np.geomspace(first, top, count + 1) if count else top)
 
 
-def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Solved:
+def _guess(plan: TwoTimeProgram, past: Past, layout: Layout, finest: float) -> Solved:
     """Return the row at the left end, and rows extrapolated in ln t: at fixed lag and column where these are short, at a fixed
     ratio to t where they are not. A power of t is continued exactly, as long as there is no change of sign."""
     width, times = layout.width, layout.times[1:]
@@ -531,7 +531,7 @@ def _extrapolate(values: Array) -> Array:
 # near the diagonal at lags of all scales. Both have the same beginning, whose own error is added.
 
 
-def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, options: Options) -> Compared:
+def _compare(plan: TwoTimeProgram, fine: Long, coarse: Long, beginning: float, options: Options) -> Compared:
     """Return the finer of two solutions with its errors; ``beginning`` is the relative error of what both go on from."""
     grid = fine.past.rows.grid(fine.past.grid.order)
     names = [eq.name for eq in plan.functions if not eq.hidden] + [eq.name for eq in plan.observables]
@@ -546,9 +546,6 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
         plan.kernels, fine.past.rows, coarse.past.rows, grid.edges, lambda change, size: LARGEST_SHARE * change,
         lambda name, values: float(beginning * np.abs(values).max()), options,
     )  # fmt: skip
-
-
-logger = logging.getLogger("eqsolve")
 
 
 class AgingSolver(Solver):
@@ -571,7 +568,7 @@ class AgingSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve to the tolerance asked for; handed over to ``two_time`` where panels cannot grow."""
-        program: CompiledPlan = plan.program(TWO_TIME_GRADIENTS)
+        program: TwoTimeProgram = plan.program(TWO_TIME_GRADIENTS)
         compiled, begin = with_numbers(program, values)
         options.demand_after(begin)
         resolution = min(FLOOR * options.rtol, math.sqrt(EPSILON))  # of the beginning, which both solutions share
@@ -599,7 +596,7 @@ class AgingSolver(Solver):
 
 
 def _solutions(
-    compiled: CompiledPlan, begun: March, resolution: float, options: Options, failed: list[str]
+    compiled: TwoTimeProgram, begun: March, resolution: float, options: Options, failed: list[str]
 ) -> Iterator[Compared]:
     """Solve at finer and finer resolutions, each solution compared with the one before; say why those that fail do."""
     age = (options.t_max - begun.history.row_edges[0]) / (begun.history.row_edges[-1] - begun.history.row_edges[-2])

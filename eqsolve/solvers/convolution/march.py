@@ -65,8 +65,8 @@ def gauss(m: int) -> tuple[Array, Array, Array]:
     return (nodes + 1) / 2, weights / 2, table.T
 
 
-class Samples:
-    """All functions at many points: what is known of them, and how the newest panel's values enter.
+class PointValues:
+    """All functions at many points, affine in the newest panel's values: constant part and matrix.
 
     ``rows`` is (*points, nodes), zero outside the newest panel, or None where no point lies in it; ``rates`` the same for
     derivatives. ``before`` marks points before the start, where nothing is known here.
@@ -211,7 +211,7 @@ class MemoryPanel:
         start = np.vstack([self._identity[:1], self.rule.slopes[1:]])
         self._own = {"differential": start, "defined": self._identity, "constraint": first}
         self._delayed = [self._at_delay(delay) for delay in delays]
-        self._groups: list[tuple[Array, Array, Samples, Samples]] | None = None
+        self._groups: list[tuple[Array, Array, PointValues, PointValues]] | None = None
         self._old: dict[int, Array] = {}
 
     # --- readings
@@ -219,13 +219,13 @@ class MemoryPanel:
         """Return values of members along the axes of their family."""
         return values.reshape(*self.program.equations[unknown].shape, *values.shape[1:])
 
-    def _at_delay(self, delay: float) -> tuple[Samples, Array, Array]:
+    def _at_delay(self, delay: float) -> tuple[PointValues, Array, Array]:
         """Return all functions a delay before the nodes, which of these lie before the start, and the given past there."""
         moments = self.nodes - delay
         side = np.where(self.rule.with_start == 0.0, 1.0, -1.0)  # a panel reads its own side of a break point
         before = moments + 1e-9 * self.width * side < 0
         inside = np.where(before, 0.0, moments)
-        made = Samples(self.past, inside, self.rule.with_start - delay / self.width, self.width, side)
+        made = PointValues(self.past, inside, self.rule.with_start - delay / self.width, self.width, side)
         given = np.zeros((self.unknowns, self.places))
         for members, equation in zip(self.members, self.program.equations, strict=True):
             if equation.past is not None and before.any():
@@ -245,7 +245,7 @@ class MemoryPanel:
         values = np.where(before, given[members], samples.values(members, False, table))
         return self._shaped(item.unknown, values)
 
-    def _memory(self) -> list[tuple[Array, Array, Samples, Samples]]:
+    def _memory(self) -> list[tuple[Array, Array, PointValues, PointValues]]:
         """Return points v and weights of the folded integrals, and all functions there and at t − v.
 
         Points at which the newest panel's values enter come first, apart from the others, where nothing changes.
@@ -259,8 +259,8 @@ class MemoryPanel:
             for chosen in (new, ~new):
                 if chosen.any():
                     v, mass, later = points[:, chosen], weights[:, chosen], self.nodes[:, None] - points[:, chosen]
-                    first = Samples(self.past, v, (v - self.begin) / self.width, self.width)
-                    last = Samples(self.past, later, late[:, chosen] / self.width, self.width)
+                    first = PointValues(self.past, v, (v - self.begin) / self.width, self.width)
+                    last = PointValues(self.past, later, late[:, chosen] / self.width, self.width)
                     self._groups.append((v, mass, first, last))
         return self._groups
 
@@ -281,7 +281,7 @@ class MemoryPanel:
         return total, found
 
     def _summed(
-        self, integrand: Terms, group: tuple[Array, Array, Samples, Samples], table: Array,
+        self, integrand: Terms, group: tuple[Array, Array, PointValues, PointValues], table: Array,
         found: list[tuple[int, Array, Array, Array]] | None,
     ) -> Array:  # fmt: skip
         """Return an integral over a group of points; its derivatives are added to those ``found``."""
@@ -367,8 +367,8 @@ class MemoryPanel:
         )
 
     def _system(self, table: Array, slopes: bool, sizes: Array) -> tuple[Array, Solve | None]:
-        """Return residuals, unknown after unknown, and what divides by their Jacobian, if asked for; what is defined at every
-        node by itself is left out."""
+        """Return the residuals and, if asked for, a solver for their Jacobian, in which unknowns that are
+        defined pointwise are eliminated."""
         values, changes = self._expressions(self.program.bodies, table, slopes)
         equations = self.program.equations
         residual = np.zeros((self.unknowns, self.places))
@@ -388,8 +388,8 @@ class MemoryPanel:
                 residual[members] = value
                 residual[members, 0] = own[:, 0] - own[:, 1:] @ self.rule.back
         if slopes:
-            self._left_out = self._pointwise(changes)
-        return self._reduced(residual, changes if slopes else None, _scale(table, sizes))
+            self._eliminable = self._pointwise(changes)
+        return self._schur_residual(residual, changes if slopes else None, _scale(table, sizes))
 
     def _pointwise(self, changes: list[Entry]) -> list[int]:
         """Return the families that are left out of large systems: each defined, node by node, by those that stay."""
@@ -403,29 +403,29 @@ class MemoryPanel:
             inside[self.members[number]] = True
         return [number for number in chosen if not any(row == number and inside[by].any() for row, _, by, _ in changes)]
 
-    def _reduced(self, residual: Array, changes: list[Entry] | None, scale: Array) -> tuple[Array, Solve | None]:
-        """Return residuals of the unknowns that stay, and what divides by their Jacobian where it is made anew."""
+    def _schur_residual(self, residual: Array, changes: list[Entry] | None, scale: Array) -> tuple[Array, Solve | None]:
+        """Return residuals of the unknowns kept, and a solver for their Jacobian if it is new."""
         solve = None if changes is None else self._linearise(changes, scale)
-        kept, self._rest = residual[self._kept].ravel(), residual[self._gone].ravel()
-        return kept - self._through @ self._rest if len(self._gone) else kept, solve
+        kept, self._eliminated_residual = residual[self._kept].ravel(), residual[self._eliminated].ravel()
+        return kept - self._through @ self._eliminated_residual if len(self._eliminated) else kept, solve
 
     def _linearise(self, changes: list[Entry], scale: Array) -> Solve:
-        """Return what divides by the Jacobian of the unknowns that stay: direct + through ∘ follow, by way of those left out.
+        """Return a solver for the Schur complement A₁₁ − A₁₂ A₂₂⁻¹ A₂₁ of the unknowns kept.
 
         Large ones stay sparse, and are divided by the block of each unknown before they go to GMRES or LAPACK.
         """
         gone = np.zeros(self.unknowns, dtype=bool)
-        for number in self._left_out:
+        for number in self._eliminable:
             gone[self.members[number]] = True
-        self._kept, self._gone = np.flatnonzero(~gone), np.flatnonzero(gone)
+        self._kept, self._eliminated = np.flatnonzero(~gone), np.flatnonzero(gone)
         place = np.where(gone, np.cumsum(gone), np.cumsum(~gone)) - 1
-        count, lost, nodes = len(self._kept), len(self._gone), self.places
+        count, lost, nodes = len(self._kept), len(self._eliminated), self.places
         size = count * nodes
         self._follow = follow = np.zeros((nodes, lost, count))
         none = np.zeros(0, dtype=int)
         found: list[list[Block]] = [[(none, none, np.zeros((0, nodes, nodes)))] for _ in range(2)]  # direct, through
         for number, equation in enumerate(self.program.equations):
-            if number not in self._left_out:
+            if number not in self._eliminable:
                 at = place[self.members[number]]
                 found[0].append((at, at, np.broadcast_to(self._own[equation.kind], (len(at), nodes, nodes))))
         for row, rows, columns, change in changes:
@@ -434,7 +434,7 @@ class MemoryPanel:
                 continue
             rows, columns, change = rows[used], columns[used], change[used]
             kind, members = self.program.equations[row].kind, place[rows + self.members[row].start]
-            if row in self._left_out:
+            if row in self._eliminable:
                 flat = (members * count + place[columns])[:, None] + lost * count * np.arange(nodes)
                 np.add.at(follow.ravel(), flat.ravel(), change.ravel())
                 continue
@@ -456,27 +456,27 @@ class MemoryPanel:
         first, second = _sparse(rows, columns, full, count, count), _sparse(others, by, through, count, lost)
         self._through = second
 
-        def divided(vector: Array) -> Array:
+        def preconditioned(vector: Array) -> Array:
             return np.asarray(np.matmul(own, vector.reshape(count, nodes, -1)).reshape(vector.shape))
 
         def matrix() -> Array:
             whole = np.zeros((lost, nodes, count, nodes))
             whole[:, range(nodes), :, range(nodes)] = follow
-            return divided(first.toarray() + second @ whole.reshape(lost * nodes, size))
+            return preconditioned(first.toarray() + second @ whole.reshape(lost * nodes, size))
 
         def apply(vector: Array) -> Array:
-            return divided(first @ vector + second @ _followed(follow, vector))
+            return preconditioned(first @ vector + second @ _followed(follow, vector))
 
         entries, weights = full.size + through.size + follow.size, np.repeat(1 / scale[self._kept], nodes)
         solve = linear_solver(matrix, apply, size, entries, weights=weights, tolerance=1 / RATIO**3)
-        return lambda right: solve(divided(right))
+        return lambda right: solve(preconditioned(right))
 
     def _all_moves(self, move: Array) -> Array:
         """Return how all unknowns move when those that stay do."""
         change = np.empty((self.unknowns, self.places))
         change[self._kept] = move.reshape(-1, self.places)
-        if len(self._gone):
-            change[self._gone] = (_followed(self._follow, move) - self._rest).reshape(-1, self.places)
+        if len(self._eliminated):
+            change[self._eliminated] = (_followed(self._follow, move) - self._eliminated_residual).reshape(-1, self.places)
         return change
 
     def _left(self, number: int) -> Array:
@@ -552,7 +552,7 @@ class MemoryMarch:
     rougher solution.
     """
 
-    growth = 3.0  # the most by which a panel is wider than the one before: tails then show in time what comes
+    growth = 3.0  # largest ratio of successive panels, so that tails see a change in time
 
     def __init__(
         self, program: ConvolutionProgram, m: int, delays: Sequence[float], tolerance: float, end: float,
@@ -603,7 +603,7 @@ class MemoryMarch:
         # towards the start
         pieces = self.width * 0.5 ** np.arange(1, 60)
         inside, masses, _ = gauss(self.m)
-        found = self._gauges(pieces[:, None] * (1 + inside))
+        found = self._kernel_factors(pieces[:, None] * (1 + inside))
         weights = pieces[:, None] * masses
         self.gauge_sizes = np.nansum(np.abs(found) * weights, axis=(1, 2))
         wide = self._panel(self.width)
@@ -619,8 +619,8 @@ class MemoryMarch:
         return MemoryPanel(self.program, self.functions, width, self.delays, self.constants, self.power)
 
     def _power(self, end: float) -> int:
-        """Return the power of a variable in which given functions like v^−α are smooth; panels need not resolve them."""
-        values = np.abs(self._gauges(end * np.array([1e-30, 1e-28])))
+        """Return the power k for which kernels with singularities v^−α are smooth in u, v = uᵏ."""
+        values = np.abs(self._kernel_factors(end * np.array([1e-30, 1e-28])))
         slopes = np.log(values[:, 0] / values[:, 1]) / math.log(100.0) if len(values) else np.zeros(0)
         weak = np.isfinite(slopes) & (slopes > 0.01) & (slopes < 0.8)
         if not weak.any():
@@ -633,7 +633,7 @@ class MemoryMarch:
         return np.concatenate([np.broadcast_to(value[:, 0], part.stop - part.start)
                                for part, value in zip(self.members, values, strict=True)])  # fmt: skip
 
-    def _gauges(self, points: Array) -> Array:
+    def _kernel_factors(self, points: Array) -> Array:
         """Return the given functions under integrals, (functions, *points)."""
         found = zip(self.program.gauges([points, *self.constants]), self.program.gauge_shapes, strict=True)
         rows = [over_points(value, shape, points.shape).reshape(-1, *points.shape) for value, shape in found]
@@ -676,7 +676,7 @@ class MemoryMarch:
     def _gauge_tail(self, panel: MemoryPanel) -> float:
         """Return what is unresolved of the given functions under integrals, relative to these integrals."""
         points, masses, coefficients = gauss(self.m)
-        values = self._gauges(panel.begin + panel.width * points)
+        values = self._kernel_factors(panel.begin + panel.width * points)
         if not len(values):
             return 0.0
         if not np.all(np.isfinite(values)):

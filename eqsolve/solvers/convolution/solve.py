@@ -10,16 +10,16 @@ Differential Equations, 2004, doi:10.1017/CBO9780511543234). With P panels the c
 the memory P m numbers for every unknown; P grows like log t where the solution varies on that scale.
 
 Kernels such as 1/√(t − s) are integrated in a power of the lag in which they are smooth, on pieces that grow from zero, and
-panels grow from the start, where the solution may be like √t. Equations of the first kind are collocated as constraints.
+panels are graded towards the start, where the solution may behave like √t. Equations of the first
+kind are collocated as constraints.
 
-Error. The solution is compared with one whose tails are larger (``marching.Gain``). The tolerance
+Error. The solution is compared with one whose tails are larger (``marching.DifferenceError``). The tolerance
 is relative to the largest value of each function. Chosen for systems without processes that read
 functions at shifted times, or have such kernels.
 """
 
 import functools
 import itertools
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -28,19 +28,16 @@ import numpy as np
 from eqsolve.compile.convolution import ConvolutionProgram
 from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.errors import ParameterError, SolverError
+from eqsolve.errors import ParameterError, SolverError, logger
 from eqsolve.numerics.arrays import ROUNDING, Array, member_names
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import MemoryMarch, break_points
-from eqsolve.solvers.marching import DENSER, RATIO, Compared, Gain, Sources, Stop, nodes_per_panel, with_numbers
+from eqsolve.solvers.marching import DENSER, RATIO, Compared, DifferenceError, Sources, Stop, nodes_per_panel, with_numbers
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
-
-logger = logging.getLogger("eqsolve")
-
 
 Given = tuple[ConvolutionProgram, list[Array]]  # with the numbers of its tables
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
@@ -55,8 +52,8 @@ class ConvolutionSolver(Solver):
         return why_not_closed(plan) or plan.why_not_convolution
 
     def why(self, plan: Plan) -> str:
-        what = "functions at shifted times" if plan.facts.shifted else "functions of one time"
-        what += " with memory" if plan.facts.memory and not plan.facts.shifted else ""
+        what = "functions at shifted times" if plan.facts.shifted_times else "functions of one time"
+        what += " with memory" if plan.facts.memory and not plan.facts.shifted_times else ""
         return f"{what}: collocation on panels that grow with time"
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
@@ -141,7 +138,7 @@ def _compare(fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Opti
         tails[~jumps] = march.tails
         return grid, tails, np.zeros((0, 3))
 
-    gain, errors = Gain(sources(fine, grid, bridges), sources(coarse, other, others)), {}
+    gain, errors = DifferenceError(sources(fine, grid, bridges), sources(coarse, other, others)), {}
     for name, values in curves.items():
         sizes = np.full(grid.size, np.abs(values).max())
         errors[name] = gain.errors(values, rough[name], sizes) + ROUNDING * sizes

@@ -8,27 +8,27 @@ the value is met.
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve.errors import logger
 from eqsolve.laplace.controls import CONTROLS
 from eqsolve.laplace.expectation import Probe, Rule, extreme_places
 from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.constants import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.numerics.quadrature import (
+    Evaluator,
     LineRule,
-    Lines,
+    LineSet,
     PanelMesh,
-    Rows,
     adapt,
     expectations,
+    lines_along,
     normal_density,
-    rows_along,
     stacked,
 )
 from eqsolve.results.result import Distribution, Histogram, probabilities
@@ -50,7 +50,7 @@ def _general(values: Mapping[str, Array]) -> Array:
     return np.stack([np.ones_like(v), v, np.sqrt(1 + v * v)])
 
 
-class VariableLines(Lines):
+class VariableEvaluator(Evaluator):
     """Evaluates functions of the variables of a law, a row each, instead of the fixed point's own integrands."""
 
     def __init__(self, law: FixedPointLaw, function: Callable[[Array], Array]) -> None:
@@ -58,12 +58,12 @@ class VariableLines(Lines):
         super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
         self.law, self.function = law, function
 
-    def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
-        return self.function(self.law.at(self, rows, at, x, signs))
+    def values(self, lines: LineSet, at: Array, x: Array, signs: Sequence[Array]) -> Array:
+        return self.function(self.law.at(self, lines, at, x, signs))
 
 
-def _probed(law: FixedPointLaw, probe: Probe) -> VariableLines:
-    return VariableLines(law, lambda columns: probe(dict(zip(law.names, columns, strict=True))))
+def _probed(law: FixedPointLaw, probe: Probe) -> VariableEvaluator:
+    return VariableEvaluator(law, lambda columns: probe(dict(zip(law.names, columns, strict=True))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,34 +78,34 @@ class SolutionSource:
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
             # in mpmath numbers, on panels that resolve the transform's integrands too
-            lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
-            columns, weights = self.precise_solution.law_nodes(self.names, lines, rows, digits)
+            integrands, lines = _probed(self.law, probe or _general), self.law.lines(self.names)
+            columns, weights = self.precise_solution.law_nodes(self.names, integrands, lines, digits)
             return Rule(dict(zip(self.names, columns, strict=True)), weights)
         return self._resolved(probe or _general, 1e-15)[0]
 
     def first_rule(self, probe: Probe) -> Rule:
         """Return a rule to begin with: the nodes of the fixed point itself, or some for integrands like ``probe``."""
-        lines, rows = _probed(self.law, probe), self.law.solution.point.mesh.rows
-        if rows.exact and not rows.turned:
-            nodes = self.law.solution.point.mesh.moved(lines.kinks(rows)).nodes()
+        integrands, lines = _probed(self.law, probe), self.law.solution.point.mesh.lines
+        if lines.exact and not lines.turned:
+            nodes = self.law.solution.point.mesh.moved(integrands.kinks(lines)).nodes()
             if abs(nodes[2].sum() - 1) < 1e-10:  # else it leaves out where its own integrands vanish
-                return self._at(lines, rows, nodes)
+                return self._at(integrands, lines, nodes)
         rule, mesh = self._resolved(probe, ROUGHLY[-1])
         self._first.append(mesh)
         return rule
 
     def _resolved(self, probe: Probe, tolerance: float) -> tuple[Rule, PanelMesh]:
-        lines = _probed(self.law, probe)
+        integrands = _probed(self.law, probe)
         # nodes across, for transforms of several variables
-        rows = self.law.rows(self.names, None if len(self.names) == 1 else 64)
+        lines = self.law.lines(self.names, None if len(self.names) == 1 else 64)
         known = (self._first or [self.law.solution.point.mesh])[-1]
-        like = None if known.rows.turned or rows.turned else known
-        mesh = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.panels)
-        return self._at(lines, rows, mesh.nodes()), mesh
+        like = None if known.lines.turned or lines.turned else known
+        mesh = adapt(integrands, lines, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.panels)
+        return self._at(integrands, lines, mesh.nodes()), mesh
 
-    def _at(self, lines: Lines, rows: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
+    def _at(self, integrands: Evaluator, lines: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
         law, (at, x, share, signs) = self.law, nodes
-        values = law.at(lines, rows, at, x, signs)
+        values = law.at(integrands, lines, at, x, signs)
         return Rule({name: values[law.names.index(name)] for name in self.names}, share)
 
     def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
@@ -115,27 +115,27 @@ class SolutionSource:
         """
         if len(self.names) > 1:
             return {}
-        law, rows = self.law, self.law.rows(self.names)
-        lines, name = _probed(law, _general), self.names[0]
+        law, lines = self.law, self.law.lines(self.names)
+        integrands, name = _probed(law, _general), self.names[0]
 
         def look(at: Array, x: Array) -> tuple[list[Array], Array]:
-            values = law.at(lines, rows, np.broadcast_to(at, x.shape), x, None)[law.names.index(name)]
+            values = law.at(integrands, lines, np.broadcast_to(at, x.shape), x, None)[law.names.index(name)]
             return function({name: values}), values
 
-        line = np.repeat(np.arange(len(rows.weight)), len(_LOOK))
-        columns, _ = look(line, np.tile(_LOOK, len(rows.weight)))
+        line = np.repeat(np.arange(len(lines.weight)), len(_LOOK))
+        columns, _ = look(line, np.tile(_LOOK, len(lines.weight)))
         best = {int(line[place(column)]) for column in columns for place in (np.nanargmin, np.nanargmax)}
         found = [value for row in best for value in extreme_places(functools.partial(look, np.array(row)), _LOOK)]
         return {name: np.unique(found)}
 
     def ladders(self) -> list[dict[str, Array]]:
         """Return values of the variables that go out along every Gaussian direction, as far as they can be computed."""
-        law, rows = self.law, self.law.rows(self.names, None if len(self.names) == 1 else 2)
-        going, size = np.flatnonzero(~rows.is_point), len(_OUTWARDS)
+        law, lines = self.law, self.law.lines(self.names, None if len(self.names) == 1 else 2)
+        going, size = np.flatnonzero(~lines.is_point), len(_OUTWARDS)
         if not len(going):
             return []
         x = np.tile(np.concatenate([_OUTWARDS, -_OUTWARDS]), len(going))
-        columns = law.at(_probed(law, _general), rows, np.repeat(going, 2 * size), x, None)
+        columns = law.at(_probed(law, _general), lines, np.repeat(going, 2 * size), x, None)
         made = []
         for begin in range(0, len(x), size):
             part = columns[:, begin : begin + size]
@@ -148,7 +148,6 @@ class SolutionSource:
 # --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative
 # probabilities, expectations.
 _ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried until expectations converge
-logger = logging.getLogger("eqsolve")
 
 
 def known_variables(solution: FixedPointSolution) -> list[str]:
@@ -159,9 +158,9 @@ def known_variables(solution: FixedPointSolution) -> list[str]:
 
 @dataclass(frozen=True)
 class _Segments:
-    """Short pieces of the rows on which a variable is monotone: places, signs, values at both ends, probabilities."""
+    """Short pieces of the lines on which a variable is monotone: places, signs, values at both ends, probabilities."""
 
-    rows: Rows
+    lines: LineSet
     row: Array
     left: Array
     right: Array
@@ -177,17 +176,17 @@ class FixedPointLaw(Distribution):
     """The exact law of a variable with the random constants; the points and weights are those of the quadrature."""
 
     solution: FixedPointSolution
-    _made_rows: dict[Any, Rows] = field(default_factory=dict, init=False)
+    _made_lines: dict[Any, LineSet] = field(default_factory=dict, init=False)
     _made: dict[int, _Segments] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, solution: FixedPointSolution, name: str) -> FixedPointLaw:
         """Return the law of a variable of a solved model, jointly with the random constants."""
         empty = cls.without_points(solution, name)
-        lines = VariableLines(empty, lambda values: np.stack([np.ones_like(values[0]), values[0], values[0] ** 2]))
-        rows = empty.rows(empty.names)
-        at, x, share, signs = adapt(lines, rows).nodes()
-        return cls(empty.names, empty.at(lines, rows, at, x, signs), share, solution)
+        integrands = VariableEvaluator(empty, lambda values: np.stack([np.ones_like(values[0]), values[0], values[0] ** 2]))
+        lines = empty.lines(empty.names)
+        at, x, share, signs = adapt(integrands, lines).nodes()
+        return cls(empty.names, empty.at(integrands, lines, at, x, signs), share, solution)
 
     @classmethod
     def without_points(cls, solution: FixedPointSolution, name: str) -> FixedPointLaw:
@@ -195,9 +194,9 @@ class FixedPointLaw(Distribution):
         names = (name, *(item for item in solution.problem.plan.constants if item != name))
         return cls(names, np.zeros((len(names), 1)), np.ones(1), solution)
 
-    def at(self, lines: Lines, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None) -> Array:
-        """Return the variables at points of rows."""
-        full = lines.arguments(rows, at, x, signs)
+    def at(self, integrands: Evaluator, lines: LineSet, at: Array, x: Array, signs: Sequence[Array] | None) -> Array:
+        """Return the variables at points of lines."""
+        full = integrands.arguments(lines, at, x, signs)
         with np.errstate(all="ignore"):
             return stacked(self.solution.problem.plan.piece("variables", *self.names)(*full), len(x))
 
@@ -206,19 +205,19 @@ class FixedPointLaw(Distribution):
         return SolutionSource(FixedPointLaw.without_points(self.solution, names[0]), names)
 
     @functools.cached_property
-    def _lines(self) -> Lines:
-        return self.solution.problem.lines(self.solution.point.values)
+    def _evaluator(self) -> Evaluator:
+        return self.solution.problem.integrands(self.solution.point.values)
 
-    def rows(self, names: Sequence[str], outer: int | None = None) -> Rows:
+    def lines(self, names: Sequence[str], outer: int | None = None) -> LineSet:
         """Return lines that suit functions of some variables: along the first of them, with nodes across for the others."""
         problem = self.solution.problem
         across = outer if outer is not None else None if len(names) == 1 else _ACROSS[0]
         key = (names[0], across)
-        if key not in self._made_rows:
-            self._made_rows[key] = rows_along(
-                problem.plan, problem.parts, problem.parameters, self._lines.unknowns, names[0], across
+        if key not in self._made_lines:
+            self._made_lines[key] = lines_along(
+                problem.plan, problem.parts, problem.parameters, self._evaluator.unknowns, names[0], across
             )
-        return self._made_rows[key]
+        return self._made_lines[key]
 
     # --- expectations
     def expect(self, function: Callable[..., Any]) -> Any:
@@ -231,19 +230,19 @@ class FixedPointLaw(Distribution):
             found, size = self.call(function, columns), columns.shape[1]
             return np.array(np.broadcast_to(np.asarray(found, dtype=float), (*np.shape(found)[:-1], size))).reshape(-1, size)
 
-        lines, names = VariableLines(self, rows_of), self.used(function)
-        rows = self.rows(names)
-        if not rows.exact or (len(names) > 1 and rows.turned):
-            found = self._converged(lines, names)
+        integrands, names = VariableEvaluator(self, rows_of), self.used(function)
+        lines = self.lines(names)
+        if not lines.exact or (len(names) > 1 and lines.turned):
+            found = self._converged(integrands, names)
         else:
-            found = expectations(lines, adapt(lines, rows))[:, 0]
+            found = expectations(integrands, adapt(integrands, lines))[:, 0]
         return float(found[0]) if len(found) == 1 else found
 
-    def _converged(self, lines: Lines, names: Sequence[str]) -> Array:
+    def _converged(self, integrands: Evaluator, names: Sequence[str]) -> Array:
         """Return means over several Gaussians, with more nodes across until they no longer change."""
         last, gap = np.array([np.inf]), np.inf
         for outer in _ACROSS:
-            found = expectations(lines, adapt(lines, self.rows(names, outer)))[:, 0]
+            found = expectations(integrands, adapt(integrands, self.lines(names, outer)))[:, 0]
             with np.errstate(invalid="ignore"):
                 gap = float(np.max(np.abs(found - last) / np.maximum(np.abs(found), 1e-300)))
             if gap < 1e-13 or (gap < 1e-11 and outer > _ACROSS[1]):
@@ -307,23 +306,23 @@ class FixedPointLaw(Distribution):
         return self._made[place]
 
     def _cut(self, place: int) -> _Segments:
-        rows, lines = self.rows((self.names[place],)), self._lines
-        moving = np.flatnonzero(~rows.is_point)
-        kinks = lines.kinks(rows)[moving]
+        lines, integrands = self.lines((self.names[place],)), self._evaluator
+        moving = np.flatnonzero(~lines.is_point)
+        kinks = integrands.kinks(lines)[moving]
         ends = np.sort(np.concatenate([np.broadcast_to(_LOOK, (len(moving), len(_LOOK))), kinks], axis=1), axis=1)
         row = np.repeat(moving, ends.shape[1] - 1)
         left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
         keep = right > left
-        points = np.flatnonzero(rows.is_point)
+        points = np.flatnonzero(lines.is_point)
         row = np.concatenate([row[keep], points])
         left, right = (np.concatenate([side[keep], np.zeros(len(points))]) for side in (left, right))
         middle = (left + right) / 2
-        signs = lines.signs(rows, row, middle)
-        low, centre, high = (self.at(lines, rows, row, x, list(signs.T))[place] for x in (left, middle, right))
+        signs = integrands.signs(lines, row, middle)
+        low, centre, high = (self.at(integrands, lines, row, x, list(signs.T))[place] for x in (left, middle, right))
         mass = np.where(right > 0, special.ndtr(-left) - special.ndtr(-right), special.ndtr(right) - special.ndtr(left))
-        mass = np.where(right > left, mass, 1.0) * rows.weight[row]
+        mass = np.where(right > left, mass, 1.0) * lines.weight[row]
         constant = (low == high) & (low == centre)
-        return _Segments(rows, row, left, right, signs, low, high, mass, constant)
+        return _Segments(lines, row, left, right, signs, low, high, mass, constant)
 
     def _crossings(self, x: Array, name: str | None) -> tuple[Array, Array, Array, Array]:
         """Return (which x, segment, place on the row, slope there) of every place where the variable equals an x."""
@@ -333,14 +332,14 @@ class FixedPointLaw(Distribution):
         which, segment = np.nonzero(inside)
         row, signs = pieces.row[segment], pieces.signs[segment]
         up = np.where(pieces.high[segment] > pieces.low[segment], 1.0, -1.0)
-        plan, rows, variable = self.solution.problem.plan, pieces.rows, self.names[place]
+        plan, lines, variable = self.solution.problem.plan, pieces.lines, self.names[place]
 
         def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
             here = row[places]
-            full = self._lines.arguments(rows, here, at, list(signs[places].T))
+            full = self._evaluator.arguments(lines, here, at, list(signs[places].T))
             value = stacked(plan.piece("variables", *self.names)(*full), len(at))[place]
             slopes = stacked(plan.piece("variable slopes", variable)(*full), len(at))
-            slope = (slopes * (rows.scale[here] * rows.direction[here]).T).sum(axis=0)
+            slope = (slopes * (lines.scale[here] * lines.direction[here]).T).sum(axis=0)
             return up[places] * value, up[places] * slope
 
         ends = (pieces.left[segment], pieces.right[segment])
@@ -354,7 +353,7 @@ class FixedPointLaw(Distribution):
         wanted = np.atleast_1d(np.asarray(x, dtype=float))
         which, segment, place, slope = self._crossings(wanted, name)
         pieces = self._segments(name)
-        weight = pieces.rows.weight[pieces.row[segment]]
+        weight = pieces.lines.weight[pieces.row[segment]]
         found = np.bincount(which, weights=weight * normal_density(place) / slope, minlength=len(wanted))
         return float(found[0]) if np.ndim(x) == 0 else found
 
@@ -377,7 +376,7 @@ class FixedPointLaw(Distribution):
         start = np.where(rising, pieces.left[segment], place)
         stop = np.where(rising, place, pieces.right[segment])
         part = np.where(stop > 0, special.ndtr(-start) - special.ndtr(-stop), special.ndtr(stop) - special.ndtr(start))
-        total += np.bincount(which, weights=part * pieces.rows.weight[pieces.row[segment]], minlength=len(x))
+        total += np.bincount(which, weights=part * pieces.lines.weight[pieces.row[segment]], minlength=len(x))
         return np.minimum(total, 1.0)
 
     def atoms(self, name: str | None = None) -> list[tuple[float, float]]:

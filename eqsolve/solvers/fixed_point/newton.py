@@ -21,7 +21,7 @@ from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
 from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.quadrature import RULE, LawBranch, Lines, PanelMesh, Rows, branches
+from eqsolve.numerics.quadrature import RULE, Evaluator, LawBranch, LineSet, PanelMesh, branches
 from eqsolve.numerics.secants import linear_solver
 
 _FEW = RULE // 4  # nodes across while a solution is looked for
@@ -67,33 +67,35 @@ class Problem(Sought):
     dropped: tuple[int, ...] = ()  # the equations that these fulfil
     deadline: float = np.inf  # CPU time at which a search ends
 
-    def lines(self, unknowns: Array) -> Lines:
+    def integrands(self, unknowns: Array) -> Evaluator:
         table = unknowns if unknowns.ndim == 2 else unknowns[:, None]
-        return Lines(self.plan, self.parameters, table)
+        return Evaluator(self.plan, self.parameters, table)
 
     @property
     def domains(self) -> Sequence[Domain]:  # type: ignore[override]
         return self.plan.unknowns
 
-    def rows(self, values: Array, outer: int | None = None) -> Rows:
+    def lines(self, values: Array, outer: int | None = None) -> LineSet:
         """Return the lines along which expectations are integrals, for sets of unknowns (columns)."""
-        return quadrature.make_rows(self.plan, self.parts, self.parameters, self.lines(values).unknowns, outer or self.outer)
+        return quadrature.make_lines(
+            self.plan, self.parts, self.parameters, self.integrands(values).unknowns, outer or self.outer
+        )
 
     def adapted(self, values: Array, *, outer: int | None = None, **how: Any) -> PanelMesh:
-        return quadrature.adapt(self.lines(values), self.rows(values, outer), **how)
+        return quadrature.adapt(self.integrands(values), self.lines(values, outer), **how)
 
     def means(self, values: Array, mesh: PanelMesh) -> Array:
         """Return the expectations on a mesh that follows their kinks."""
-        lines = self.lines(values)
-        return quadrature.expectations(lines, mesh.moved(lines.kinks(mesh.rows)))
+        integrands = self.integrands(values)
+        return quadrature.expectations(integrands, mesh.moved(integrands.kinks(mesh.lines)))
 
     def linearise(self, values: Array, mesh: PanelMesh, along: tuple[str, ...] | None = None) -> Linearisation:
         """Return residuals and their derivatives along the unknowns (or other names) on a mesh that follows its kinks."""
         plan = self.plan
         names = tuple(item.name for item in plan.unknowns) if along is None else along
-        lines = self.lines(values)
-        mesh = mesh.moved(lines.kinks(mesh.rows))
-        means, slopes, sizes = gradients(lines, mesh, names)
+        integrands = self.integrands(values)
+        mesh = mesh.moved(integrands.kinks(mesh.lines))
+        means, slopes, sizes = gradients(integrands, mesh, names)
         count, wide = len(plan.lefts), len(names) + len(means)
         scalars = (*self.parameters, *values, *means)
         with np.errstate(all="ignore"):
@@ -227,7 +229,7 @@ def polish(
         steps += found.steps
         values = found.values
         moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)
-        if found.converged and moved < (1e-8 if found.mesh.rows.turned else 0.02):
+        if found.converged and moved < (1e-8 if found.mesh.lines.turned else 0.02):
             return Iterate(values, found.mesh, found.linear, steps, True)
         if not np.isfinite(values).all() or (moved == 0 and not found.converged):
             break
@@ -273,8 +275,8 @@ def sensitivity(problem: Problem, point: Iterate, parameter: str) -> dict[str, f
     """Return the derivatives of all unknowns and observables with respect to a parameter."""
     along = find_parameter(problem, parameter)
     moved = unknown_slopes(problem, point, along)
-    plan, whole, lines = problem.plan, (*names_of(problem), along), problem.lines(point.values)
-    means, slopes, _ = gradients(lines, point.mesh.moved(lines.kinks(point.mesh.rows)), whole)
+    plan, whole, integrands = problem.plan, (*names_of(problem), along), problem.integrands(point.values)
+    means, slopes, _ = gradients(integrands, point.mesh.moved(integrands.kinks(point.mesh.lines)), whole)
     partial, through = np.split(output_slopes(problem, point.values, means, whole), [len(whole)], axis=1)
     total = (partial + through @ slopes) @ np.append(moved, 1.0)
     return dict(zip((*names_of(problem), *plan.outputs), (*moved.tolist(), *total.tolist()), strict=True))

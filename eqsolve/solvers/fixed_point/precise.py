@@ -16,8 +16,16 @@ from mpmath import mp, mpf, nstr
 
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, branches, node_arguments, precise_legendre
-from eqsolve.solvers.fixed_point.law import FixedPointLaw, VariableLines
+from eqsolve.numerics.quadrature import (
+    Evaluator,
+    LineSet,
+    PanelMesh,
+    adapt,
+    branches,
+    node_arguments,
+    precise_legendre,
+)
+from eqsolve.solvers.fixed_point.law import FixedPointLaw, VariableEvaluator
 from eqsolve.solvers.fixed_point.newton import Problem
 
 if TYPE_CHECKING:
@@ -47,9 +55,9 @@ class PreciseSolution:
         """Return the mean of an expression and its error, as numbers of mpmath."""
         with mp.workdps(self.digits + GUARD):
             problem = self.base.extended(expr, values)
-            lines = PreciseLines(self.base, self.unknowns, problem, list(values.values()))
+            integrands = PreciseEvaluator(self.base, self.unknowns, problem, list(values.values()))
             mesh = _fine_mesh(problem, self.base.point.values, self.digits)
-            first, second = (lines.means(mesh, order, -1)[0] for order in orders_of(self.digits))
+            first, second = (integrands.means(mesh, order, -1)[0] for order in orders_of(self.digits))
             return +second, abs(second - first) + abs(second) * mpf(10) ** -self.digits
 
     def derivative(self, what: Any, parameter: str, **values: float) -> float:
@@ -60,13 +68,13 @@ class PreciseSolution:
         """Return the total derivatives of all values, in double precision, with their errors."""
         return self.base.derivatives(parameter)
 
-    def law_nodes(self, names: Sequence[str], near: Lines, rows: Rows, digits: int) -> tuple[list[Array], Array]:
+    def law_nodes(self, names: Sequence[str], near: Evaluator, lines: LineSet, digits: int) -> tuple[list[Array], Array]:
         """Return variables at nodes that resolve what lines integrate, and the weights, as numbers of mpmath."""
-        mesh = adapt(near, rows, dropped=-1.0, reach=_reach(digits))
+        mesh = adapt(near, lines, dropped=-1.0, reach=_reach(digits))
         with mp.workdps(digits + GUARD):
-            lines = PreciseLines(self.base, self.unknowns)
-            full, weights = lines.at_nodes(mesh, orders_of(digits)[1])
-            return lines.piece("variables", *names)(*full), weights
+            integrands = PreciseEvaluator(self.base, self.unknowns)
+            full, weights = integrands.at_nodes(mesh, orders_of(digits)[1])
+            return integrands.piece("variables", *names)(*full), weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,8 +87,8 @@ class PreciseLaw(FixedPointLaw):
     def nodes(self) -> tuple[list[tuple[Any, ...]], list[Any]]:
         """The variables at every node, and the weights."""
         precise, base = self.precise, self.precise.base
-        lines = _LawLines(self, lambda v: np.concatenate([np.ones((1, v.shape[1])), v, v**2]))
-        columns, weights = precise.law_nodes(self.names, lines, base.problem.rows(base.point.values), precise.digits)
+        integrands = _LawEvaluator(self, lambda v: np.concatenate([np.ones((1, v.shape[1])), v, v**2]))
+        columns, weights = precise.law_nodes(self.names, integrands, base.problem.lines(base.point.values), precise.digits)
         return list(zip(*columns, strict=True)), list(weights)
 
     def expect(self, function: Callable[..., Any]) -> Any:
@@ -90,11 +98,11 @@ class PreciseLaw(FixedPointLaw):
             return sum((w * self.call(function, p) for p, w in zip(points, weights, strict=True)), mpf(0))
 
 
-class _LawLines(VariableLines):
+class _LawEvaluator(VariableEvaluator):
     """The model's own integrands with functions of variables, so that panels resolve both."""
 
-    def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
-        return np.concatenate([Lines.values(self, rows, at, x, signs), super().values(rows, at, x, signs)])
+    def values(self, lines: LineSet, at: Array, x: Array, signs: Sequence[Array]) -> Array:
+        return np.concatenate([Evaluator.values(self, lines, at, x, signs), super().values(lines, at, x, signs)])
 
 
 def orders_of(digits: int) -> tuple[int, int]:
@@ -106,7 +114,7 @@ def _numbers(values: Any) -> Array:
     return np.asarray(np.frompyfunc(mpf, 1, 1)(np.asarray(values, dtype=object)), dtype=object)
 
 
-class PreciseLines(Lines):
+class PreciseEvaluator(Evaluator):
     """A solved model in the working precision of mpmath: arrays hold its numbers, functions are called point by point."""
 
     plan: FixedPointPlan
@@ -120,10 +128,10 @@ class PreciseLines(Lines):
         numbers, ends = solution.program.precise(solution.at, problem.held, self.digits)
         super().__init__(problem.plan, [*numbers, *_numbers(more), *ends], _numbers(unknowns).reshape(-1, 1))
         laws = solution.program.precise_laws(solution.at, self.plan.constants, self.digits)
-        self.rows = self._straight_rows(branches(tuple(laws), laws, 2))
+        self.lines = self._straight_lines(branches(tuple(laws), laws, 2))
 
-    def _straight_rows(self, parts: Sequence[Any]) -> Rows:
-        """Return the rows of branches of at most one Gaussian each."""
+    def _straight_lines(self, parts: Sequence[Any]) -> LineSet:
+        """Return the lines of branches of at most one Gaussian each."""
         normals = len(self.plan.normals)
         if not all(part.exact for part in parts):
             raise UsageError("high precision needs laws made of points and Gaussians, such as Bernoulli or Normal")
@@ -137,7 +145,7 @@ class PreciseLines(Lines):
                 f"the law of {', '.join(self.plan.constants)} adds another"
             )
         weight, owner = _numbers([part.probability for part in parts]), np.zeros(len(parts), dtype=int)
-        return Rows(weight, mean, scale, 0 * direction, direction, owner, True)
+        return LineSet(weight, mean, scale, 0 * direction, direction, owner, True)
 
     def piece(self, what: str, *detail: Any) -> Callable[..., list[Any]]:
         function = self.plan.piece(what, *detail, module="mpmath")
@@ -149,8 +157,8 @@ class PreciseLines(Lines):
 
         return on_columns
 
-    def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
-        given = node_arguments(self.parameters, self.unknowns, rows, at, x)
+    def arguments(self, lines: LineSet, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
+        given = node_arguments(self.parameters, self.unknowns, lines, at, x)
         floats = [np.asarray(entry, dtype=float) for entry in given]
         full = self.plan.run_stages(floats, len(x), signs)
         stages, full = full[len(given) :], [*given, *([0] * len(self.plan.is_switch))]
@@ -173,15 +181,15 @@ class PreciseLines(Lines):
         pairs = zip(low, high, strict=True)
         return _numbers([-first / (second - first) if second != first else self.reach for first, second in pairs])
 
-    def curved_kinks(self, place: int, rows: Rows, lines: Array) -> list[Array]:
+    def curved_kinks(self, place: int, lines: LineSet, chosen: Array) -> list[Array]:
         raise UsageError("high precision needs kinks at places linear in the Gaussian variable")
 
     def at_nodes(self, mesh: PanelMesh, order: int) -> tuple[list[Any], Array]:
         """Return all arguments at the nodes of a mesh, its kinks moved to where they are precisely, and the weights."""
-        here = replace(mesh, rows=self.rows, left=_numbers(mesh.left), right=_numbers(mesh.right))
+        here = replace(mesh, lines=self.lines, left=_numbers(mesh.left), right=_numbers(mesh.right))
         rule = tuple(np.array(precise_legendre(order, self.digits), dtype=object).T)
-        at, x, share, signs = here.moved(self.kinks(self.rows)).nodes(rule, np.frompyfunc(mp.npdf, 1, 1))
-        return self.arguments(self.rows, at, x, signs), share
+        at, x, share, signs = here.moved(self.kinks(self.lines)).nodes(rule, np.frompyfunc(mp.npdf, 1, 1))
+        return self.arguments(self.lines, at, x, signs), share
 
     def means(self, mesh: PanelMesh, order: int, *only: int) -> list[Any]:
         """Return the means of the integrands, or of some of them."""
@@ -217,9 +225,9 @@ def refine(solution: FixedPointSolution, result: Result, digits: int) -> Result:
         for order in orders_of(digits):
             size = mpf(1)
             for _ in range(3 + digits // 6):
-                lines = PreciseLines(solution, unknowns)
-                means = lines.means(mesh, order)
-                step = -inverse @ np.array(lines.residuals(means), dtype=object) if plan.unknowns else unknowns
+                integrands = PreciseEvaluator(solution, unknowns)
+                means = integrands.means(mesh, order)
+                step = -inverse @ np.array(integrands.residuals(means), dtype=object) if plan.unknowns else unknowns
                 unknowns = unknowns + step
                 size = max((abs(s / u) for s, u in zip(step, unknowns, strict=True)), default=mpf(0))
                 if size < mpf(10) ** (-digits - 3):
@@ -231,7 +239,7 @@ def refine(solution: FixedPointSolution, result: Result, digits: int) -> Result:
                 )
             names = [item.name for item in plan.unknowns]
             outputs: Any = plan.piece("outputs", module="mpmath") if plan.outputs else lambda *_: []
-            found = outputs(*lines.parameters, *unknowns, *means)
+            found = outputs(*integrands.parameters, *unknowns, *means)
             tables.append(dict(zip([*names, *plan.outputs], [*unknowns, *found], strict=True)))
         values = {name: mpf(tables[1][name]) for name in solution.values}
         errors = {name: abs(tables[1][name] - tables[0][name]) + abs(values[name]) * mpf(10) ** -digits for name in values}

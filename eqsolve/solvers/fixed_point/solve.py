@@ -7,7 +7,6 @@ refined to rounding. The error reported is the change under a finer quadrature p
 Cost: a scan of some 10² to 10³ sets of unknowns on few nodes, then some ten steps on some 10³ nodes: milliseconds.
 """
 
-import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from eqsolve.compile.fixed_point import FamilyProgram, FixedPointPlan, FixedPoin
 from eqsolve.compile.forms import FAMILIES, FIXED_POINT
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.errors import ModelError, SolverError, UsageError, did_you_mean
+from eqsolve.errors import ModelError, SolverError, UsageError, did_you_mean, logger
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import RULE, PanelMesh, branches, coarse_mesh, expectations, gradients, stacked
@@ -48,13 +47,13 @@ from eqsolve.solvers.options import Options
 # --- Fixed points of many unknowns with indices: successive substitution, then Newton's method.
 #
 # A hundred unknowns cannot be scanned. Where every equation gives its own unknown by the others, f
-# = g(f), values are put in again and again, from the upper ends of the domains, then from the lower
-# ends and between: of equations that increase, as those of mode coupling, this finds the largest
-# solution (Tarski). Newton's method with the exact Jacobian is tried on the way and kept where it
-# stays near; it ends at rounding. The error is what rounding in the residuals can do, through the
-# inverse of the Jacobian.
+# = g(f), it is iterated (Picard) from the upper ends of the domains, then from the lower ends and
+# between: of monotone equations, as those of mode coupling, this finds the largest solution
+# (Tarski). Newton's method with the exact Jacobian is tried on the way and kept where it stays
+# near; it ends at rounding. The error is what rounding in the residuals can do, through the inverse
+# of the Jacobian.
 
-_PUT_IN = 4000  # how often values are put in, at most: next to a fold, at a distance d, it takes some 10/√d
+_PICARD = 4000  # most iterations: next to a fold, at a distance d, it takes some 10/√d
 _NEAR = 0.3  # of the values: so near Newton's solution must lie to where it began
 
 
@@ -77,17 +76,17 @@ class FamilyMeans:
     def __call__(self, columns: Array) -> Array:
         """Return the means, (means, members)."""
         self.mesh = self.problem.adapted(columns, like=self.mesh)
-        return self._outputs("outputs", columns, expectations(self.problem.lines(columns), self.mesh))
+        return self._outputs("outputs", columns, expectations(self.problem.integrands(columns), self.mesh))
 
     def slopes(self, columns: Array) -> tuple[Array, Callable[[], Array]]:
         """Return the derivatives of the means just taken by what they read, (means, read, members), and their errors."""
-        means, slopes, sizes = gradients(self.problem.lines(columns), self.mesh, self.names)
+        means, slopes, sizes = gradients(self.problem.integrands(columns), self.mesh, self.names)
         partial = self._outputs("output slopes", columns, means, *self.names).reshape(-1, len(columns) + len(means), self.size)
         through = partial[:, len(columns) :]
 
         def errors() -> Array:
             finer, halved = _finer(self.values, self.problem, columns, self.mesh)
-            change = np.abs(expectations(finer.lines(columns), halved) - means) + EPSILON * sizes
+            change = np.abs(expectations(finer.integrands(columns), halved) - means) + EPSILON * sizes
             return np.einsum("oem,em->om", np.abs(through), change).ravel()
 
         return partial[:, : len(columns)] + np.einsum("oem,erm->orm", through, slopes), errors
@@ -168,7 +167,7 @@ class FamilyProblem(Sought):
         return Linearisation(residual, jacobian, residual[:0], jacobian[:0], residual)
 
     def stability(self, values: Array) -> float:
-        """Return 1 − the largest gain of putting values in: positive where that converges, zero at a fold, like its root."""
+        """Return 1 − the largest eigenvalue of the Picard map: positive if it converges, zero at a fold."""
         moving = self.moving(values)[0]
         try:
             gains = np.linalg.eigvals(np.linalg.solve(*(self.totals(side, moving) for side in self.slopes(values))))
@@ -176,7 +175,7 @@ class FamilyProblem(Sought):
             return float("nan")
         return 1.0 - float(np.max(gains.real, initial=0.0))
 
-    def put_in(self, values: Array) -> Array:
+    def picard(self, values: Array) -> Array:
         """Return every unknown by its own equation."""
         found = {number: function(self.arguments(values))[0] for number, function in self.program.explicit or ()}
         return _flat([found[number] for number in sorted(found)], [shape for _, shape, _ in self.program.unknowns])
@@ -198,18 +197,18 @@ def _newton(problem: FamilyProblem, values: Array) -> Array | None:
 
 
 def _search(problem: FamilyProblem, start: Array) -> Array | None:
-    """Put values in until Newton's method finds a solution near them."""
+    """Iterate (Picard) until Newton's method finds a solution nearby."""
     values = start
     if problem.program.explicit is None:
         return _newton(problem, values)
     count = 1
-    for number in range(_PUT_IN):
+    for number in range(_PICARD):
         if number == count:
             found = _newton(problem, values)
             if found is not None and np.all(np.abs(found - values) <= _NEAR * np.abs(values)):
                 return found
             count = 2 * count
-        after = problem.put_in(values)
+        after = problem.picard(values)
         if not problem.inside(after):
             return None
         if np.max(np.abs(after - values) / (np.abs(after) + EPSILON)) < 1e-15:
@@ -269,7 +268,7 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
 _AROUND = 4.0  # how far from a start, in search variables or longest steps, a solution is looked for
-_BESIDE = newton.ROUGHLY[0]  # solutions on rough meshes that are as near as this are the same
+_SAME_ROUGHLY = newton.ROUGHLY[0]  # solutions on rough meshes that are as near as this are the same
 _NEARLY = 0.05  # relative residuals that few nodes, or a point of a scan near a solution, may leave
 
 
@@ -355,7 +354,7 @@ def _iterated(problem: Problem, points: Array, known: Sequence[Near] = (), most:
         if any(same(problem, column, other, 0.1) for other, _ in (*known, *found)):
             continue
         point = newton.newton(problem, column, None, rounds=30, stop=1e-3)
-        if point.converged and not any(same(problem, point.values, other, _BESIDE) for other, _ in (*known, *found)):
+        if point.converged and not any(same(problem, point.values, other, _SAME_ROUGHLY) for other, _ in (*known, *found)):
             found.append((point.values, point.mesh))
     return found
 
@@ -381,13 +380,13 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
         if lost >= 4 and not found and level < _LAST:  # a wider scan comes first
             doubts.append((np.inf, tuple(start.tolist()), box))
             continue  # a valley along which residuals are small and never vanish
-        few = coarse_mesh(problem.lines(start), problem.rows(start, 24), 12) if count else None
+        few = coarse_mesh(problem.integrands(start), problem.lines(start, 24), 12) if count else None
         point = newton.newton(problem, start, few, rounds=1) if count else None
         if point is None or point.first <= _AROUND:  # few nodes will do to see the others off
             point = newton.newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_AROUND)
         if point.converged:
             tried += [here, _spread(problem, point.values)]
-            if not any(same(problem, point.values, other, _BESIDE) for other, _ in found):
+            if not any(same(problem, point.values, other, _SAME_ROUGHLY) for other, _ in found):
                 found.append((point.values, point.mesh))
         elif _nearly(problem, start, point):
             unconverged.append(point)
@@ -523,8 +522,8 @@ def _offsets(corners: Array) -> Array:
 def _scan_all(problem: Problem, points: Array) -> Array:
     """Return the residuals at many points, a few thousand lines or points at a time."""
     values = problem.values(points)
-    lines = len(problem.rows(values[:, :1], 12).weight)
-    pieces = max(1, points.shape[1] // 2000, points.shape[1] * lines // 100_000)
+    count = len(problem.lines(values[:, :1], 12).weight)
+    pieces = max(1, points.shape[1] // 2000, points.shape[1] * count // 100_000)
     return np.concatenate([_scan(problem, part) for part in np.array_split(values, pieces, axis=1)], axis=1)
 
 
@@ -541,9 +540,9 @@ def _scan(problem: Problem, values: Array) -> Array:
 
 def _rough_means(problem: Problem, values: Array) -> Array:
     """Return expectations for columns of unknowns on very few nodes."""
-    lines = problem.lines(values)
-    lines.rough = True
-    return expectations(lines, coarse_mesh(lines, problem.rows(values, 12), 4))
+    integrands = problem.integrands(values)
+    integrands.rough = True
+    return expectations(integrands, coarse_mesh(integrands, problem.lines(values, 12), 4))
 
 
 def same(problem: Problem, one: Array, other: Array, within: float) -> bool:
@@ -621,7 +620,7 @@ def _values(plan: FixedPointPlan, held: Held, free: Array) -> Array:
 def _sides(problem: Problem, values: Array, *, roughly: bool = False) -> tuple[Array, Array]:
     """Return left and right sides of the equations for columns of unknowns."""
     with np.errstate(all="ignore"):  # an edge may be where something diverges
-        means = _rough_means(problem, values) if roughly else expectations(problem.lines(values), problem.adapted(values))
+        means = _rough_means(problem, values) if roughly else expectations(problem.integrands(values), problem.adapted(values))
         return sides(problem, values, means)
 
 
@@ -659,7 +658,6 @@ def _likely(problem: Problem, held: Held, dropped: tuple[int, ...]) -> bool:
 
 
 # --- The solution: reduced, found, polished, with its errors.
-logger = logging.getLogger("eqsolve")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -691,9 +689,9 @@ class FixedPointSolution:
     def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols and variables, and its error."""
         problem, names = self.extended(expr, values), newton.names_of(self.problem)
-        mesh, lines = problem.adapted(self.point.values), problem.lines(self.point.values)
-        first, slopes, sizes = newton.gradients(lines, mesh, names)
-        second, _, _ = newton.gradients(lines, mesh.halved(), names)
+        mesh, integrands = problem.adapted(self.point.values), problem.integrands(self.point.values)
+        first, slopes, sizes = newton.gradients(integrands, mesh, names)
+        second, _, _ = newton.gradients(integrands, mesh.halved(), names)
         noise = np.array([self.errors[name] for name in names])
         error = abs(second[-1] - first[-1]) + np.abs(slopes[-1]) @ noise + EPSILON * sizes[-1]
         return float(second[-1]), float(error)
@@ -709,7 +707,7 @@ class FixedPointSolution:
         problem = self.extended(what, values)
         name, point = newton.find_parameter(problem, parameter), replace(self.point, mesh=problem.adapted(self.point.values))
         moved = newton.unknown_slopes(problem, point, name)
-        _, slopes, _ = newton.gradients(problem.lines(point.values), point.mesh, (*newton.names_of(problem), name))
+        _, slopes, _ = newton.gradients(problem.integrands(point.values), point.mesh, (*newton.names_of(problem), name))
         return float(slopes[-1, :-1] @ moved + slopes[-1, -1])
 
     def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
@@ -745,13 +743,13 @@ class FixedPointSolver(Solver):
         return why_not_a("FixedPoint", plan)
 
     def why(self, plan: Plan) -> str:
-        if plan.facts.indexed:
-            return "equations of families: values put in again and again, then Newton's method"
+        if plan.facts.has_families:
+            return "equations of families: Picard iteration, then Newton's method"
         return "scalar equations: a scan, then Newton's method, expectations split at kinks"
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a fixed point and report every unknown and observable with its error."""
-        if plan.facts.indexed:
+        if plan.facts.has_families:
             return solve_families(plan.program(FAMILIES), plan.name, values, options.start)
         program = plan.program(FIXED_POINT)
         solution = solve_problem(program, values, options.start, deadline=options.deadline)
@@ -855,7 +853,7 @@ def _beside(
 ) -> FixedPointSolution | None:
     """Return the solution on the mesh of a neighbouring one, if that resolves it to 1e-13."""
     plan, mesh = problem.plan, neighbour.point.mesh
-    if plan is not neighbour.problem.plan or problem.parts != neighbour.problem.parts or mesh.rows.turned:
+    if plan is not neighbour.problem.plan or problem.parts != neighbour.problem.parts or mesh.lines.turned:
         return None
     first = np.array([start[item.name] for item in plan.unknowns], dtype=float)
     point = polish(problem, first, mesh=mesh)
@@ -890,7 +888,7 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     linear = point.linear  # one step before the point: good enough for derivatives
     finer, mesh = _finer(at, problem, point.values, point.mesh)
     coarse = problem.means(point.values, point.mesh)[:, 0]
-    fine = expectations(finer.lines(point.values), mesh)[:, 0]
+    fine = expectations(finer.integrands(point.values), mesh)[:, 0]
     step, noise = np.zeros(0), np.zeros(0)
     if plan.unknowns:
         inverse = np.linalg.inv(linear.jacobian)
@@ -914,8 +912,8 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
 
 def _finer(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> tuple[Problem, PanelMesh]:
     """Return the same problem with a finer quadrature: every panel cut in two, rules with more nodes."""
-    if mesh.rows.exact:
-        return problem, mesh.moved(problem.lines(values).kinks(mesh.rows)).halved()
+    if mesh.lines.exact:
+        return problem, mesh.moved(problem.integrands(values).kinks(mesh.lines)).halved()
     laws = {name: at.laws[name] for name in problem.plan.constants}
     parts = tuple(branches(tuple(laws), laws, RULE * 3 // 2))
     finer = replace(problem, parts=parts, outer=problem.outer * 3 // 2)

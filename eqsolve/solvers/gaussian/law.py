@@ -192,17 +192,17 @@ class GaussianLaw:
             by_noise = at(plan.noise_slopes).reshape(plan.count, drives, height)
         return offsets, slopes, by_noise, by_constant
 
-    def beside(self, kernels: Kernels, rows: slice | Array) -> list[Any]:
+    def other_arguments(self, kernels: Kernels, rows: slice | Array) -> list[Any]:
         """Return what functions of Gaussian arguments read beside these: time, conditions, functions of time."""
         functions = [kernels.functions[name][rows] for name in self.law.functions]
         return [kernels.grid.nodes[rows], *(self.condition.values[name] for name in self.law.conditions), *functions]
 
     def _arguments(self, kernels: Kernels, rows: slice, here: Array) -> None:
-        stop, beside = rows.stop, self.beside(kernels, rows)
+        stop, other_arguments = rows.stop, self.other_arguments(kernels, rows)
         for place, item in enumerate(self.law.arguments):
             by_noise, by_constant = self.arguments[place], self.argument_constants[place]
             by_noise[rows], by_constant[rows] = 0.0, 0.0
-            for (kind, index), value in zip(item.variables, item.coefficients(*beside), strict=True):
+            for (kind, index), value in zip(item.variables, item.coefficients(*other_arguments), strict=True):
                 slope = np.broadcast_to(np.asarray(value, float), rows.stop - rows.start)
                 if kind == "unknown":
                     by_noise[rows, :, :stop] += slope[:, None, None] * self.noises[index, rows, :, :stop]
@@ -318,9 +318,11 @@ class LawMeans:
     def _call(self, place: int, rows: slice | Array) -> Callable[[Sequence[Array]], Array]:
         """Return a factor as a function of its arguments on rows, (rows, points) each."""
         assert self._now is not None
-        beside = [np.asarray(item)[:, None] if np.ndim(item) else item for item in self.law.beside(self._now[0], rows)]
+        other_arguments = [
+            np.asarray(item)[:, None] if np.ndim(item) else item for item in self.law.other_arguments(self._now[0], rows)
+        ]
         function: Any = self.factors[place].function
-        return lambda arguments: np.asarray(function(*arguments, *beside)[0], float)
+        return lambda arguments: np.asarray(function(*arguments, *other_arguments)[0], float)
 
     def _read(self, place: int, rows: slice) -> None:
         plan, height = self.factors[place], rows.stop - rows.start
@@ -348,10 +350,10 @@ class LawMeans:
     def _breaks(self, place: int, rows: slice, centre: Array, spread: Array) -> Array:
         """Return where a factor bends or jumps, in units of its argument's spread."""
         assert self._now is not None
-        plan, beside = self.factors[place], self.law.beside(self._now[0], rows)
+        plan, other_arguments = self.factors[place], self.law.other_arguments(self._now[0], rows)
         height = rows.stop - rows.start
         zero, one = (
-            np.array([np.broadcast_to(value, height) for value in plan.switches(point, *beside)], float)
+            np.array([np.broadcast_to(value, height) for value in plan.switches(point, *other_arguments)], float)
             for point in (0.0, 1.0)
         )
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,7 +11,6 @@ nodes² × (unknowns + signals) × noises. The equations of a network are those 
 Lett. 61, 259 (1988), doi:10.1103/PhysRevLett.61.259.
 """
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.forms import GAUSSIAN, Form
-from eqsolve.compile.gaussian import GaussianPlan
+from eqsolve.compile.gaussian import GaussianProgram
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.stochastic import Covariance, MeanPlan
-from eqsolve.errors import MemoryLimitError, ModelError, SolverError
-from eqsolve.numerics.arrays import ROUNDING, Array, extrapolate, over_neighbours
+from eqsolve.errors import MemoryLimitError, ModelError, SolverError, logger
+from eqsolve.numerics.arrays import ROUNDING, Array, over_groups, over_neighbours, richardson
 from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.gaussian import make_level
 from eqsolve.numerics.grids import PanelGrid
@@ -94,7 +93,7 @@ class _Work:
     """Everything that is filled in on the way."""
 
     engine: Engine
-    plan: GaussianPlan
+    plan: GaussianProgram
     laws: tuple[tuple[LawMeans, ...], ...]
     natural: dict[str, float] = field(default_factory=dict)  # by mean, how large it would be if nothing cancelled
 
@@ -114,8 +113,8 @@ class _Work:
                 for mean, pairs in chosen:
                     self.natural[mean.name] = max(self.natural.get(mean.name, 0.0), _natural(item, mean, pairs, kernels))
                     part, columns = _mean(item, mean, pairs, kernels, rows)
-                    weight, (known, beside) = item.law.condition.weight, total.get(mean.name, (0.0, 0.0))
-                    total[mean.name] = known + weight * part, None if columns is None else beside + weight * columns
+                    weight, (known, other_rule) = item.law.condition.weight, total.get(mean.name, (0.0, 0.0))
+                    total[mean.name] = known + weight * part, None if columns is None else other_rule + weight * columns
             made.append(total)
         return made
 
@@ -178,7 +177,7 @@ def _response(item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...]
 
 # --- marching
 def march(
-    engine: Engine, plan: GaussianPlan, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float
+    engine: Engine, plan: GaussianProgram, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float
 ) -> LawMarch:
     """Return the solution on a grid; ``guess`` holds means on the same grid to begin with.
 
@@ -257,7 +256,6 @@ def _put(means: Means, parts: list[dict[str, tuple[Array, Array | None]]], rows:
 
 
 # --- Grids, refined until the tolerance is met.
-logger = logging.getLogger("eqsolve")
 
 _CONSTANTS = LineRule.inner  # Gauss nodes of constants that are conditioned on, at first
 
@@ -295,10 +293,10 @@ def subdivided(panels: PanelGrid, parts: int) -> Array:
     return np.append(inner.ravel(), nodes[-1])
 
 
-def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> tuple[Curves, Errors]:
+def step_limit(panels: PanelGrid, found: Sequence[Curves], other_rule: Curves) -> tuple[Curves, Errors]:
     """Return the limit of solutions on nodes that are subdivided into 1, 2, 4, ... parts.
 
-    ``beside`` is another solution on the coarsest nodes, with other rules for integrals. The errors
+    ``other_rule`` is another solution on the coarsest nodes, with other rules for integrals. The errors
     are a share of what the coarsest grid changes, what the rules change, and how far polynomials
     between the nodes are from the limit of the others.
     """
@@ -314,9 +312,9 @@ def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> 
             [item.all[name][(slice(None, None, 2**place),) * item.all[name].ndim] for place, item in enumerate(grids)]
             for grids in (found, found[1:])
         )
-        values[name], change = extrapolate(levels, ratio=4)
-        errors[name] = _SHARE * change + np.abs(beside.all[name] - levels[0])
-        halves[name] = extrapolate(fine, ratio=4)[0]
+        values[name], change = richardson(levels, ratio=4)
+        errors[name] = _SHARE * change + np.abs(other_rule.all[name] - levels[0])
+        halves[name] = richardson(fine, ratio=4)[0]
         if (rate := falling(levels)) < _SQUARE:
             limits = [low + (low - high) / (rate - 1) for high, low in pairwise(levels)]
             errors[name] += _SHARE * np.abs(limits[-1] - values[name]) + np.abs(limits[-1] - limits[-2])
@@ -327,7 +325,7 @@ def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> 
         rough = rows[name] if name in rows else forward @ value
         gap = np.abs(np.tril(halves[name]) - rough if name in rows else halves[name] - rough)
         start = float(errors[name].flat[0])
-        errors[name] = _spread(errors[name], within) + _spread(gap, between, within)
+        errors[name] = over_groups(errors[name], within) + over_groups(gap, between, within)
         if name in rows:
             errors[name] = np.maximum(errors[name], errors[name].T)
         errors[name].flat[0] = start
@@ -343,13 +341,6 @@ def falling(levels: Sequence[Array]) -> float:
     first, second = (float(np.linalg.norm(low - high)) for high, low in list(pairwise(levels))[-2:])
     size = float(np.linalg.norm(levels[-1]))
     return max(first / second, _LEAST) if second > 100 * ROUNDING * size else np.inf
-
-
-def _spread(values: Array, panels: Array, wanted: Array | None = None) -> Array:
-    """Give every node the largest value of its panel."""
-    largest = np.zeros((int(panels.max()) + 1,) * values.ndim)
-    np.maximum.at(largest, np.ix_(*(panels,) * values.ndim), values)
-    return largest[np.ix_(*(panels if wanted is None else wanted,) * values.ndim)]
 
 
 class GaussianSolver(Solver):
@@ -378,7 +369,7 @@ class GaussianSolver(Solver):
         program = at(plan.program(GAUSSIAN), values.numbers)
         begin = float(program.paths.start()[0])
         options.demand_after(begin)
-        laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.paths.laws}}
+        laws = values.all_laws(program.paths)
         pairs = zip(program.paths.ensembles, program.laws, strict=True)
         count = max(len(conditions(law, paths.constants, laws, _CONSTANTS)) for paths, law in pairs)
         if count > (8 if program.rough else 64):  # paths are cheaper then
@@ -413,14 +404,14 @@ class _GaussianSolve:
     """One solve on its way."""
 
     def __init__(
-        self, engine: Engine, program: GaussianPlan, options: Options, begin: float, params: Mapping[str, Any]
+        self, engine: Engine, program: GaussianProgram, options: Options, begin: float, params: Mapping[str, Any]
     ) -> None:
         self.engine, self.program, self.options, self.control = engine, program, options, Control()
         self.begin, self.params, self.nodes = begin, params, _CONSTANTS
         self.judge = Judge(engine, options)
         self.best: GaussianSolution | None = None
         self.rough = program.rough
-        self.asked = sorted({*options.at, *(moment for pair in options.at2 for moment in pair)})
+        self.asked = sorted(options.asked_times)
         steps = (1e-4, 1e-4) if self.rough else (3e-4, 3e-5)
         self.order = options.order or (5 if options.rtol > steps[0] else 7 if options.rtol > steps[1] else 8)
         engine.work.notify = self._notify
@@ -443,7 +434,7 @@ class _GaussianSolve:
 
     # --- panels
     def _first(self) -> PanelGrid:
-        begin, end, near = self.begin, self.options.t_max, self.options.neighbour
+        begin, end, near = self.begin, self.options.t_max, self.options.warm_start
         if isinstance(near, PanelGrid) and (near.edges[0], near.edges[-1], near.order) == (begin, end, self.order):
             return near
         speed = rate(self.engine, begin, make_level(1e-2, self.options.seed))
@@ -483,12 +474,12 @@ class _GaussianSolve:
         if not self.rough:
             other = self._march(panels.of_another_order(self.control.highest, self.control.other), solved, other=True)
             return GaussianSolution(panels, solved, judge.curves(solved), judge.total(solved, judge.differ(solved, other)))
-        beside = judge.curves(self._march(panels, None, other=True))
+        other_rule = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
         for place in (1, 2):
             finest = self._march(panels, None, other=False, parts=2**place)
             every.append(judge.curves(finest))
-        curves, errors = extrapolated(panels, every, beside)
+        curves, errors = step_limit(panels, every, other_rule)
         for name, error in errors.items():
             error += 2.0 * max(finest.left, 1e-14) * float(np.abs(curves.all[name]).max(initial=0.0))
         return GaussianSolution(panels, finest, curves, errors)

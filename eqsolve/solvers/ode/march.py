@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import numpy as np
 
 from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import OdeProgram
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import SolverError, UsageError, logger
 from eqsolve.numerics.arrays import ROUNDING, Array, filled, integrator
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths, sample_paths
@@ -90,7 +89,7 @@ def start_length(slope: Any, start: Array, span: float) -> float:
                 return length
     if slope.begin != 0:
         raise _refuse(slope, "the solution is not smooth there; count the time from the start")
-    return 1e-30 * span  # even of a cube root nothing is left
+    return 1e-30 * span  # so short that even t^(1/3) contributes nothing
 
 
 def _is_free(slope: Any, start: Array, length: float) -> bool:
@@ -249,8 +248,6 @@ def _largest(laws: Mapping[str, NumericLaw], parts: Parts) -> float:
     counts = {name: float(len(laws[name].rule(_ORDERS[_BELOW])[0])) for name in first}
     return max(math.prod(counts.get(name, 1.0) for name in part) for part in parts.constants)
 
-
-logger = logging.getLogger("eqsolve")
 
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
 _PATIENCE = 10_000  # calls until pace and stiffness are examined

@@ -5,7 +5,7 @@ functions that depend on their means, are one system of ODEs. It is integrated b
 Wanner 1993, doi:10.1007/978-3-540-78862-1), or by Radau IIA (order 5; Hairer & Wanner 1996,
 doi:10.1007/978-3-642-05221-7) when that turns out to be stiff (see ``march``).
 
-Error. The solution reported is compared with one whose steps are longer by a quarter everywhere; the
+Error. The solution reported is compared with one whose steps are 1.25 times as long; the
 largest change on and beside a panel is the error there, an overestimate by about 0.8⁻⁸ = 6. (Two
 tolerances may give the same steps; so a first integration finds out how long steps can be.) To it
 are added what the panels' interpolant misses, and the quadrature error. All are refined until the
@@ -20,7 +20,6 @@ Cost and memory: (number of paths) × (number of steps). Chosen for systems with
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -29,7 +28,7 @@ import numpy as np
 from eqsolve.compile.forms import ODE
 from eqsolve.compile.ode import WIDTH
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import DRAWN, PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.result import PathSet, Result, dynamics_result
@@ -39,8 +38,6 @@ from eqsolve.solvers.ode import march
 from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules, StoppedError
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess, with_partial
-
-logger = logging.getLogger("eqsolve")
 
 _FINEST = 100 * EPSILON  # the smallest relative tolerance that scipy's integrators take
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
@@ -56,9 +53,9 @@ class OdeSolver(Solver):
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
-        memory = f"it has the process `{facts.processes[0]}` and memory" if facts.processes else _MEMORY
-        noise = f"it has the noise `{facts.noises[0]}`" if facts.noises else ""
-        return why_not_a("System", plan) or (memory if facts.memory or facts.kernels or facts.shifted else noise)
+        memory = f"it takes no processes with memory: `{facts.processes[0]}`" if facts.processes else _MEMORY
+        noise = f"it takes no noise: `{facts.noises[0]}`" if facts.noises else ""
+        return why_not_a("System", plan) or (memory if facts.memory or facts.kernels or facts.shifted_times else noise)
 
     def why(self, plan: Plan) -> str:
         what = "random constants only" if plan.facts.processes else "no memory"
@@ -137,7 +134,7 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
             bad = ~np.isfinite(curve := solution.curves[name])
             if bad.any():
                 moment = float(solution.grid.nodes[np.argmax(bad)])
-                raise StoppedError(f"`{name}` is {curve[bad][0]} at t = {moment:.6g}: it leaves the range of numbers", moment)
+                raise StoppedError(f"`{name}` is {curve[bad][0]} at t = {moment:.6g}: floating-point overflow", moment)
         missing = solution.excess("time steps")
         logger.info("time steps: %d of them; compared with a rougher solution the error is %.2g times the tolerance",
                     len(fine.ends) - 1, missing)  # fmt: skip

@@ -62,7 +62,7 @@ class _Sweeps:
                 return state
             if not math.isfinite(change):
                 break
-        what = f"do not converge (last change {change:.2g})" if math.isfinite(change) else "grow beyond all numbers"
+        what = f"do not converge (last change {change:.2g})" if math.isfinite(change) else "overflow"
         raise SolverError(f"the unknowns {what}; they may blow up{_else(grid.panels is None)}")
 
     def curves(self, state: Kernels) -> dict[str, Array]:
@@ -83,7 +83,7 @@ class OperatorsSolver(Solver):
     discrete = True
 
     def why_not(self, plan: Plan) -> str:
-        apart = "" if plan.facts.composition else "its kernels do not enter through compositions only"
+        apart = "" if plan.facts.composition else "a kernel enters other than linearly or by one ∫ A(t, s) B(s, t') ds"
         return why_not_closed(plan) or apart
 
     def form(self, discrete: bool) -> Form[Any]:

@@ -21,25 +21,25 @@ class Control:
     share: float = 0.45  # of the tolerance, for panels, and for points
     # of the error of panels: where denser ones leave more, it is that of the points
     stuck: float = 0.7
-    # of the tolerance: what the iteration may leave, and what it may leave while panels are chosen
+    # residuals of the iteration, as fractions of rtol: final, and while panels are chosen
     stop: float = 1e-2
     rough: float = 5e-2
-    # of the tolerance: where the iteration leaves more, refining panels and points is of no use
+    # residual, as a fraction of rtol, above which refining panels and points is of no use
     settled: float = 0.3
     # of what the iteration may leave: the accuracy to which paths are followed. Newton's method
     # ends when the square of its last step is below that; the error is this square times a
     # constant, 5e4 with three layers, and where it exceeds what the iteration may leave, that
     # stalls
     paths_to: float = 1e-8
-    # when more points change the solution by so many tolerances, panels are looked at again; more
-    # points are taken before panels are chosen; and where two sets do, a sample is tried
-    few: float = 10.0
+    # a large change of the solution by other points, in tolerances: above it more points are taken
+    # before panels are chosen, panels are checked again, and in the end paths are sampled instead
+    large: float = 10.0
     # sets of points that are tried before panels are chosen, and paths in them, at most
     early: int = 3
     crowd: int = 500
     matters: float = 0.3  # of the largest effect: ways to have more points that have less are left
-    # of the move before the last: what may be left of it when the solution was moved once more; and
-    # where the last set was not finer than the one before, so that both may err alike
+    # fraction of the correction before the last that counts as error: usually, and if the last set
+    # of points was not finer than the one before, so that their errors may be correlated
     hope: float = 0.04
     alike: float = 0.5
     # of the tolerance: a way to have more points that changes less is left out of the next sets
@@ -97,7 +97,8 @@ class Sampling:
     # paths of an ensemble relative to those of the last one, at most: smaller ones do not count
     # beside them
     growth: float = 4.0
-    clear: float = 2.0  # of the room there is: standard errors to first order that ask for more paths
+    # times the error budget left: first-order standard errors above it ask for more paths at once
+    clear: float = 2.0
     # the error of an ensemble falls like paths^−rate (0.85 measured, between 0.5 of chance and 1 of
     # smooth functions)
     rate: float = 0.85

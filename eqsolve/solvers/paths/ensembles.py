@@ -12,7 +12,6 @@ gives its standard error.
 import contextlib
 import functools
 import itertools
-import logging
 import math
 import operator
 import time
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, over_neighbours
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.gaussian import DENSITIES, Layout, Level, make_level
@@ -34,9 +33,9 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Sampling
 from eqsolve.solvers.paths.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, margin_of, standard_error
-from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages, control
 from eqsolve.solvers.paths.modes import Choice
+from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sweep import (
     Design,
     Engine,
@@ -95,8 +94,7 @@ def steps_in_time(begin: float, options: Options, count: float, control: Steps) 
     the squares of the spacing.
     """
     span, ratio, last = options.t_max - begin, control.ratio, math.log(control.ratio)
-    asked = {*options.at, *(moment for pair in options.at2 for moment in pair)}
-    edges = [begin, *sorted(time for time in asked if begin < time < options.t_max), options.t_max]
+    edges = [begin, *sorted(time for time in options.asked_times if begin < time < options.t_max), options.t_max]
     places = np.log1p((ratio - 1) * (np.array(edges) - begin) / span)
     parts = []
     for k, (low, high) in enumerate(itertools.pairwise(places)):
@@ -125,7 +123,7 @@ def on_coarser(engine: Engine, kernels: Kernels, kept: Sequence[Kept]) -> tuple[
     return tuple(made)
 
 
-def extrapolate(levels: Sequence[Curves], control: Steps) -> Curves:
+def step_limit(levels: Sequence[Curves], control: Steps) -> Curves:
     """Return curves in the limit of vanishing steps, from those with steps h and 2h; on one grid they are as they are."""
     if len(levels) == 1:
         return levels[0]
@@ -138,7 +136,7 @@ def extrapolate(levels: Sequence[Curves], control: Steps) -> Curves:
 
 def step_errors(levels: Sequence[Curves], control: Steps) -> Errors:
     """Return the error of extrapolated curves, from steps h, 2h and 4h."""
-    better, rough = extrapolate(levels, control).all, extrapolate(levels[1:], control).all
+    better, rough = step_limit(levels, control).all, step_limit(levels[1:], control).all
     gaps = {  # the largest of neighbouring values: one may be small by chance
         name: over_neighbours(np.abs(_halved(values) - rough[name]), 1, np.max) for name, values in better.items()
     }
@@ -161,7 +159,6 @@ def _doubled(values: Array, size: int) -> Array:
 
 
 # --- Ensembles, from small to large.
-logger = logging.getLogger("eqsolve")
 
 _SINGLE = Layout("single")
 # sweeps in which a solution is carried to other panels, where it is near: 3 to 6 in `benchmarks/corners.py`; and the factor by
@@ -361,9 +358,9 @@ class Ensembles:
         # from rough panels interpolated means may be far from a solution: start again
         grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
         try:
-            means = march(self.engine, grid, level, self.seed)
+            means = self_consistent_start(self.engine, grid, level, self.seed)
         except SolverError as reason:
-            logger.info("paths: interpolated means are iterated on (%s)", reason)
+            logger.info("paths: no restart on the new grid (%s); iterating from interpolated means", reason)
             means = transfer(solved.means, self.engine.responses, solved.grid, grid)
         return self._iterate(grid, means, Design(level), self.control.stop, kept=carried(self.engine, solved, grid))
 
@@ -446,7 +443,7 @@ class Ensembles:
             pairs = [self._correct(*item, weights, stop) for item in zip(small, final, every, strict=True)]
             final = tuple(pair[0] for pair in pairs)
             levels = [judge.curves(item) for item in final]
-            curves = extrapolate(levels, self.steps)
+            curves = step_limit(levels, self.steps)
             changes = [self._apart(curves, final, [item.means for item in made.at]) for made in rounds]
             rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
             whole = 0.99 - judge.worst(curves, by_panels(levels)) - rest
@@ -552,7 +549,7 @@ class Ensembles:
     def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""
         levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
-        return self.judge.apart(curves, extrapolate(levels, self.steps))
+        return self.judge.apart(curves, step_limit(levels, self.steps))
 
     def _choose_share(self, solved: Solved, means: Sequence[Means], by_parts: tuple[float, float], chance: float) -> int:
         """Return one over the share of paths that are followed by their tangents, for the least cost of a given error.
@@ -570,7 +567,7 @@ class Ensembles:
             return math.hypot(*(moved(self._control([solved], [item], by_parts)[0]) for item in apart))
 
         among, others = scatter(True), scatter(False)
-        logger.info("paths: responses scatter by %.2g times the tolerance, all else by %.2g", among, others)
+        logger.info("paths: standard error of sampled responses %.2g times the tolerance, of the rest %.2g", among, others)
         rate, size = self.control.rate, solved.grid.size
 
         def cost(share: int) -> float:
@@ -619,7 +616,7 @@ class _Round:
 def predict_seconds(paths: float, needed: float, growth: float, each: float, besides: float) -> float:
     """Return the predicted time of ensembles of ``paths`` paths and of the larger ones up to those needed.
 
-    ``each`` is the time of a path in all sets, ``besides`` what every size takes.
+    ``each`` is the time of a path in all sets, ``besides`` the overhead of a round.
     """
     total = each * paths + besides
     while paths < needed:

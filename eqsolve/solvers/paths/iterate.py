@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,16 +18,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Codec
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.paths.means import Averages, react
-from eqsolve.solvers.paths.modes import Choice, Drawn, Group, Rest
+from eqsolve.solvers.paths.modes import Choice, Drawn, Group, LinearPart
 from eqsolve.solvers.paths.paths import Actions, Paths
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
 from eqsolve.solvers.paths.transfer import extend, move_shapes, transfer
@@ -43,7 +42,7 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 _CLASSES = (
     *(Actions, Averages, Choice, Drawn, Group, Kernels, Layout, Level, OperatorGrid),
-    *(PanelGrid, Paths, Points, Rest, Secants),
+    *(PanelGrid, Paths, Points, LinearPart, Secants),
 )
 _MADE_ANEW = (
     "inputs",
@@ -95,7 +94,6 @@ def _pieces(item: Any) -> Iterator[Any]:
 
 
 # --- Sweeps, iterated.
-logger = logging.getLogger("eqsolve")
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ class Solved:
 
     @property
     def how(self) -> Iteration:
-        """How to go on from here, on another grid or with other points: without mean responses where they did not help."""
+        """Settings to go on from here: without mean responses if they did not help."""
         return replace(USUAL, trust=self.trusting)
 
     @property
@@ -179,7 +177,7 @@ class Solved:
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """What makes few points do the work of many: the paths to go on with, and what is added to the means of every sweep.
+    """Defect correction: paths of a coarse set, and fine means minus coarse ones.
 
     With the difference of a sweep with many points and one with few, both at the same means, few
     points have the solution of many up to how their responses differ (the full approximation scheme
@@ -193,18 +191,16 @@ class Correction:
 # --- means as one vector
 def pack(engine: Engine, means: Means) -> Array:
     """Return all means that act back in one vector."""
-    fed = engine.fed
-    return np.concatenate([value.ravel() for name, value in means.items() if name in fed] or [np.empty(0)])
+    return _packing(engine, means).pack(means)
 
 
 def unpack(engine: Engine, vector: Array, like: Means) -> Means:
     """Return means with those that act back taken from a vector."""
-    made, position, fed = dict(like), 0, engine.fed
-    for name, value in like.items():
-        if name in fed:
-            made[name] = vector[position : position + value.size].reshape(value.shape)
-            position += value.size
-    return made
+    return {**like, **_packing(engine, like).unpack(vector)}
+
+
+def _packing(engine: Engine, means: Means) -> Packing:
+    return Packing(means, [name for name in means if name in engine.fed])
 
 
 def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
@@ -297,7 +293,7 @@ def iterate(
         stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
         best = min(best, residual)
         if stalled >= how.stalled and moved is None:
-            logger.info("Newton's method gains nothing %.2g away from self-consistency; going on without it", residual)
+            logger.info("mean responses do not reduce the residual (%.2g): left out", residual)
             trusting, secants = False, Secants(how.plain_depth)
         image = after
         if trusting:
@@ -321,7 +317,7 @@ def iterate(
             break
     else:
         if remains > 10 * tolerance:
-            logger.info("the iteration is %.2g away from self-consistency after %d rounds (asked for: %.2g)",
+            logger.info("the iteration has not converged: residual %.2g after %d sweeps (tolerance %.2g)",
                         remains, how.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
@@ -362,13 +358,13 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
 # Means that act back on their panels, and how responses vary. The neighbour iterates on these
 # panels, and finds its own errors there; it refines them where they are too few.
 BESIDE = Iteration(most=15, choose=(0.1,))
-"""From a neighbour's solution: modes are chosen by the neighbour's first, and once more when they are roughly one's own.
+"""For a warm start: modes of the other solution, chosen once more at a residual of 0.1.
 
-Where these do not converge, integrating forward in time is cheaper than more of them.
+Where 15 sweeps do not converge, a start from the first panels is cheaper than more of them.
 """
 
 _PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
-_LEAST = 0.3  # power by which time is stretched: below it the first panel would be too large a part
+_LEAST = 0.3  # least exponent by which time is stretched: with less the first panel is too long
 _LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
 
 

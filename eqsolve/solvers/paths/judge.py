@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array, error_share
+from eqsolve.numerics.arrays import Array, error_share, over_groups, over_neighbours
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid, recovered_degree
 from eqsolve.numerics.relations import Kernels, Pointwise
@@ -32,7 +32,7 @@ Errors = dict[str, Array]
 
 _MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
 _ATOMS = 8  # values of a constant that are strata of their own
-_LOOKED = 12  # nodes at which sampled paths are held against a solution
+_LOOKED = 12  # nodes at which sampled paths are compared with a solution
 _DEVIATIONS = 8.0  # standard errors: what is measured on Gaussian and heavy-tailed constants is in the tests
 _LIKELY = 0.3  # of the typical error of a curve: the least at any time
 
@@ -93,7 +93,7 @@ class Judge:
         return Curves(single, dict(kernels.complete()), values, sizes)
 
     def size(self, name: str, curves: Curves, grid: OperatorGrid) -> float:
-        """Return the largest value; of a response outside its diagonal blocks, where values are found, not continued."""
+        """Return the maximum; of responses off the diagonal blocks, where none is extrapolated."""
         values = np.abs(curves.all[name])
         if name in curves.values:
             apart = np.zeros_like(values, dtype=bool)
@@ -103,7 +103,7 @@ class Judge:
         return float(values.max(initial=0.0))
 
     def of(self, grid: OperatorGrid, means: Means, *, whole: bool = True) -> Curves:
-        """Return what means report, sizes of terms apart; not ``whole``: what is controlled."""
+        """Return the curves of given means; without ``whole`` only controlled ones."""
         return self._curves(grid, self.engine.kernels(grid, means), whole=whole)
 
     def change(self, before: Curves, grid: OperatorGrid, means: Means) -> Errors:
@@ -146,10 +146,8 @@ class Judge:
         assert solved.grid.panels is not None
         here, there = (solved.grid.panels.locate(grid.nodes) for grid in (solved.grid, other.grid))
         for name, values in between.items():
-            largest = np.zeros((solved.grid.panels.panels,) * values.ndim)
-            np.maximum.at(largest, np.ix_(*(there,) * values.ndim), values)
             known = is_known(made[name])
-            made[name] = np.maximum(made[name], largest[np.ix_(*(here,) * values.ndim)])
+            made[name] = np.maximum(made[name], over_groups(values, there, here))
             if known:
                 made[name].flat[0] = 0.0
         return self.spread(self.curves(solved), [made], 1.0)
@@ -207,10 +205,9 @@ class Judge:
         return excess(final.single[name], errors[name], self.options, KERNEL_FLOOR, scale=final.sizes.get(name, 0.0))
 
     def without_noise(self, curves: Curves, errors: Errors) -> Errors:
-        """Return the panels' errors with those of kinks bounded: paths are resolved as well as for smooth functions of them.
+        """Return the errors of panels, for averages with kinks capped at the level of smooth ones.
 
-        What kinks differ by beyond that, from grid to grid, is the noise of few points, which are
-        replaced at the end.
+        The excess is sampling noise of few points, which are replaced at the end.
         """
         plan = self.engine.plan
         smooth = [name for name, _ in plan.observables if name not in plan.kinked]
@@ -314,8 +311,8 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
             if off[worst] > allowed[worst]:
                 here, at = nodes[worst], solved.grid.nodes[nodes[worst]]
                 return (
-                    f"{count} paths drawn as a check give {found[worst]:.4g} ± {spread[worst]:.2g} for {mean.name} "
-                    f"at t = {at:.4g}, and the solution {known[here]:.4g}"
+                    f"Monte Carlo check: {count} paths give {found[worst]:.4g} ± {spread[worst]:.2g} for {mean.name} "
+                    f"at t = {at:.4g}, the solution gives {known[here]:.4g}"
                 )
     return ""
 
@@ -341,14 +338,7 @@ def _smear(values: Array) -> Array:
 
     What does not move at the start by more than rounding is known there, and stays as it is.
     """
-    out = values
-    for axis in range(values.ndim):
-        rows = np.moveaxis(out, axis, 0)
-        wide = rows.copy()
-        for shift in (1, 2, 3):
-            wide[shift:] = np.maximum(wide[shift:], rows[:-shift])
-            wide[:-shift] = np.maximum(wide[:-shift], rows[shift:])
-        out = np.moveaxis(wide, 0, axis)
+    out = over_neighbours(values, 3, np.max)
     if is_known(values):
         out.flat[0] = values.flat[0]
     return out

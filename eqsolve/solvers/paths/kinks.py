@@ -10,7 +10,6 @@ independent scrambled Sobol sets of paths, as large as their spread asks for.
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import EPSILON, Array, chunk
 from eqsolve.numerics.gaussian import Layout, Level, spread_lines, star
 from eqsolve.numerics.relations import Kernels
@@ -31,10 +30,8 @@ from eqsolve.solvers.paths.modes import Choice, choose
 from eqsolve.solvers.paths.paths import Paths, act
 from eqsolve.solvers.paths.sweep import Engine, Means, add_by_parts, count_values, follow_later
 
-logger = logging.getLogger("eqsolve")
-
-# Cosine of the largest angle between the rows of a window and its leading direction: what lies
-# across is a third of what lies along, and two more points there gain a tenth, 0.33²
+# Smallest cosine between the rows of a window and its leading direction: the transverse part is a
+# third of the other, and two more points there gain a tenth, 0.33²
 _AGREE = 0.95
 _WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
 
@@ -79,7 +76,7 @@ Round = tuple[Means, Means, str]
 
 @dataclass(eq=False)
 class _Kinks:
-    """Averages of functions with a kink by growing sets; ``missed`` is their last error relative to the room for it."""
+    """Averages with a kink by growing sets; ``missed`` is the last error over the budget left."""
 
     judge: Judge
     solved: Solved

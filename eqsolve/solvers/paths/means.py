@@ -126,10 +126,10 @@ def average(
 def add_up(
     paths: Paths, choice: Choice, drawn: Reactions, steady: Reactions, weights: Array | None, backend: Backend
 ) -> dict[str, Array]:
-    """Return what some paths of a large set add to all means, with given mean responses for the control variates.
+    """Return the contribution of a chunk of paths to all means, with given control variates.
 
-    To responses, those that have ``weights`` for that, which stand for all. Beside them, by
-    ``defect_name``, what they add to the defects of integration by parts.
+    Responses are those of paths with ``weights``, which stand for all. Defects of integration by
+    parts are included, by ``defect_name``.
     """
     plan, made = paths.plan, average_single(paths)[0]
     sampled = _centred(paths, choice) if drawn else None

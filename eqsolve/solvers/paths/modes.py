@@ -12,7 +12,7 @@ import numpy as np
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan
 from eqsolve.numerics import gaussian
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import beside
+from eqsolve.numerics.backend import like_array
 from eqsolve.numerics.laws import Atoms, Part, parts_of, place_on
 from eqsolve.numerics.relations import Kernels, Pointwise
 
@@ -77,11 +77,11 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Modes, in the order of what they do, and points.
+    """Modes, ordered by strength, and quadrature points.
 
     ``factors`` hold one matrix (nodes of the group's leading noises, modes) per group; ``order``
     sorts all modes by strength; ``strong`` ones are followed as they are, of the others the linear
-    part is known. ``shapes`` is what they were chosen by; ``turn`` mixes the modes of all groups
+    part is known. ``shapes`` is what they were chosen by; ``turn`` rotates the modes of all groups
     and the Gaussian constants, which come last: where there are such constants, and in a set of
     other points.
     """
@@ -97,8 +97,8 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Rest:
-    """Of a group of noises, what is known to act linearly: weak modes with their coordinates, and what modes do not reach.
+class LinearPart:
+    """The part of a noise group kept to first order: weak modes, and covariance beyond all modes.
 
     ``steady`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the
     covariance less that of all modes. It vanishes at a solution; on the way there a covariance may
@@ -117,7 +117,7 @@ class Drawn:
     """Noises on (nodes, paths), and per group what acts linearly."""
 
     noises: tuple[Array, ...]
-    rests: tuple[Rest, ...]
+    rests: tuple[LinearPart, ...]
 
 
 def groups_of(
@@ -307,13 +307,13 @@ def draw_along(plan: EnsemblePlan, modes: Modes, choice: Choice) -> Drawn:
     for group, factor, beyond in modes:
         place = slice(position, position + factor.shape[1])
         position = place.stop
-        values = beside(coordinates, factor) @ coordinates[place]
+        values = like_array(coordinates, factor) @ coordinates[place]
         weak = np.flatnonzero(~choice.strong[place])
         mixed = choice.turn[len(choice.turn) - len(scales) :] if choice.turn is not None else ()
         steady = {name: row[weak] for name, row in zip(scales, mixed, strict=True)}
-        rests.append(Rest(group, factor[:, weak], coordinates[place][weak], steady, beyond))
+        rests.append(LinearPart(group, factor[:, weak], coordinates[place][weak], steady, beyond))
         for noise, centre in zip(group.noises, group.centres, strict=True):
-            made[noise] = values[group.rows(noise)] + beside(coordinates, centre[:, None])
+            made[noise] = values[group.rows(noise)] + like_array(coordinates, centre[:, None])
     return Drawn(tuple(made[noise] for noise in plan.driving), tuple(rests))
 
 

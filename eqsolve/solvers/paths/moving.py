@@ -5,25 +5,27 @@ left is the error of both.
 """
 
 import itertools
-import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Level, is_gaussian, refine
+from eqsolve.numerics.gaussian import Level, is_gaussian, refine_level
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import USUAL, Correction, Solved, improve, iterate, pack, recorded, unpack, weigh
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
 
+# in the log, the ways to refine points
+_SPOKEN = {"choice": "other modes", "sharp": "points along mode 1", "modes": "sparse-grid level"}
+
 
 # --- How far a solution would move: with more points in one way, or with points that share nothing
 # with its own.
 @recorded()
-def other_points(engine: Engine, final: Solved, design: Design) -> Means:
+def means_with_points(engine: Engine, final: Solved, design: Design) -> Means:
     """Return the means that another set of points asks for: one sweep at the solution, and linear feedback of its change."""
     swept = sweep(engine, final.grid, final.means, design)
     moved = _balanced(engine, final, final.means, swept)
@@ -45,7 +47,7 @@ def corrected(engine: Engine, few: Solved, final: Solved, design: Design, tolera
 
 
 def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages, ...]) -> Means:
-    """Return the means that would be their own image, as far as the responses tell."""
+    """Return the linearised fixed point: means corrected once by the mean responses."""
     image = collect(swept)
     before, weights = pack(engine, means), weigh(engine, final.grid, means)
     residual = pack(engine, {name: image[name] for name in means}) - before
@@ -56,7 +58,7 @@ def _step(engine: Engine, solved: Solved, means: Means, residual: Array, swept: 
     """Return the change of the means that a residual asks for: by mean responses, or by what past sweeps taught."""
     if any(item.reacts for item in swept):
         return improve(engine, means, residual, swept, weights)
-    return solved.secants.extrapolate(residual, residual, weights)
+    return solved.secants.anderson_step(residual, residual, weights)
 
 
 @recorded()
@@ -69,7 +71,7 @@ def probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: De
     if way == "choice":
         used, direct = solved.averages, {name: value - solved.means[name] for name, value in plain.items()}
     else:
-        used = sweep(engine, solved.grid, solved.means, replace(design, level=refine(design.level, way)))
+        used = sweep(engine, solved.grid, solved.means, replace(design, level=refine_level(design.level, way)))
         direct = {name: value - plain[name] for name, value in collect(used).items()}
     packed = _step(engine, solved, solved.means, pack(engine, direct), used, weigh(engine, solved.grid, solved.means))
     step = unpack(engine, packed, direct)
@@ -83,7 +85,6 @@ def probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: De
 
 
 # --- From set to set of finer points.
-logger = logging.getLogger("eqsolve")
 
 _WELL_ABOVE = 3.0  # tolerances: moves of single sets differ by less than that factor by chance
 
@@ -102,7 +103,7 @@ class Moved:
 
 
 @dataclass(frozen=True, eq=False)
-class Mover:
+class PointRefinement:
     """What moves solutions of one system; ``tolerance`` is that of the iteration."""
 
     engine: Engine
@@ -113,20 +114,20 @@ class Mover:
     def more(self, solved: Solved, design: Design, rough: float, settled: float) -> tuple[Solved, Design]:
         """Return a solution with enough points to choose panels by, iterated until ``rough``.
 
-        With too few every path is seen: what moves at its own time on each asks for panels that the
-        mean over many does not need. A finer set that leaves more than ``settled`` is not taken.
+        With too few, single paths dominate: transitions at different times ask for panels that
+        their average does not need. A finer set with a residual above ``settled`` is not taken.
         """
         control, judge = self.control, self.judge
         for _ in range(control.early):
             if solved.is_sampled or not self.ways(solved):
                 break
-            level = refine(refine(design.level, "sharp"), "modes", control.few)
+            level = refine_level(refine_level(design.level, "sharp"), "modes", control.large)
             finer = Design(level, None, variation(solved.averages))
             if self._count(solved, finer) > control.crowd:
                 break
             try:
-                means, curves = other_points(self.engine, solved, finer), judge.curves(solved)
-                if judge.moved(curves, solved.grid, means) <= control.few:
+                means, curves = means_with_points(self.engine, solved, finer), judge.curves(solved)
+                if judge.moved(curves, solved.grid, means) <= control.large:
                     break
                 found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
             except SolverError:
@@ -154,7 +155,7 @@ class Mover:
             if slow:
                 means = corrected(self.engine, begun, final, finer, self.tolerance)
             else:
-                means = other_points(self.engine, final, finer)
+                means = means_with_points(self.engine, final, finer)
             last, kernels = final, self.engine.kernels(final.grid, means)
             final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
             curves = judge.curves(final)
@@ -163,9 +164,9 @@ class Mover:
             errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
             trend = (*trend, (self._count(final, finer), by_points))
-            logger.info("paths: %d chosen ones; compared with %d others their error is %.2g times the tolerance",
+            logger.info("paths: %d quadrature points; compared with %d others the error is %.2g times the tolerance",
                         begun.paths, trend[-1][0], by_points)  # fmt: skip
-            if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
+            if (number > 1 and by_points > max(control.large, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
                 return Moved(last, errors, trend)  # moves that run away
             if (slow and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 0.95):
                 break
@@ -187,7 +188,7 @@ class Mover:
         for way in (*sorted(ways - {"constants"}), "constants"):  # rules of constants that converge slowly err alike
             if way == "sharp" and number % 2:
                 continue
-            more = refine(level, way, None if way != "sharp" and number == 1 else 7.5)
+            more = refine_level(level, way, None if way != "sharp" and number == 1 else 7.5)
             if self._count(solved, replace(last, level=more)) <= most:
                 level = more
         return replace(last, level=level)
@@ -207,8 +208,8 @@ class Mover:
             step = probe(self.engine, solved, same, design, way)
             moved = {name: value + step[name] for name, value in solved.means.items()}
             effects[way] = self.judge.moved(curves, solved.grid, moved)
-        logger.info("paths: what more of them would change, in tolerances: %s",
-                    ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
+        logger.info("paths: changes by refining their points, in tolerances: %s",
+                    ", ".join(f"{_SPOKEN.get(way, way)} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
         return effects
 
     def refined(self, level: Level, effects: dict[str, float]) -> Level:
@@ -217,7 +218,7 @@ class Mover:
         largest = max(ways.values())
         for way, effect in ways.items():
             if effect > self.control.matters * largest or (way == "modes" and choice > largest):
-                level = refine(level, way, effect)
+                level = refine_level(level, way, effect)
         return level
 
     def ways(self, solved: Solved) -> list[str]:
@@ -250,9 +251,9 @@ def is_falling(trend: Sequence[tuple[int, float]]) -> bool:
     return trend[-1][1] < min(_WELL_ABOVE, 0.7 * trend[-2][1])
 
 
-def is_far(trend: Sequence[tuple[int, float]], few: float) -> bool:
+def is_far(trend: Sequence[tuple[int, float]], large: float) -> bool:
     """Whether two sets one after the other move a solution by more than a few tolerances."""
-    return len(trend) > 1 and min(error for _, error in trend[-2:]) > few
+    return len(trend) > 1 and min(error for _, error in trend[-2:]) > large
 
 
 def predict(known: Sequence[tuple[int, float]], wanted: float) -> float:

@@ -17,7 +17,7 @@ from eqsolve.numerics.gaussian import Points
 from eqsolve.solvers.paths.paths import Operators, Paths, block_inverses, by_block, integrate, solve_linear, sort_by_block
 from eqsolve.solvers.threads import in_order, usable_threads
 
-_ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
+_ASIDE = 0.1  # weight, where modes are chosen, of targets without feedback through correlations
 _LOOK = 100  # paths looked at to choose modes
 MOST_VALUES = 8  # of constants, for which directions are chosen one by one: a dozen paths each
 _ALIKE = 0.95  # of the largest weight: the range of weights of a sample, which a sparse grid exceeds by its negative ones

@@ -11,13 +11,12 @@ together.
 Errors: how far the last set moved the derivatives is that of the points, how far panels of another
 order do that of the panels.
 
-Cost: see ``Linearised``; some ten sweeps with the points of the solution, and three with each set.
+Cost: see ``LinearisedEnsemble``; some ten sweeps with the points of the solution, and three with each set.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,10 +27,10 @@ from eqsolve.compile.forms import DISCRETE, STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, chunk
 from eqsolve.numerics.backend import memory
-from eqsolve.numerics.gaussian import Level, align, refine
+from eqsolve.numerics.gaussian import Level, align, refine_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
@@ -61,7 +60,7 @@ from eqsolve.solvers.paths.transfer import transfer
 
 
 @dataclass(frozen=True, eq=False)
-class Linearised:
+class LinearisedEnsemble:
     """A set of points at a solution; ``engine`` is that of the derivatives alone, the kernels of the solution known to it."""
 
     engine: Engine
@@ -86,7 +85,7 @@ class Linearised:
 
 def linearise(
     own: Engine, engine: Engine, base: Solved, level: Level | None, before: tuple[Averages, ...] | None = None
-) -> Linearised:
+) -> LinearisedEnsemble:
     """Follow the paths of a solution with the points of a level, or with its own, and prepare what is linear at it.
 
     ``own`` is the engine of the solution, ``engine`` that of its derivatives; ``before`` holds
@@ -98,7 +97,7 @@ def linearise(
     for plan in engine.plan.ensembles:
         place = next((k for k, item in enumerate(own.plan.ensembles) if {*item.unknowns} <= {*plan.unknowns}), None)
         if place is None or {*own.plan.ensembles[place].constants} != {*plan.constants}:
-            raise SolverError("the paths' derivatives are not those of the paths one by one")
+            raise SolverError("the derivatives couple ensembles that are separate in the system")
         mine, item, actions = own.plan.ensembles[place], before[place], act(own.plan.ensembles[place], base.kernels)
         inside = [group for group in groups if group.noises[0] in mine.noises]
         if level is None:
@@ -112,7 +111,7 @@ def linearise(
         drawn = draw(mine, inside, choice, aligned=False)
         paths = follow([Driven(mine, actions, choice.points, drawn, guess)], base.kernels, own.accuracy)[0]
         made.append(_Ensemble(plan, choice, paths, {}, {}))
-    return Linearised(engine, base.means, tuple(made))
+    return LinearisedEnsemble(engine, base.means, tuple(made))
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +274,6 @@ def _reacting(actions: Actions, slopes: Array, members: Sequence[int]) -> Array:
 
 
 # --- The linear equations of the derivatives, and their errors.
-logger = logging.getLogger("eqsolve")
 
 
 @dataclass(frozen=True)
@@ -306,15 +304,14 @@ def add_derivatives(result: Result, own: Engine, solved: Solved, beside: tuple[P
     """
     plan, values = beside
     program = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), values.numbers)
-    drawn = {name: law.at(values.numbers, values.laws) for name, law in program.laws}
-    engine = Engine(program, {**own.laws, **values.laws, **drawn}, Work(), accuracy=1e-5 * options.rtol)
+    engine = Engine(program, {**own.laws, **values.all_laws(program)}, Work(), accuracy=1e-5 * options.rtol)
     with np.errstate(all="ignore"):
-        found, errors = _Search(own, engine, solved, options).run()
+        found, errors = _SensitivitySolve(own, engine, solved, options).run()
     return _attached(result, engine, found, errors, options)
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _SensitivitySolve:
     """Derivatives being looked for at a solution."""
 
     own: Engine
@@ -368,7 +365,7 @@ class _Search:
     def count(self, level: Level) -> int:
         return count_paths(self.own, self.base.kernels, Design(level, None, self.base.shapes))
 
-    def iterate(self, points: Linearised, means: Means, secants: Secants) -> Solved:
+    def iterate(self, points: LinearisedEnsemble, means: Means, secants: Secants) -> Solved:
         """Solve the linearised equations of the means with a set of points; what others taught about them helps."""
         engine, grid = points.engine, points.grid
         secants.interrupt()
@@ -440,7 +437,7 @@ def _finer(level: Level, ways: list[str], number: int) -> Level:
     for way in ways:
         if way == "sharp" and number % 2:
             continue
-        level = refine(level, way, None if number == 1 else 7.5)
+        level = refine_level(level, way, None if number == 1 else 7.5)
     return level
 
 

@@ -15,7 +15,6 @@ paths × nodes³ / 3; memory: paths × nodes.
 
 import contextlib
 import functools
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ import numpy as np
 from eqsolve.compile.forms import DISCRETE, STOCHASTIC, Form
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.errors import MemoryLimitError, SolverError
+from eqsolve.errors import MemoryLimitError, SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, make_level
 from eqsolve.numerics.grids import PanelGrid
@@ -36,13 +35,13 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
-from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, extrapolate, step_errors, steps_in_time
+from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, step_errors, step_limit, steps_in_time
 from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, Solved, begin_beside, hand_on, iterate, start
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
-from eqsolve.solvers.paths.march import march
-from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
+from eqsolve.solvers.paths.moving import Moved, PointRefinement, is_clear, is_far
 from eqsolve.solvers.paths.paths import LostPathError
+from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sensitivity import add_derivatives
 from eqsolve.solvers.paths.sweep import (
     Design,
@@ -68,7 +67,6 @@ _SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85),
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
 _DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
 _GUARD = 7_919  # apart from the seeds of the solve
-logger = logging.getLogger("eqsolve")
 
 
 class StochasticSolver(Solver):
@@ -79,10 +77,10 @@ class StochasticSolver(Solver):
     on_card = True
 
     def starts(self, plan: Plan) -> bool:
-        return not plan.facts.whites
+        return not plan.facts.white_noises
 
     def linearises(self, plan: Plan) -> bool:
-        return not plan.facts.whites
+        return not plan.facts.white_noises
 
     def why_not(self, plan: Plan) -> str:
         return why_not_driven(plan)
@@ -91,21 +89,19 @@ class StochasticSolver(Solver):
         return DISCRETE if discrete else STOCHASTIC
 
     def why(self, plan: Plan) -> str:
-        noises, whites = plan.facts.noises, plan.facts.whites
+        noises, whites = plan.facts.noises, plan.facts.white_noises
         if whites:
-            return (
-                f"white noise {', '.join(whites)}: paths are drawn, with steps in time, until their means reproduce themselves"
-            )
+            return f"white noise {', '.join(whites)}: sample paths in time steps, iterated to self-consistent averages"
         driven = f"driven by {', '.join(noises)}" if noises else "with memory"
-        return f"processes {driven}: paths are followed on one time grid until their means reproduce themselves"
+        return f"processes {driven}: sample paths on one time grid, iterated to self-consistent averages"
 
     def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
         """Solve to the tolerance asked for; an interruption returns what there is."""
         control = control or Control()
-        program = at(plan.program(self.form(options.step is not None or bool(plan.facts.whites))), values.numbers)
+        program = at(plan.program(self.form(options.step is not None or bool(plan.facts.white_noises))), values.numbers)
         begin = float(program.start()[0])
         options.demand_after(begin)
-        laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}
+        laws = values.all_laws(program)
         accuracy = control.paths_to * control.stop * options.rtol
 
         def part(asked: Options) -> _Solve:
@@ -120,9 +116,9 @@ class StochasticSolver(Solver):
             whole = part(options)
             try:
                 result = whole.run()
-                if options.beside is None or whole.best is None or not result.is_finished:
+                if options.sensitivity is None or whole.best is None or not result.is_finished:
                     return result
-                return add_derivatives(result, whole.engine, whole.best[0], options.beside, options)
+                return add_derivatives(result, whole.engine, whole.best[0], options.sensitivity, options)
             except MemoryLimitError:
                 raise
             except SolverError as error:
@@ -143,7 +139,7 @@ class _Solve:
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
-        self.mover = Mover(engine, self.judge, control, self.tolerance)
+        self.mover = PointRefinement(engine, self.judge, control, self.tolerance)
         kinked = any(plan.kinked for plan in engine.plan.ensembles)  # few paths then tell little of how many react
         self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), Sampling(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
@@ -201,7 +197,7 @@ class _Solve:
                 except SolverError as reason:
                     if not self._kinked:
                         raise
-                    logger.info("paths: no solution by a sample of all of them (%s); going on with fewer", reason)
+                    logger.info("paths: no solution with sampled paths (%s); continuing with a sparse grid", reason)
             found = self._from_window(window, few)
             if found is None and window is not begun_window:  # longer panels may leave the iteration no solution
                 found = self._from_window(begun_window, few)
@@ -211,7 +207,7 @@ class _Solve:
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
-            if isinstance(near := self.options.neighbour, Neighbour) and near.sampled:
+            if isinstance(near := self.options.warm_start, Neighbour) and near.sampled:
                 return self._run_sampled(solved)
         self.stage = "paths"
         if wanted != level:
@@ -261,10 +257,10 @@ class _Solve:
                     alone, apart, chance)  # fmt: skip
         self.chance = chance
         control = self.control
-        errs = alone > control.few or apart > max(control.few, 3.0 * chance)
+        errs = alone > control.large or apart > max(control.large, 3.0 * chance)
         # many weak modes may do together what none of them does: the grids agree then, and err. Two
         # ensembles tell their scatter badly: one ratio in eight exceeds five by chance
-        errs |= apart > max(2 * control.negligible, 0.5 * control.few * chance)
+        errs |= apart > max(2 * control.negligible, 0.5 * control.large * chance)
         self.hidden = min(apart, control.negligible)
         return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
@@ -368,7 +364,7 @@ class _Solve:
         """Return the error of the steps, and its largest value in units of the tolerance."""
         curves = [self.judge.curves(item) for item in levels]
         errors = step_errors(curves, control)
-        worst = self.ensembles.judge.worst(extrapolate(curves, control), errors)
+        worst = self.ensembles.judge.worst(step_limit(curves, control), errors)
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
 
@@ -379,7 +375,7 @@ class _Solve:
         """
         begun, solved, design = self._begin_with(window, few)
         if not begun.is_sampled and self._unsettled(solved):
-            logger.info("paths: a few chosen ones do not suffice for a solution; drawing them at random instead")
+            logger.info("paths: the sparse grid gives no solution; continuing with sampled paths")
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
@@ -405,7 +401,7 @@ class _Solve:
 
     def _from_neighbour(self, few: Level) -> tuple[Solved, Errors] | None:
         """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
-        options, near = self.options, self.options.neighbour
+        options, near = self.options, self.options.warm_start
         if not isinstance(near, Neighbour):
             return None
         begun = begin_beside(near, self.engine, options, self.order, self.begin, self._rate)
@@ -453,19 +449,19 @@ class _Solve:
         try:
             return start(self.engine, grid, rough)
         except SolverError:
-            logger.info("paths: the first times cannot be solved with a few chosen ones; drawing them at random instead")
+            logger.info("paths: the sparse grid gives no start; continuing with sampled paths")
             return self._start_sampled(self._slower(grid), rough)
 
     def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
-        """Return a start by an ensemble that drives itself; where the covariances do not allow it, by a sample of paths."""
+        """Return a start by a self-consistent ensemble, else by samples on a growing window."""
         level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
         try:
-            means = march(self.engine, grid, rough, self.options.seed)
+            means = self_consistent_start(self.engine, grid, rough, self.options.seed)
             averages = sweep(self.engine, grid, means, Design(level))
         except SolverError as reason:
-            logger.info("paths: no ensemble that drives itself (%s)", reason)
+            logger.info("paths: the start by a self-consistent ensemble failed (%s)", reason)
             return start(self.engine, grid, level)
-        logger.info("time grid: a start on %d nodes by an ensemble that drives itself", grid.size)
+        logger.info("time grid: a start on %d nodes by a self-consistent ensemble", grid.size)
         return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
     def _fitted(self, begun: Solved) -> Solved:
@@ -480,11 +476,11 @@ class _Solve:
         for again in (False, True):
             with contextlib.suppress(SolverError):
                 if again:
-                    means = march(self.engine, grid, level, self.options.seed)
+                    means = self_consistent_start(self.engine, grid, level, self.options.seed)
                 else:
                     means = transfer(begun.means, self.engine.responses, begun.grid, grid)
                 averages = sweep(self.engine, grid, means, Design(level))
-                logger.info("time grid: %d nodes, by what polynomials on %d leave out", grid.size, begun.grid.size)
+                logger.info("time grid: coarsened to %d nodes by the Legendre tails on %d", grid.size, begun.grid.size)
                 return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
         return begun
 
@@ -520,9 +516,7 @@ class _Solve:
         """Whether the iteration leaves so much that neither panels nor points are worth refining."""
         if solved.left <= self.control.settled * self.options.rtol:
             return False
-        logger.info(
-            "the iteration stops %.2g away from self-consistency, which neither more times nor more paths mend", solved.left
-        )
+        logger.info("the iteration stagnates at a residual of %.2g: a finer grid or more paths would not help", solved.left)
         return True
 
     def _check_panels(self, solved: Solved, design: Design) -> Errors:
@@ -598,9 +592,9 @@ class _Solve:
                 effects = self.mover.effects(solved, design)
                 matter = frozenset(way for way in ways if effects[way] > control.negligible)
                 design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
-                begin = final if judge.worst(curves, errors) <= control.few else solved
+                begin = final if judge.worst(curves, errors) <= control.large else solved
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
-                rough = number == 1 and max(effects[way] for way in ways) > control.few
+                rough = number == 1 and max(effects[way] for way in ways) > control.large
                 rough |= judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and rough:
                     by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
@@ -625,7 +619,7 @@ class _Solve:
             return self._move_sampled(solved, by_panels), by_panels
         moved = self.mover.move(solved, design, ways, by_panels)
         left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
-        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.few))
+        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.large))
         if settled or "modes" not in ways or "constants" in ways:
             return moved, by_panels
         if not self.ensembles.suffices(self.chance, solved.grid.size):
@@ -660,7 +654,7 @@ class _Solve:
         doubt = self._doubt(solved, errors, curves)
         if self.levels:
             solved, every = self.levels[1], [self.judge.curves(item) for item in self.levels]
-            curves = extrapolate(every, self.ensembles.steps)
+            curves = step_limit(every, self.ensembles.steps)
         over = self.judge.excesses(curves, errors, kinks=True)
         kept = self._sample(solved)
         near = None if doubt else self.near
@@ -668,12 +662,12 @@ class _Solve:
         return made.stopped("tolerance not met", doubt) if doubt else made
 
     def _doubt(self, solved: Solved, errors: Errors, curves: Curves) -> str:
-        """Return what paths drawn as a check say against a solution."""
+        """Return how a plain Monte Carlo check contradicts a solution, or ""."""
         try:
             drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + _GUARD)
             return disagreement(solved, drawn, errors, curves)
         except (SolverError, MemoryError) as reason:
-            logger.info("no paths could be drawn as a check: %s", reason)
+            logger.info("no Monte Carlo check: %s", reason)
             return ""
 
     def _hand_on(self, final: Solved, by_panels: Errors) -> Neighbour | None:

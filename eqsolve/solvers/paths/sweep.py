@@ -7,7 +7,6 @@ only ``Work`` counts and keeps.
 
 import functools
 import itertools
-import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import EnsemblePlan, StochasticPlan
-from eqsolve.errors import SolverError
+from eqsolve.compile.stochastic import EnsemblePlan, StochasticProgram
+from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend
@@ -31,8 +30,6 @@ from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, draw_along,
 from eqsolve.solvers.paths.paths import TOGETHER, Actions, Driven, Paths, act, bytes_of, card_code, check_memory, follow
 from eqsolve.solvers.paths.responses import MOST_VALUES, vary
 from eqsolve.solvers.threads import in_order, usable_threads
-
-logger = logging.getLogger("eqsolve")
 
 _WORTH = 3e8  # operations of the tangents in a sweep above which it is worth the launches on a card: 30 ms of a core
 
@@ -58,9 +55,9 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """A plan with its numbers, the laws of its random constants, where and on how many threads, and kernels that stay."""
+    """A compiled system with its numbers and laws, execution settings, and fixed kernels."""
 
-    plan: StochasticPlan
+    plan: StochasticProgram
     laws: Mapping[str, Any]
     work: Work
     accuracy: float = 1e-10  # of the paths, relative
@@ -107,7 +104,7 @@ class Engine:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How points are chosen: a level, layouts that are kept, and what is known about the responses, also value by value.
+    """How points are chosen: accuracy, layouts to reuse, covariances of responses, also per value.
 
     One path in ``share`` is followed by its tangents.
     """

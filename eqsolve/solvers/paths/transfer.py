@@ -28,9 +28,9 @@ def extend(means: Means, responses: frozenset[str], old: OperatorGrid, window: O
 def _shifted(response: Array, old: OperatorGrid, window: OperatorGrid) -> Array:
     """Return the rows of a response after a window's end that are the last one moved in time.
 
-    R(t, s) = R(T, s − (t − T)) with T the end; to what was before the start it is as to the start.
-    Moving samples it, so that what it is to the last panel's start is integrated as it is on the
-    longer window, and only the rest moved.
+    R(t, s) = R(T, s − (t − T)) with T the end, where times before the start are replaced by the
+    start. Moving samples it, so that its value at the last panel's start is integrated as it is on
+    the longer window, and only the rest moved.
     """
     values = old.values(response)[-1]
     first, last = values[0], values[max(old.blocks[-1].start - 1, 0)]
@@ -53,8 +53,8 @@ def _reading(grid: OperatorGrid, times: Array) -> Array:
 def transfer(means: Means, responses: frozenset[str], old: OperatorGrid, new: OperatorGrid) -> Means:
     """Interpolate means to another grid over the same time.
 
-    What a response is at equal times is integrated on the new grid, and only the rest interpolated:
-    this is no jump.
+    The equal-time value of a response is integrated anew on the new grid; only the remainder, which
+    is continuous there, is interpolated.
     """
     if old.panels is None or new.panels is None:
         read = _reading(old, new.nodes)

@@ -12,7 +12,6 @@ sampling error, steps h and 2h that of time.
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -22,9 +21,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan, StochasticPlan
-from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan, StochasticProgram
+from eqsolve.errors import SolverError, logger
+from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, Pointwise
@@ -38,8 +37,6 @@ from eqsolve.solvers.paths.responses import enter, instantaneous
 from eqsolve.solvers.paths.sweep import Engine, Work, guess, rate
 from eqsolve.solvers.stationary.solve import NoStationaryStateError, worst_error
 from eqsolve.solvers.tolerance import DEVIATIONS
-
-logger = logging.getLogger("eqsolve")
 
 Means = dict[str, Array]
 _LEVEL = Level(1e-3, 1.0, 16, 256)  # of the first time scale, and of means at the start
@@ -449,10 +446,8 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
             point = found
             continue
         weights = np.concatenate([np.full(len(found[name]), 1 / scales[name] / math.sqrt(len(found[name]))) for name in names])
-        both = [np.concatenate([item[name] for name in names]) for item in (point, found)]
-        packed = secants.next(both[0], both[1], weights)
-        ends = np.cumsum([len(found[name]) for name in names])[:-1]
-        point = found | dict(zip(names, np.split(packed, ends), strict=True))
+        packing = Packing(found, names)
+        point = found | packing.unpack(secants.next(packing.pack(point), packing.pack(found), weights))
     logger.debug("%d lags: %d sweeps, residual %.2g", made.window.lags, count + 1, residual)
     if residual > 100 * tolerance:
         hint = f"; to rtol={1.5 * residual:.1g} (--rtol) they may" if residual < 0.3 else ""
@@ -617,7 +612,7 @@ class FoundBySampling:
 
 
 class _SampledSearch:
-    def __init__(self, program: StochasticPlan, laws: Mapping[str, Any], options: Options) -> None:
+    def __init__(self, program: StochasticProgram, laws: Mapping[str, Any], options: Options) -> None:
         self.engine = Engine(program, laws, Work(), min(1e-3 * options.rtol, 1e-5), threads=options.threads)
         self.options, self.secants, self.moved = options, Secants(16), Means()
 
@@ -708,14 +703,14 @@ class _SampledSearch:
         )  # fmt: skip
 
 
-def coarsen_means(plan: StochasticPlan, means: Means) -> Means:
+def coarsen_means(plan: StochasticProgram, means: Means) -> Means:
     """Return means on every other lag; operators are integrals over twice the step."""
     kinds = {mean.name: mean.kind for item in plan.ensembles for mean in item.means}
     return {name: value if kinds[name] == "one" else value[::2] * (2 if kinds[name] == "response" else 1)
             for name, value in means.items()}  # fmt: skip
 
 
-def refine_means(plan: StochasticPlan, means: Means, window: Window, coarse: Window) -> Means:
+def refine_means(plan: StochasticProgram, means: Means, window: Window, coarse: Window) -> Means:
     """Return means of a coarser window on the lags of a window."""
     kinds, made = {mean.name: mean.kind for item in plan.ensembles for mean in item.means}, dict(means)
     for name, value in means.items():
@@ -726,7 +721,7 @@ def refine_means(plan: StochasticPlan, means: Means, window: Window, coarse: Win
     return made
 
 
-def find_by_sampling(program: StochasticPlan, laws: Mapping[str, Any], options: Options, steps: int = 1) -> FoundBySampling:
+def find_by_sampling(program: StochasticProgram, laws: Mapping[str, Any], options: Options, steps: int = 1) -> FoundBySampling:
     """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
     if any(item.leading < len(item.noises) for item in program.covariances):
         raise NoStationaryStateError("noises that follow others are not taken")

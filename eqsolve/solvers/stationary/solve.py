@@ -8,7 +8,6 @@ doi:10.1016/j.jcp.2003.08.010). Lags reach as far as correlations fall; errors a
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.gaussian import GaussianPlan
+from eqsolve.compile.gaussian import GaussianProgram
 from eqsolve.compile.stochastic import MeanPlan
-from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.errors import SolverError, logger
+from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
@@ -89,7 +88,7 @@ class LagKernels(Kernels):
             value = self.means[leaf.name] if leaf.kind == "mean" else self.functions[leaf.name]
             return value if len(value) > 1 else value[0]
         if "0" in leaf.times:
-            raise NoStationaryStateError(f"`{leaf.name}` at the start enters the equations")
+            raise NoStationaryStateError(f"the equations contain `{leaf.name}` at the start, which is forgotten")
         equal = leaf.times in ("rr", "cc")
         held = self if self.fixed is None or not equal else self.fixed
         table = (held.tables if leaf.kind == "table" else held.operators)[leaf.name]
@@ -281,7 +280,7 @@ class LagLaw(GaussianLaw):
         first = {"unknown": 0, "noise": len(self.plan.unknowns)}
         first["constant"] = first["noise"] + len(self.plan.noises)
         made = np.zeros((len(self.law.arguments), first["constant"] + len(self.law.affine)))
-        beside = self.beside(kernels, slice(0, 1))
+        beside = self.other_arguments(kernels, slice(0, 1))
         for place, item in enumerate(self.law.arguments):
             for (kind, index), value in zip(item.variables, item.coefficients(*beside), strict=True):
                 made[place, first[kind] + index] += float(np.asarray(value).ravel()[0])
@@ -296,8 +295,8 @@ class LagLaw(GaussianLaw):
             return self.equal[first, second].reshape(1, 1)
         return self.lagged[:, first, second][None, :]
 
-    def beside(self, kernels: Kernels, rows: slice | Array) -> list[Any]:
-        return super().beside(kernels, slice(0, 1))
+    def other_arguments(self, kernels: Kernels, rows: slice | Array) -> list[Any]:
+        return super().other_arguments(kernels, slice(0, 1))
 
     def averages(self, kernels: LagKernels, wanted: frozenset[int], rule: LineRule, accuracy: float) -> LawMeans:
         """Return the means at one time, of functions with these places."""
@@ -327,16 +326,14 @@ class LagLaw(GaussianLaw):
         return wide
 
 
-logger = logging.getLogger("eqsolve")
-
 Means = dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Closure:
+class StationaryMap:
     """The map from means over lags to themselves, for a program with its numbers."""
 
-    program: GaussianPlan
+    program: GaussianProgram
     laws: tuple[tuple[LagLaw, ...], ...]
     lags: OperatorGrid
     rule: LineRule
@@ -344,8 +341,8 @@ class Closure:
 
     @classmethod
     def make(
-        cls, program: GaussianPlan, laws: Mapping[str, Any], lags: OperatorGrid, rule: LineRule, accuracy: float
-    ) -> Closure:
+        cls, program: GaussianProgram, laws: Mapping[str, Any], lags: OperatorGrid, rule: LineRule, accuracy: float
+    ) -> StationaryMap:
         whites = dict(program.paths.whites)
         made = []
         for paths, law in zip(program.paths.ensembles, program.laws, strict=True):
@@ -465,7 +462,7 @@ class Closure:
 class Settled:
     """Means that are a fixed point of the closure, up to a residual ``left`` relative to each."""
 
-    closure: Closure
+    closure: StationaryMap
     means: Means
     left: float
 
@@ -488,7 +485,7 @@ class Settled:
         return {**kernels.tables, **kernels.operators}, numbers
 
 
-def first_means(closure: Closure, rate: float, omega: float = 0.0) -> Means:
+def first_means(closure: StationaryMap, rate: float, omega: float = 0.0) -> Means:
     """Return means to begin with: of the declared start, forgotten at a given rate, and swinging."""
     means, lags = closure.nothing(), closure.lags.nodes
     fade = np.exp(-rate * lags) * np.cos(omega * lags)
@@ -512,27 +509,19 @@ def first_means(closure: Closure, rate: float, omega: float = 0.0) -> Means:
     return means
 
 
-def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain: int) -> Settled:
+def settle(closure: StationaryMap, means: Means, floor: float, tolerance: float, plain: int) -> Settled:
     """Solve means = closure(means) by Anderson's iteration, then Newton's; below ``floor`` is zero."""
-    names = [mean.name for mean in closure.means if mean.acts]
-
-    def pack(table: Means) -> Array:
-        return np.concatenate([table[name] for name in names] or [np.zeros(0)])
-
-    ends = np.cumsum([len(means[name]) for name in names])[:-1].astype(int)
-
-    def unpack(point: Array) -> Means:
-        return means | dict(zip(names, np.split(point, ends), strict=False))
+    packing = Packing(means, [mean.name for mean in closure.means if mean.acts])
 
     def image(point: Array) -> Array:
         with np.errstate(all="ignore"):
-            out = pack(closure.apply(unpack(point)))
+            out = packing.pack(closure.apply(means | packing.unpack(point)))
         if not np.isfinite(out).all():
             raise NoStationaryStateError("the iteration over correlations diverges: there may be no stationary state")
         return out
 
     def weigh(point: Array) -> Array:
-        parts = np.split(point, ends)
+        parts = np.split(point, packing.ends)
         return np.concatenate([np.full(len(part), 1 / max(np.abs(part).max(initial=0.0), floor)) for part in parts])
 
     def newton_step(point: Array, weights: Array) -> Array:
@@ -543,7 +532,7 @@ def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain
 
         return solve_krylov(apply, found - point, weights, most=80, tolerance=1e-6)
 
-    point, secants = pack(means), Secants(30)
+    point, secants = packing.pack(means), Secants(30)
     best, stalled, last = math.inf, 0, math.inf  # ``last``: what was left before a step by Newton's method
     for count in range(300):
         found = image(point)
@@ -559,7 +548,7 @@ def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain
             point, last = found if count < plain else secants.next(point, found, weights), math.inf
     else:
         raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {left:.1g}")
-    return Settled(closure, unpack(found), left)
+    return Settled(closure, means | packing.unpack(found), left)
 
 
 def make_lags(reach: float, fastest: float, order: int, length: float, step: float | None) -> OperatorGrid:
@@ -585,7 +574,7 @@ def carry(means: Means, old: OperatorGrid, new: OperatorGrid) -> Means:
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Linear stability of two replicas with the same couplings: the equation of their distance.
+    """Linear stability of two replicas with the same couplings: the covariance of their difference.
 
     The copies' noises have the covariance Γ of the correlation between the copies, C − D/2, where each has its own Γ of C. So
     the noise of their distance has the covariance ∂Γ(τ)/∂C(τ) · D, and D is what the paths make of it: the same linear
@@ -726,7 +715,7 @@ class FoundByLaw:
 class StationarySearch:
     """One search for the stationary state that the declared start leads to."""
 
-    def __init__(self, program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> None:
+    def __init__(self, program: GaussianProgram, laws: Mapping[str, Any], options: Options) -> None:
         self.program, self.laws, self.options = program, laws, options
         self.tolerance = max(1e-3 * options.rtol, 1e-13)
         self.floor, self.stability, self.omega = 0.0, math.nan, 0.0
@@ -735,19 +724,19 @@ class StationarySearch:
         rates = [law.linear(kernels, begun.lags).decay for laws in begun.laws for law in laws]
         self.slowest, self.fastest = min(slow for slow, _ in rates), max(fast for _, fast in rates) or 1.0
         self.slowest = self.slowest if self.slowest > 0 else self.fastest
-        self.few = make_lags(8 / self.slowest, self.fastest, 6, 1.0, options.step)  # enough where nothing moves
+        self.coarse_lags = make_lags(8 / self.slowest, self.fastest, 6, 1.0, options.step)  # enough where nothing moves
 
-    def closure(self, lags: OperatorGrid, other: bool = False) -> Closure:
+    def closure(self, lags: OperatorGrid, other: bool = False) -> StationaryMap:
         rule = LineRule().other() if other else LineRule()
-        return Closure.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
+        return StationaryMap.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
 
     def run(self) -> FoundByLaw:
         """Return the state, or raise ``NoStationaryStateError``: lags are added until correlations have fallen."""
         step, fastest, reach, length = self.options.step, self.fastest, 30 / self.slowest, 1.0
         try:
-            settled = self.at_rest()
+            settled = self.find_fixed_point()
             if self.stability > 0:
-                return self._judged(settled, self.few)
+                return self._judged(settled, self.coarse_lags)
             # frequencies up to √−stability of the slowest rate grow: what they make of it falls
             # that slowly
             reach = max(reach, 10 / (self.slowest * math.sqrt(max(-self.stability, 1e-6))))
@@ -785,12 +774,12 @@ class StationarySearch:
             settled = self._again(settled, make_lags(reach, fastest, 10, length, step))
         return found
 
-    def at_rest(self, other: bool = False) -> Settled:
+    def find_fixed_point(self, other: bool = False) -> Settled:
         """Return the state in which nothing moves; keep its stability."""
-        closure = self.closure(self.few, other)
+        closure = self.closure(self.coarse_lags, other)
         settled = self._settle(closure, first_means(closure, 0.0))
         if self._spread(settled) > 1e-9:
-            raise NoStationaryStateError("what was found moves")
+            raise NoStationaryStateError("the iteration converged to a fluctuating state, not to a fixed point")
         factor, self.omega = Copies.of(settled).at_rest(0.0)
         self.stability = 1 - factor
         return settled
@@ -805,10 +794,10 @@ class StationarySearch:
         settled = self._settle(closure, first_means(closure, 4.5 / reach, self.omega))
         # near rest a spread is known up to left/|stability|; less than this is none
         if self.stability < 0 and self._spread(settled) <= 1e-3 * min(1.0, -self.stability):
-            raise NoStationaryStateError("what was found is the unstable state in which nothing moves")
+            raise NoStationaryStateError("the iteration converged to the unstable fixed point")
         return settled
 
-    def _settle(self, closure: Closure, means: Means) -> Settled:
+    def _settle(self, closure: StationaryMap, means: Means) -> Settled:
         self.floor = 1e-6 * max((float(np.abs(value).max()) for value in means.values()), default=1.0) + 1e-300
         return settle(closure, means, self.floor, self.tolerance, plain=12)
 
@@ -824,7 +813,7 @@ class StationarySearch:
         for name, values in settled.variances():
             spread = values[0] - values[-1]
             if (values > values[0] + 1e-6 * abs(values[0]) + self.floor).any():
-                raise NoStationaryStateError(f"what was found is no covariance: that of `{name}` is largest at a later lag")
+                raise NoStationaryStateError(f"the iterate is not a covariance: that of `{name}` is not largest at lag 0")
             if spread > 1e-3 * self.floor:
                 if values[-1] < -50 * self.tolerance * values[0] - self.floor:  # no covariance tends to a negative number
                     return math.inf
@@ -850,6 +839,6 @@ class StationarySearch:
 
     def stability_at_rest(self) -> tuple[float, float]:
         """Return the stability of the state in which nothing moves, and its error."""
-        left, other = self.at_rest(True).left, self.stability
-        left = max(left, self.at_rest().left)
+        left, other = self.find_fixed_point(True).left, self.stability
+        left = max(left, self.find_fixed_point().left)
         return self.stability, abs(self.stability - other) + 1e-12 + 30 * left

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.two_time import CompiledPlan
+from eqsolve.compile.two_time import TwoTimeProgram
 from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
@@ -28,7 +28,7 @@ from eqsolve.solvers.two_time.panel import History, RowPanel
 # their outer time, is reproduced from the merged panel's nodes to a tolerance. Rows then have
 # O(log t) columns; near the diagonal operators take up fast parts before a merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
-_EFFECT = 1 / RATIO  # of a merge on what follows, as a fraction of its tolerance
+_EFFECT = 1 / RATIO  # largest change of right-hand sides by a merge, relative to its tolerance
 _UNEVEN = 3.0  # panels are merged only if neither is longer than the other by more than this
 
 
@@ -223,7 +223,7 @@ class March:
     """
 
     def __init__(
-        self, compiled: CompiledPlan, order: int, start: float, tolerance: float,
+        self, compiled: TwoTimeProgram, order: int, start: float, tolerance: float,
         merging: float = 0.0, guide: Guide | None = None, checkpoint: Checkpoint | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.m, self.tolerance, self.guide = compiled, order, tolerance, guide
@@ -376,10 +376,9 @@ class March:
         return Guide(self.grid(), functions, self.rows())
 
 
-# --- How far a march is from its horizon: what it costs to get there with panels that follow the
-# fastest scale for ever.
+# --- Extrapolated number of panels to t_max if steps stay at the fastest time scale.
 def begin_march(
-    compiled: CompiledPlan, order: int, begin: float, t_max: float, resolution: float, panels: int,
+    compiled: TwoTimeProgram, order: int, begin: float, t_max: float, resolution: float, panels: int,
     checkpoint: Checkpoint | None = None,
 ) -> March | None:  # fmt: skip
     """March adaptively over so many panels, or to the end; None where that does not work out."""

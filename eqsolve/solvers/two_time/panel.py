@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
+from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, Slot, TwoTimeProgram
 from eqsolve.numerics.arrays import ROUNDING, Array, filled
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.operators import OperatorGrid
@@ -40,7 +40,7 @@ class History:
     the largest value of each unknown so far, and its size in recent panels.
     """
 
-    def __init__(self, plan: CompiledPlan, order: int) -> None:
+    def __init__(self, plan: TwoTimeProgram, order: int) -> None:
         self.plan, self.order = plan, order
         self.heads = [equation.name for equation in plan.kernels]
         nothing, empty = np.empty(0), np.empty((0, 0))
@@ -239,7 +239,7 @@ class RowPanel:
     left end.
     """
 
-    def __init__(self, plan: CompiledPlan, history: History, times: Array, step: float, matrix: Array) -> None:
+    def __init__(self, plan: TwoTimeProgram, history: History, times: Array, step: float, matrix: Array) -> None:
         self.plan, self.history, self.times, self.step, self.matrix = plan, history, times, step, matrix
         self.past, self.count = len(history.nodes), len(times)
         self.total = self.past + self.count
@@ -258,7 +258,7 @@ class RowPanel:
         self._from_diagonal = matrix[None] - matrix[:, None, :]  # [j, i, l]: weights of ∫_{t_j}^{t_i}
 
     @classmethod
-    def at_start(cls, plan: CompiledPlan, history: History, start: float) -> RowPanel:
+    def at_start(cls, plan: TwoTimeProgram, history: History, start: float) -> RowPanel:
         """Return the start as a panel of one node: initial values, and definitions evaluated with empty integrals."""
         panel = cls(plan, history, np.array([start]), 0.0, np.zeros((1, 1)))
         differential = [eq for eq in (*plan.kernels, *plan.functions) if eq.differential]
@@ -286,13 +286,13 @@ class RowPanel:
         return panel
 
     @classmethod
-    def after(cls, plan: CompiledPlan, history: History, step: float, order: int) -> RowPanel:
+    def after(cls, plan: TwoTimeProgram, history: History, step: float, order: int) -> RowPanel:
         """Return the panel of the given length that follows the past."""
         rule = radau(order)
         return cls(plan, history, history.now + step * rule.nodes, step, step * rule.integrals)
 
     @classmethod
-    def probe(cls, plan: CompiledPlan, history: History) -> dict[str, Array]:
+    def probe(cls, plan: TwoTimeProgram, history: History) -> dict[str, Array]:
         """Return the right-hand sides and the observables at the present, as they follow from the past alone."""
         panel = cls(plan, history, np.array([history.now]), 0.0, np.zeros((1, 1)))
         for head, rows in panel.kernels.items():

@@ -11,7 +11,6 @@ doi:10.1017/CBO9780511543234). Cost per panel: columns²; memory: rows × column
 """
 
 import functools
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,22 +18,22 @@ import numpy as np
 
 from eqsolve.compile.forms import TWO_TIME
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.compile.two_time import CompiledPlan
-from eqsolve.errors import SolverError
+from eqsolve.compile.two_time import TwoTimeProgram
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import ROUNDING, Array, error_share
 from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.grids import DRAWN, PanelGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
-from eqsolve.solvers.marching import DENSER, Compared, Gain, Stop, with_numbers
+from eqsolve.solvers.marching import DENSER, Compared, DifferenceError, Stop, with_numbers
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import FLOOR, NOT_SMOOTH, excess, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
 
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
 #
-# See ``marching.Gain``. Of kernels at least the share of their order across a panel on the diagonal
+# See ``marching.DifferenceError``. Of kernels at least the share of their order across a panel on the diagonal
 # is taken, 1 / (qᵐ − 1) with panels shorter by q. Rounding and what the iteration left are added.
 
 
@@ -44,7 +43,7 @@ def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Comp
     grid = fine.grid()
     curves, rough = fine.curves(), coarse.curves()
     errors: dict[str, Array] = {}
-    gain = Gain(fine.sources(), coarse.sources())
+    gain = DifferenceError(fine.sources(), coarse.sources())
     for name, values in curves.items():
         sizes = _sizes(values)
         errors[name] = gain.errors(values, rough[name], sizes) + iteration * sizes
@@ -81,7 +80,6 @@ def _output_times(march: March) -> Array:
     return columns.edges[kept]
 
 
-logger = logging.getLogger("eqsolve")
 _FIRST = 1 / (1 + DENSER**2)  # share of the first march in the work, if one over denser columns follows
 # columns after which the horizon is looked at again; panels ahead from which another solver takes
 # over
@@ -94,7 +92,7 @@ class TwoTimeSolver(Solver):
     generic = True
 
     def why_not(self, plan: Plan) -> str:
-        shifted = "it reads functions at shifted times, such as `x(t - s)`" if plan.facts.shifted else ""
+        shifted = "it reads functions at shifted times, such as `x(t - s)`" if plan.facts.shifted_times else ""
         return why_not_closed(plan) or shifted
 
     def why(self, plan: Plan) -> str:
@@ -113,7 +111,7 @@ class TwoTimeSolver(Solver):
                 march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels)
                 if march is None or march.panels < panels or (ahead := panels_ahead(march, options.t_max)) < _TOO_MANY:
                     return None
-        reason = f"a long horizon: about {ahead:.2g} panels of the fastest scale; rows whose panels grow with time"
+        reason = f"t_max is about {ahead:.2g} panels of the fastest time scale away; panels that grow with t are cheaper"
         return HandOver(reason, "aging")
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
@@ -142,11 +140,11 @@ class TwoTimeSolver(Solver):
         return found.result(plan.name, values, options, stats, NOT_SMOOTH, labels)
 
 
-def _place_panels(compiled: CompiledPlan, order: int, begin: float, options: Options) -> tuple[March, Stop | None, float]:
-    """March adaptively. An early end is doubted first: a rough solution may blow up where a better one does not."""
+def _place_panels(compiled: TwoTimeProgram, order: int, begin: float, options: Options) -> tuple[March, Stop | None, float]:
+    """March adaptively; an early end is checked by finer marches until two agree on its time."""
     resolution = max(0.3 * options.rtol, 1e-12)
     march, stop = _march(compiled, order, begin, options, resolution)
-    for _ in range(3):  # how often an early end is doubted
+    for _ in range(3):  # how often an early end is checked
         if stop is None:
             break
         before, resolution = stop, resolution / 100
@@ -157,7 +155,7 @@ def _place_panels(compiled: CompiledPlan, order: int, begin: float, options: Opt
 
 
 def _march(
-    compiled: CompiledPlan, order: int, begin: float, options: Options, resolution: float,
+    compiled: TwoTimeProgram, order: int, begin: float, options: Options, resolution: float,
     coarse: March | None = None, ratio: float = 1.0,
 ) -> tuple[March, Stop | None]:  # fmt: skip
     """March with panels as long as the resolution allows; or with those of a coarser march, shorter by a ratio.
@@ -192,7 +190,7 @@ def _march(
     return march, Stop.blow_up(march.end, reason, sizes) if reason else None
 
 
-def _finer(compiled: CompiledPlan, coarse: March, options: Options, resolution: float) -> Iterator[Compared]:
+def _finer(compiled: TwoTimeProgram, coarse: March, options: Options, resolution: float) -> Iterator[Compared]:
     """Solve on denser and denser panels, each solution compared with the one before."""
     ratio, stop = DENSER, None
     for number in range(1, 9):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eqsolve.numerics.grids import radau
-from eqsolve.solvers.convolution.march import PanelFunctions, Samples, break_points, folded_points, gauss
+from eqsolve.solvers.convolution.march import PanelFunctions, PointValues, break_points, folded_points, gauss
 
 
 @pytest.mark.parametrize("m", [2, 5, 8, 12])
@@ -38,8 +38,8 @@ def test_a_folded_convolution_of_exponentials_is_exact() -> None:
     newest = np.exp(-targets)[None]
     points, weights = folded_points(np.array([*edges, edges[-1] + width]), targets, len(functions.rule.nodes))
     assert np.all(points <= targets[:, None] / 2)
-    early = Samples(functions, points, (points - edges[-1]) / width, width)
-    late = Samples(functions, targets[:, None] - points, functions.rule.with_start[:, None] - points / width, width)
+    early = PointValues(functions, points, (points - edges[-1]) / width, width)
+    late = PointValues(functions, targets[:, None] - points, functions.rule.with_start[:, None] - points / width, width)
     first = slice(0, 1)
     total = 2 * np.sum(weights * early.values(first, False, newest)[0] * late.values(first, False, newest)[0], axis=1)
     np.testing.assert_allclose(total, targets * np.exp(-targets), rtol=1e-12)

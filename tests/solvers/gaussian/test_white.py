@@ -177,7 +177,7 @@ def test_the_choice_and_what_it_may_be_overridden_by() -> None:
     explained = eqsolve.explain("noisy_rnn").solver
     assert explained.name == "gaussian"
     assert "no paths" in explained.reason
-    assert dict(explained.others)["stochastic"].startswith("possible too")
+    assert dict(explained.others)["stochastic"].startswith("also applicable")
 
 
 @pytest.mark.parametrize("order", [3, 5, 8])

@@ -66,7 +66,7 @@ def test_paths_drawn_as_a_check_contradict_wrong_means_alone(monkeypatch: pytest
     for seed in range(20):
         drawn = sample(engine, solved.kernels, solved.averages, 1024, 100 + seed)
         assert not known(solved, drawn, errors, curves)
-        assert "paths drawn as a check" in known(wrong, drawn, errors, curves)
+        assert "Monte Carlo check" in known(wrong, drawn, errors, curves)
 
 
 def test_several_uniform_constants_have_their_law() -> None:

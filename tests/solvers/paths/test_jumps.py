@@ -30,7 +30,7 @@ from eqsolve import (
     times,
 )  # fmt: skip
 from eqsolve.laws import Normal
-from eqsolve.results.derivatives import extrapolated
+from eqsolve.results.derivatives import width_limit
 
 t, tp, s = times("t t' s")
 x, z, xi = process("x z xi")
@@ -138,7 +138,7 @@ def test_a_limit_of_widths_is_between_two_orders() -> None:
             y = function("y")
             model = System("line", eqs=[Eq(y(t).diff(t), 1 + width**order)], init={y: 0}, observables={"h": y(t) ** 2})
             made.append(eqsolve.solve(model, t_max=1, rtol=1e-8))
-        limit = extrapolated(made)
+        limit = width_limit(made)
         off = abs(float(limit.at([1])["h"].values[0]) - 1)
         assert off <= 3 * float(limit.at([1])["h_error"].values[0])
 

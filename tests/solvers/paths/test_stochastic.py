@@ -123,7 +123,7 @@ def test_long_time_with_weight_decay() -> None:
 # --- several processes ------------------------------------------------------------------------------------------------
 @pytest.mark.slow
 def test_two_ensembles_that_drive_each_other() -> None:
-    """Two populations, each the input of the other, with equal laws: each moves as one that drives itself."""
+    """Two populations, each the input of the other, with equal laws: each as if its input were its own output."""
     starts = random("x0", Normal(0, 1)), random("y0", Normal(0, 1))
     model = System(
         "pair",

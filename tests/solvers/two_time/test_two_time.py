@@ -231,9 +231,9 @@ model = System("{name}", eqs=[Eq(y(t).diff(t), {right})], init={{y: 1}}, observa
 @pytest.mark.parametrize(
     ("solver", "model", "words"),
     [
-        ("ode", "rnn", "it has the process `x` and memory"),
-        ("two_time", "rnn", "it has the process `x`"),
-        ("operators", "pspin", "do not enter through compositions only"),
+        ("ode", "rnn", "it takes no processes with memory: `x`"),
+        ("two_time", "rnn", "it takes no random processes: `x`"),
+        ("operators", "pspin", "other than linearly"),
         ("ode", "pspin", "it has memory"),
         ("stochastic", "pspin", "neither noise nor memory of paths"),
         ("two_time", "dln_fixed_point_l1", "this is a FixedPoint"),

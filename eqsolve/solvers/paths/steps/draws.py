@@ -144,7 +144,7 @@ def _coordinates(
 
 
 def neighbours(rows: Array) -> Array:
-    """Return for every path the number of its cell: cells of a few paths each, alike in all rows."""
+    """Return the cell number of each path: cells hold a few paths that are similar in all rows."""
     count, size = rows.shape
     cells, total = np.zeros(size, dtype=int), 1
     split = max(1, round((size / _FEW) ** (1 / count))) if count else 1

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -26,8 +25,8 @@ import numpy as np
 from eqsolve.compile.forms import DISCRETE, Form
 from eqsolve.compile.lowering import LawPlan, at
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.compile.stochastic import StochasticPlan
-from eqsolve.errors import SolverError
+from eqsolve.compile.stochastic import StochasticProgram
+from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import ROUNDING, Array, over_neighbours
 from eqsolve.numerics.backend import demand_memory, memory
@@ -56,7 +55,7 @@ class StepsMarch:
     ensembles: tuple[Ensemble, ...]
 
 
-def march(plan: StochasticPlan, grid: OperatorGrid, samples: Sequence[StepsSample]) -> StepsMarch:
+def march(plan: StochasticProgram, grid: OperatorGrid, samples: Sequence[StepsSample]) -> StepsMarch:
     """Advance a sample over all nodes."""
     size = grid.size
     every = [mean for item in plan.ensembles for mean in item.means]
@@ -94,7 +93,7 @@ def march(plan: StochasticPlan, grid: OperatorGrid, samples: Sequence[StepsSampl
     return StepsMarch(evaluate(plan.definitions, grid, means), tuple(ensembles))
 
 
-def _kernels(plan: StochasticPlan, head: OperatorGrid, means: Mapping[str, Array], node: int) -> Kernels:
+def _kernels(plan: StochasticProgram, head: OperatorGrid, means: Mapping[str, Array], node: int) -> Kernels:
     local = {name: value[: node + 1] if value.ndim == 1 else value[: node + 1, : node + 1] for name, value in means.items()}
     return evaluate(plan.definitions, head, local)
 
@@ -113,7 +112,6 @@ def _rest(means: Mapping[str, Array], before: Mapping[str, Array], node: int) ->
 
 
 # --- Samples, as many as the tolerance needs.
-logger = logging.getLogger("eqsolve")
 
 _SINGLE = 8 * float(np.finfo(np.float32).eps)  # of a value: the rounding of responses, stated in any case
 
@@ -152,16 +150,18 @@ class StepsSolver(Solver):
             return reason
         if not plan.facts.processes:
             return "there are no processes in it to be sampled"
-        return "white noise is not put in steps yet" if plan.facts.whites else ""
+        return "white noise is not put in steps yet" if plan.facts.white_noises else ""
 
     def form(self, discrete: bool) -> Form[Any]:
         return DISCRETE
 
     def why(self, plan: Plan) -> str:
-        if plan.facts.refined:
-            return f"noise that keeps paths positive, {', '.join(plan.facts.fresh)}: samples of paths, in ever shorter steps"
-        if plan.facts.fresh:
-            return f"noise that is drawn in every step, {', '.join(plan.facts.fresh)}: samples of paths, exact at this step"
+        if plan.facts.needs_step_limit:
+            return f"noise that keeps paths positive, {', '.join(plan.facts.step_noises)}: samples, in ever shorter steps"
+        if plan.facts.step_noises:
+            return (
+                f"noise that is drawn in every step, {', '.join(plan.facts.step_noises)}: samples of paths, exact at this step"
+            )
         return "samples of paths in discrete time"
 
     def solve(self, plan: Plan, values: Values, options: Options, control: StepsControl | None = None) -> Result:
@@ -176,10 +176,10 @@ class StepsSolver(Solver):
 def _prepare(plan: Plan, values: Values, options: Options, step: float, control: StepsControl) -> _StepsSolve:
     """Return a solve at a given step."""
     source = plan.program(DISCRETE)
-    program = at(source, {**values.numbers, **({"step": step} if plan.facts.refined else {})})
+    program = at(source, {**values.numbers, **({"step": step} if plan.facts.needs_step_limit else {})})
     begin = float(program.start()[0])
     options.demand_after(begin)
-    laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in source.laws}}
+    laws = values.all_laws(source)
     drawn: dict[str, Any] = {}
     for name, law in source.drawn:
         if isinstance(law, LawPlan):
@@ -257,7 +257,7 @@ Sampled = tuple[Curves, list[list[Array | None]], list[PathSet]]
 
 
 def draw_sample(
-    plan: StochasticPlan, laws: Mapping[str, Any], drawn: Mapping[str, Any], grid: OperatorGrid,
+    plan: StochasticProgram, laws: Mapping[str, Any], drawn: Mapping[str, Any], grid: OperatorGrid,
     turns: Sequence[list[Array | None]], share: float, paths: int, seed: tuple[int, ...], keep: bool, ordered: bool,
 ) -> Sampled:  # fmt: skip
     """March one sample; responses are followed along a share of its paths, some are kept if asked for."""
@@ -290,7 +290,9 @@ def _paths(item: Ensemble) -> PathSet:
 class _StepsSolve:
     """One solve on its way."""
 
-    def __init__(self, given: tuple[StochasticPlan, Any, Any, OperatorGrid], options: Options, control: StepsControl) -> None:
+    def __init__(
+        self, given: tuple[StochasticProgram, Any, Any, OperatorGrid], options: Options, control: StepsControl
+    ) -> None:
         self.given, self.options, self.control = given, options, control
         self.plan, _, _, self.grid = given
         self.turns: list[list[Array | None]] = [[] for _ in self.plan.ensembles]
@@ -331,7 +333,7 @@ class _StepsSolve:
                 self.turns = self.last[1]
             both = [self.excesses(made.curves, errors) for errors in (self.chance(made), made.bias)]
             by_chance, by_bias = (max(item.values(), default=0.0) for item in both)
-            logger.info("%d times, %d samples of %d paths: the error is %.2g tolerances by chance, %.2g by their number",
+            logger.info("%d times, %d samples of %d paths: standard error %.2g tolerances, finite-sample bias %.2g",
                         size, control.samples, paths, by_chance, by_bias)  # fmt: skip
             if number and by_chance + by_bias <= 1.0:
                 break

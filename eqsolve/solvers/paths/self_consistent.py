@@ -1,4 +1,4 @@
-"""A causal start: an ensemble that drives itself, panel after panel.
+"""A causal start: a self-consistent ensemble (Eissfeller & Opper), panel after panel.
 
 The noise of path i is Σ_j O_ij φ_j(t), with O one fixed orthogonal matrix and φ_j the ensemble's
 own trajectories of what the covariance is made of: its empirical covariance is then that of the
@@ -12,7 +12,6 @@ there, iterated with Anderson's method; the past stays. Its sampling error, some
 a first guess.
 """
 
-import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
-from eqsolve.errors import SolverError
+from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
@@ -34,8 +33,6 @@ from eqsolve.solvers.paths.paths import Actions, Solving, act, block_inverses, m
 from eqsolve.solvers.paths.sweep import Engine, Means, guess
 from eqsolve.solvers.paths.transfer import extend
 
-logger = logging.getLogger("eqsolve")
-
 _PATHS = Control.probe  # of an ensemble: its noise is Gaussian up to 1/paths
 _EVALUATIONS = 30  # on one panel
 _SETTLED, _USABLE = 3e-3, 0.3  # relative change that ends them, and that is still a guess
@@ -45,8 +42,7 @@ _PROVED = 1e-6  # of the variances: how well sections give the covariance
 class _Sections(Kernels):
     """Correlations at (t, start) for given trajectories: P φ in place of the table P C Pᵀ, column by column.
 
-    At t' = start every integral over the past of t' vanishes, so that what acts from the left is
-    left.
+    At t' = start integrals over the past of t' vanish, and P C Pᵀ reduces to its left factor.
     """
 
     def table(self, item: Pointwise) -> Array:
@@ -63,11 +59,11 @@ class _Sections(Kernels):
             return value[:, None] if value.ndim == 1 else value
         if leaf.kind == "table" and leaf.times in ("rc", "cr"):
             return self.correlation(leaf.name)
-        raise SolverError("a covariance is no linear image of correlations")
+        raise SolverError("a noise covariance is not of the form P C Pᵀ")
 
     def define(self, item: Definition) -> None:
         if item.differential:
-            raise SolverError("a covariance is no linear image of correlations")
+            raise SolverError("a noise covariance is not of the form P C Pᵀ")
         super().define(item)
 
     def _integral(self, item: Integral) -> Any:
@@ -201,8 +197,8 @@ class _SelfDriven:
         return rows
 
 
-def march(engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> Means:
-    """Return means over the whole time, up to the sampling error of one ensemble that drives itself."""
+def self_consistent_start(engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> Means:
+    """Return means over the whole time by one self-consistent ensemble, with its sampling error."""
     return _March(engine, grid, level, seed).run()
 
 
@@ -210,7 +206,7 @@ class _March:
     def __init__(self, engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> None:
         self.engine, self.grid = engine, grid
         if engine.plan.whites:
-            raise SolverError("white noise has no trajectories that it could be made of")
+            raise SolverError("white noise is not supported by this start")
         rng = np.random.default_rng((seed, 5))
         self.ensembles = []
         for plan in engine.plan.ensembles:
@@ -234,10 +230,10 @@ class _March:
                 if mean.kind != "two" or not mean.acts:
                     continue
                 if mean.joint is not None:
-                    raise SolverError("a mean over pairs is no sum of products")
+                    raise SolverError("an expectation over two times is not a sum of products")
                 for term, (outer, pair) in enumerate(zip(mean.outers, mean.targets, strict=True)):
                     if pair[0] != pair[1]:
-                        raise SolverError("a mean over pairs is no covariance")
+                        raise SolverError("E[f(t) g(t')] with f ≠ g is not a covariance")
                     size = max(other.count for other in self.ensembles)
                     turn = np.linalg.qr(rng.standard_normal((size, size)))[0][:, : item.count]
                     made.append(_Source(place, mean.name, 2 * term, outer, turn * np.sqrt(size * item.points.weights)))
@@ -271,13 +267,13 @@ class _March:
             changes = self._split((image - vector) * weights, part)
             residual = max((float(np.linalg.norm(change)) for _, change in changes), default=0.0)
             if not math.isfinite(residual):
-                raise SolverError(f"an ensemble that drives itself does not stay finite at t = {window.nodes[-1]:.4g}")
+                raise SolverError(f"the self-consistent ensemble does not stay finite at t = {window.nodes[-1]:.4g}")
             best = min(best, residual)
             if residual < _SETTLED and count:
                 break
             vector = secants.next(vector, image, weights)
         if best > _USABLE:
-            raise SolverError(f"an ensemble that drives itself does not settle at t = {window.nodes[-1]:.4g}")
+            raise SolverError(f"the self-consistent ensemble does not converge at t = {window.nodes[-1]:.4g}")
         logger.debug("start: t = %.4g, %d evaluations, residual %.2g", window.nodes[-1], count + 1, residual)
 
     def _evaluate(self, window: OperatorGrid, part: slice, *, first: bool) -> None:
@@ -333,7 +329,7 @@ class _March:
             if not any(value.any() for value in values):
                 continue
             if not scale > 0:
-                raise SolverError("a noise that begins with nothing has no start of its own")
+                raise SolverError("a noise has zero variance at the start")
             for place, value in enumerate(values):
                 made[place] += (value[part, :-1] / math.sqrt(scale)) @ source.turn[: home.count].T
                 total[place] += (value[:, :-1] * weights) @ values[0][:, :-1].T / scale
@@ -344,7 +340,7 @@ class _March:
             for place, block in enumerate(total):
                 table = group.covariance[place * size : (place + 1) * size, :size]
                 if np.abs(block - table).max() > _PROVED * max(np.abs(table).max(), 1e-300):
-                    raise SolverError("a covariance is no linear image of correlations")
+                    raise SolverError("a noise covariance is not of the form P C Pᵀ")
             self.proved = True
 
     def _sections(self, kernels: Kernels, source: _Source | None) -> _Sections:

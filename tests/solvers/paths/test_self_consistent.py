@@ -1,4 +1,4 @@
-"""The start by an ensemble that drives itself, where few points have none: against the closed form of the lazy limit."""
+"""The start by a self-consistent ensemble, where few points have none: against the closed form of the lazy limit."""
 
 from __future__ import annotations
 
