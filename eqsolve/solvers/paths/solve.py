@@ -220,17 +220,26 @@ class _Solve:
             for name, error in by_points.items():
                 by_points[name] = error + np.where(error > 0, self.hidden, 0.0) * self.judge.allowed(curves, name)
             # many weak modes may do together what none of them does: grids agree then, and err
-            beyond = self.ensembles.excess(final, self.judge.total(final, by_panels, by_points), self.control.quick)
+            beyond = self._beyond(final, self.judge.total(final, by_panels, by_points))
             for name in beyond.keys() - self.engine.plan.kinked:  # averages of kinks are taken below
                 by_points[name] = by_points[name] + beyond[name]
-            excess = self.judge.worst(curves, beyond)
+            excess = self.judge.worst(curves, beyond) if beyond else 0.0
             if excess > self.control.negligible:
                 logger.info("paths: random samples differ from sparse grids by %.2g tolerances beyond their error", excess)
                 missed = self.judge.worst(curves, self.judge.total(final, by_panels, by_points)) > 1.0
                 if missed and self.ensembles.suffices(excess, final.grid.size):
-                    return self._run_sampled(final)
+                    with contextlib.suppress(SolverError):
+                        return self._run_sampled(final)
         self.near = self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
+
+    def _beyond(self, final: Solved, errors: Errors) -> Errors:
+        """Return what random samples show of a sparse grid's errors beyond those known; nothing where they cannot be drawn."""
+        try:
+            return self.ensembles.excess(final, errors, self.control.quick)
+        except (SolverError, MemoryError) as reason:
+            logger.info("paths: no random samples to compare with (%s)", reason)
+            return {}
 
     def _needs_sample(self, window: Solved) -> bool:
         """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
