@@ -49,9 +49,9 @@ BARS = {
     # raised by 184 lines: large ensembles of all sizes together, in parts, with responses of a share of them, and on coarser
     # panels (214), less what was folded
     # raised by 82 lines: linear equations of convolutions by GMRES or LAPACK, sparse and without what vanishes (80), messages
-    # raised by 57 lines: sparse grids compared with random samples at the end, GMRES without a check, all small sets counted
-    "lines": 57_568,  # towards 44,000
-    "characters": 2_895_808,
+    # raised by 60 lines: sparse grids compared with random samples at the end, GMRES without a check, all small sets counted
+    "lines": 57_571,  # towards 44,000
+    "characters": 2_895_993,
     "lines beyond 100 columns": 6_242,
     "numeric tunables": 246,  # towards 150
     "repeated class names": 4,

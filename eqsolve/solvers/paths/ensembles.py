@@ -244,7 +244,8 @@ class Ensembles:
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
 
     def excess(self, solved: Solved, errors: Errors, work: float) -> Errors:
-        """Return by how much small ensembles differ from a solution beyond its errors, where that is no chance.
+        """Return by how much small ensembles differ from a solution beyond its errors, where that is no chance; nothing where
+        they scatter by more than the tolerance.
 
         Smaller ones where their tangents took more than so much work.
         """
@@ -260,6 +261,8 @@ class Ensembles:
             return self.judge.change(curves, solved.grid, move({name: here[name] - there[name] for name in means}))
 
         chance = standard_error([moved(item, centre) for item in found], np.ones(sets))
+        if self.judge.worst(curves, chance) > self.control.clear:  # they cannot tell the tolerance
+            return {}
         return {
             name: np.where(value > errors[name] + _SURE * chance[name], value - errors[name], 0.0)
             for name, value in moved(centre, means).items()
