@@ -167,7 +167,7 @@ _NEAR, _GAIN = 10, 0.1
 # 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
 _RIDGES = (math.inf, 30.0, 10.0)
 _APART = 1_000_003  # between the seeds of two ensembles
-_SURE = 4.0  # standard errors of four sets that are no chance: one value in 36 exceeds them by chance
+_SURE = 4.0  # standard errors: Student's t with 3 degrees of freedom (four sets) exceeds it in size once in 36
 _FOLLOWING = 64  # nodes on which to follow a path costs as much as its tangents: 20 to 70 with three models
 
 Swept = tuple[list[Means], tuple[Kept, ...]]
@@ -232,13 +232,8 @@ class Ensembles:
         All in units of the tolerance, as far as mean responses carry them to the controlled
         outputs.
         """
-        engine, layouts = self.engine, self._layouts(rough)
-        levels = [self._level(self.control.small, self.seed + _APART * number) for number in (1, 2)]
-        shapes = variation(rough.averages)
-        swept = [sweep(engine, rough.grid, rough.means, Design(level, layouts, shapes)) for level in levels]
-        first, second = (collect(item) for item in swept)
-        moved = self._carrier(rough, swept[0], follow=True)
-        centre = {name: (value + second[name]) / 2 for name, value in first.items()}
+        swept, (first, _), centre = self._small_samples(rough, 2, self.control.small)
+        moved = self._carrier(rough, swept, follow=True)
         apart = moved({name: centre[name] - means[name] for name in rough.means})
         alone = moved({name: others[name] - means[name] for name in rough.means})
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
@@ -249,13 +244,10 @@ class Ensembles:
 
         Smaller ones where their tangents took more than so much work.
         """
-        engine, sets, layouts = self.engine, self.control.sets, self._layouts(solved)
+        sets, curves, means = self.control.sets, self.judge.curves(solved), solved.means
         paths = round(min(self.control.small, 3 * work / (sets * solved.grid.size**3)))
-        levels = [self._level(paths, self.seed + _APART * number) for number in range(1, sets + 1)]
-        shapes, curves, means = variation(solved.averages), self.judge.curves(solved), solved.means
-        swept = [sweep(engine, solved.grid, means, Design(level, layouts, shapes)) for level in levels]
-        found, move = [collect(item) for item in swept], self._mover(solved, swept[0])
-        centre = {name: np.mean([item[name] for item in found], axis=0) for name in means}
+        swept, found, centre = self._small_samples(solved, sets, paths)
+        move = self._mover(solved, swept)
 
         def moved(here: Means, there: Means) -> Errors:
             return self.judge.change(curves, solved.grid, move({name: here[name] - there[name] for name in means}))
@@ -268,6 +260,16 @@ class Ensembles:
             for name, value in moved(centre, means).items()
             if name in errors
         }
+
+    def _small_samples(self, solved: Solved, sets: int, paths: int) -> tuple[tuple[Averages, ...], list[Means], Means]:
+        """Return one sweep of independent samples at a solution, the means of all, and their average."""
+        known = Design(solved.averages[0].choice.level, self._layouts(solved), variation(solved.averages))
+        seeds = [self.seed + _APART * number for number in range(1, sets + 1)]
+        designs = [replace(known, level=self._level(paths, seed)) for seed in seeds]
+        swept = [sweep(self.engine, solved.grid, solved.means, design) for design in designs]
+        found = [collect(item) for item in swept]
+        centre = {name: np.mean([item[name] for item in found], axis=0) for name in solved.means}
+        return swept[0], found, centre
 
     def _carrier(self, solved: Solved, swept: tuple[Averages, ...], *, follow: bool = False) -> Callable[[Means], float]:
         """Return what tells how many tolerances the controlled outputs move by where means over paths change.
@@ -583,8 +585,8 @@ class Ensembles:
     ) -> tuple[Solved, Callable[[bool, float], list[Means]]]:
         """Return the solution of the average of all ensembles, and what finds that of each to first order.
 
-        Those of the last round, the largest ones, by the small ensemble if asked for, to so many
-        tolerances.
+        Those of the last round, the largest ones, by the small ensemble if asked for, to the given
+        number of tolerances.
         """
         taus = [tau for item in rounds for tau in item]
         design = Design(small.averages[0].choice.level)

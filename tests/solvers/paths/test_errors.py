@@ -89,11 +89,13 @@ TANH = {  # δ = 1, λ = 0.3, good to 2e-6
 def test_many_weak_modes_do_not_hide() -> None:
     """Sparse grids of 11 and of 68 points agree to a tenth of the tolerance here, and are three tolerances off."""
     case = {"alpha": 1.7, "delta": 1.14, "lam": 0.00462, "sigma2": 0, "w_star": "Uniform(-1, 1)", "t_max": 4.69}
-    found = eqsolve.solve("dln", rtol=1e-3, observables=["E_train"], **case).at(moments := np.array([0.35, 0.47, 1, 2]))
     truth = eqsolve.solve("dln", rtol=1e-4, observables=["E_train"], order=5, seed=7, **case)
     assert truth.stats["paths"] >= 1024  # sampled, with points and panels of its own
-    off = np.abs(found["E_train"].values - truth.at(moments)["E_train"].values)
-    assert (off <= LARGEST * found["E_train_error"].values).all()
+    moments = np.array([0.35, 0.47, 1, 2])
+    for seed in (0, 5, 10):  # the first samples tell it with the first, those at the end with the others
+        found = eqsolve.solve("dln", rtol=1e-3, observables=["E_train"], seed=seed, **case).at(moments)
+        off = np.abs(found["E_train"].values - truth.at(moments)["E_train"].values)
+        assert (off <= LARGEST * found["E_train_error"].values).all(), seed
 
 
 @pytest.mark.slow
