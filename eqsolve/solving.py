@@ -340,22 +340,29 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     from eqsolve.numerics.arrays import DIFFERENCE, member_names
     from eqsolve.passes.rewrite import indices
     from eqsolve.results.derivatives import with_differences
+    from eqsolve.solvers.registry import find_solver
 
     model, plain = indices.with_laws(indices.sized(model, settings), settings)
     arrays, rest = indices.table_arrays(model, plain)
     axes = indices.family_axes(model)
     alone = all(axis.count == 1 for axis in indices.all_indices(model))  # no index at all is faster then
     precise = options.precision is not None and isinstance(model, FixedPoint)
-    on_arrays = not alone and not precise and not indices.why_written_out(model)
+    solver = find_solver(options.solver) if isinstance(options.solver, str) else options.solver
+    on_arrays = not alone and not precise and not indices.why_written_out(model) and (solver is None or solver.families)
+    on_arrays = on_arrays and not (options.derivatives and indices.is_ode_family(model))  # exact where written out
     making = {name for sources in model.tables.values() for name in sources.arguments}
     linear, tables, sloped = indices.with_slopes(model, arrays, plain, options.derivatives)
     differenced = tuple(name for name in options.derivatives if on_arrays or name in making.difference(sloped))
     options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))
     if on_arrays:
-        result = solve(model, rest, options, tables=arrays)
+        drawn = indices.with_draws(model)
+        known = {name: value for name, value in rest.items() if name in drawn.settable or name not in model.settable}
+        found = solve(drawn, known, options, tables=arrays)
     else:
-        found = None if alone else _solve_generic(model, rest, options, solve, arrays)
-        if found is None:
+        alike = None if alone else _solve_generic(model, rest, options, solve, arrays)
+        if alike is not None:
+            found = alike
+        else:
             made = (indices.expand if options.observables else indices.expand_with_pairs)(linear)
             wanted = options.observables
             if wanted is not None:
@@ -363,15 +370,14 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
                 wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
             known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
             found = solve(made.model, {**known, **made.settings(tables)}, replace(options, observables=wanted))
-        given = {item.name: model.given(item) for item in model.parameters}
-        shown = {**given, **rest}
-        params = {name: value for name, value in found.params.items() if name in model.settable}
-        params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
-        for item in model.randoms:
-            first = member_names(item.base, counts(item.axes))[0]
-            if item.indices and first in found.params:
-                params[item.base] = found.params[first]
-        result = replace(found, params=params)
+    given = {item.name: model.given(item) for item in model.parameters}
+    shown = {**given, **rest}
+    params = {name: value for name, value in found.params.items() if name in model.settable}
+    params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
+    for item in (item for item in model.randoms if item.indices):
+        law = found.params.get(item.name, found.params.get(member_names(item.base, counts(item.axes))[0]))
+        params |= {} if law is None else {item.base: law}
+    result = replace(found, params=params)
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
     result = replace(result, families=indices.families_in(set(result.names) - sampled, model, settings))

@@ -142,6 +142,9 @@ def _term(
     places = {item: place for place, item in enumerate(frame)}
     numbers = {item: number for number, item in enumerate(arguments)}
     sums = sorted(outermost(expr, Sum), key=str)
+    if len(frame) > free:  # a factor of a product is evaluated along its own indices
+        parts = [item for item in Mul.make_args(expr) if item.args and free_indices(item) and not isinstance(item, Sum | Slot)]
+        sums += [item for item in parts if {item} != item.atoms(Slot, Parameter) and free_indices(item) < {*frame}]
     standing = {node: Dummy(real=True) for node in sums}
     bare = expr.xreplace(standing)
     inner = []

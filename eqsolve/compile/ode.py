@@ -1,44 +1,90 @@
 """A system without memory as array functions: derivatives, initial values and observables, parameters as arguments.
 
 Quantities are computed in a fixed order: time, random constants, states, then the steps, definitions and expectations as
-they are needed. What the derivatives do not need comes last. Symbols end here.
+they are needed. What the derivatives do not need comes last. Unknowns and constants with indices are families: one equation
+for all members, whose axes lead those of paths and moments. Symbols end here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sympy import Abs, Basic, Dummy, Expr, Heaviside, Max, Min, sign
 
-from eqsolve.compile.lowering import LawPlan, Lowered, compile_law, lower
+from eqsolve.compile.families import Functions, lower_families, tables_in
+from eqsolve.compile.lowering import Constant, LawPlan, Lowered, compile_law, lower
 from eqsolve.errors import UsageError
 from eqsolve.language.functions import not_everywhere
+from eqsolve.language.indices import Index, Slot, Sum, at_indices, counts, ordered_indices
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
-from eqsolve.language.system import System, start_constant
+from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Value
+from eqsolve.language.system import System
+from eqsolve.numerics.arrays import member_names
 from eqsolve.passes.forms.causality import analyse_causality
+from eqsolve.passes.forms.expressions import outermost
 
 WIDTH = Parameter("_width_of_jumps", positive=True)
 
 
 @dataclass(frozen=True)
 class OdeEquation:
-    """An equation by name: its label and its doubtful parts, for messages, and the place of its unknown."""
+    """An equation by name: its label and its doubtful parts, for messages, the shape of its family, where its unknown is.
+
+    ``constants`` are those that a process depends on: of each the name, and the axes of the process along which the members
+    of both are the same; None where it depends on all members.
+    """
 
     key: str
     label: str
     doubtful: str
     process: bool
     place: int
+    shape: tuple[int, ...] = ()
+    constants: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
+
+    @property
+    def members(self) -> list[str]:
+        return member_names(self.key, self.shape)
+
+
+@dataclass(frozen=True)
+class OdeConstant:
+    """A random constant, or a family of independent ones; ``name`` is that of its law.
+
+    Where no two members ``meet``, in an equation of a process or under an expectation, all of them take the same nodes.
+    """
+
+    key: str
+    name: str
+    shape: tuple[int, ...]
+    meet: bool
+
+    @property
+    def coordinates(self) -> list[str]:
+        """The names of the constants that are integrated over."""
+        return member_names(self.key, self.shape if self.meet else ())
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Functions of those quantities that they read, by their places, and of tables."""
+
+    functions: Functions
+    reads: tuple[int, ...]
+    tables: tuple[Constant, ...]
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        return self.functions([*(values[place] for place in self.reads), *self.tables])
 
 
 @dataclass(frozen=True, eq=False)
 class OdeQuantity:
     """A quantity as a function of those before it; if ``averaged``, its mean over the paths of the ``members``."""
 
-    function: Lowered
+    function: Reader
+    shape: tuple[int, ...]
     averaged: bool = False
     members: tuple[str, ...] = ()
 
@@ -49,28 +95,32 @@ class OdeProgram:
 
     # the random constants, in the order in which functions take them; ``laws`` are those that are
     # drawn as starts
-    constants: tuple[str, ...]
+    constants: tuple[OdeConstant, ...]
     laws: tuple[tuple[str, LawPlan], ...]
-    # the differential and the pointwise equations, and the names of the observables
+    # the differential and the pointwise equations, and the names and shapes of the observables
     states: tuple[OdeEquation, ...]
     definitions: tuple[OdeEquation, ...]
-    observables: tuple[str, ...]
+    seen: tuple[tuple[str, tuple[int, ...]], ...]
     steps: tuple[OdeQuantity, ...]
     # how many steps the derivatives need, and how many the functions of time and the observables
     needed: int
     reported: int
-    # of the states, and of the observables; the first takes the constants, the others all
-    # quantities
-    starts: Lowered
-    derivatives: Lowered
-    outputs: Lowered
+    # of the states, and of the observables, as functions of all quantities
+    starts: Reader
+    derivatives: Reader
+    outputs: Reader
     # sizes of the terms behind functions of time and observables, see ``term_sizes``
-    sizes: Lowered
+    rates: Reader
+    sizes: tuple[Reader, ...]
     coupled: bool  # whether the derivatives need means
     # constants and processes that one equation or one expectation combines
     meetings: tuple[tuple[str, ...], ...]
     begin: Lowered
     jumps: bool  # whether states make something jump, for which there are ramps
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        return tuple(name for item in self.seen for name in member_names(*item))
 
 
 def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
@@ -82,62 +132,98 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         raise UsageError(f"model `{system.name}` has no differential equation to solve in time")
     time = states[0].time
     assert isinstance(time, Time)
-    values: dict[str, Expr] = {head.name: head(time) for head in system.unknowns}
-    given = {equation.head: system.init[equation.head] for equation in states}
-    starts = [start_constant(head, value) for head, value in given.items()]
-    drawn = {item: law for item, law in zip(starts, given.values(), strict=True) if isinstance(law, Law)}
-    randoms = sorted({*system.randoms, *drawn}, key=lambda item: item.name)
-    builder = _OdeBuilder((*parameters, WIDTH), time, [time, *randoms, *(values[equation.key] for equation in states)])
+    heads = {id(equation): _head(equation) for equation in equations}
+    starts = [_start(system, heads[id(equation)]) for equation in states]
+    drawn = {item.base: item for item, _ in starts if isinstance(item, Random) and item.base not in _bases(system.randoms)}
+    randoms = {item.base: item for item in sorted((*system.randoms, *drawn.values()), key=lambda item: item.name)}
+    links = _Links(system, {heads[id(eq)].base: expr for eq, (expr, _) in zip(states, starts, strict=True)}, randoms)
+    builder = _OdeBuilder((*parameters, WIDTH), time)
+    for key in (*randoms, *(heads[id(equation)].base for equation in states)):
+        builder.add(key)
+    begins = builder.read([(expr, head.indices) for expr, head in starts])
     for equation in definitions:
-        builder.steps.append(OdeQuantity(builder.lower([builder.timed(equation.rhs)])))
-        builder.known.append(values[equation.key])
-    rights = [builder.timed(equation.rhs) for equation in states]
-    derivatives, needed = builder.lower(rights), len(builder.steps)
+        head = heads[id(equation)]
+        builder.step(builder.timed(equation.rhs), head.indices)
+        builder.add(head.base)
+    rights = [(builder.timed(equation.rhs), heads[id(equation)].indices) for equation in states]
+    derivatives, needed = builder.read(rights), len(builder.steps)
     coupled = any(step.averaged for step in builder.steps)
-    observables = [builder.timed(expr) for expr in system.observables.values()]
-    outputs, reported = builder.lower(observables), len(builder.steps)
-    # sizes of derivatives of functions, of functions defined and of observables, in this order
-    functions = [pair for pair in zip(states, rights, strict=True) if not isinstance(pair[0].head, Process)]
-    known: dict[Expr, Expr] = {values[eq.key]: Dummy(eq.key, positive=True) for eq, _ in functions}
-    placeholders = list(known.values())
-    sizes = [term_sizes(right, known) for _, right in functions]
-    for equation in definitions:
-        if not isinstance(equation.head, Process):
-            sizes.append(term_sizes(builder.timed(equation.rhs), known))
-            known[values[equation.key]] = sizes[-1]
-    sizes += [term_sizes(expr, known) for expr in observables]
+    observables = [(builder.timed(expr), ordered_indices(expr)) for expr in system.observables.values()]
+    outputs, reported = builder.read(observables), len(builder.steps)
+    moving = [pair for pair, eq in zip(rights, states, strict=True) if not isinstance(eq.head, Process)]
+    functions = [eq for eq in (*states, *definitions) if not isinstance(eq.head, Process)]
+    first = [heads[id(eq)].base for eq in functions[: len(moving)]]
+    every = [heads[id(eq)].base for eq in functions]
+    rates = [(term_sizes(expr, builder.stand_ins(first)), free) for expr, free in moving]
+    sizes = []
+    for place, eq in enumerate(functions[len(moving) :], len(moving)):
+        sizes.append((term_sizes(builder.timed(eq.rhs), builder.stand_ins(every[:place])), heads[id(eq)].indices))
+    sizes += [(term_sizes(expr, builder.stand_ins(every)), free) for expr, free in observables]
+    for expr, _ in (*rates, *sizes):
+        builder.slotted(expr)  # (what they average comes before the stand-ins)
+    for name in every:
+        builder.add((name, "size"))
 
     def described(equation: Equation) -> OdeEquation:
-        doubtful, process = not_everywhere(equation.rhs), isinstance(equation.head, Process)
-        place = builder.known.index(values[equation.key])
-        return OdeEquation(equation.key, equation.label, doubtful, process, place)
+        doubtful, head = not_everywhere(equation.rhs), heads[id(equation)]
+        process, place = isinstance(equation.head, Process), builder.places[head.base]
+        return OdeEquation(
+            head.base, equation.label, doubtful, process, place, counts(head.axes), links.constants_of(head.base)
+        )
 
     return OdeProgram(
-        constants=tuple(item.name for item in randoms),
-        laws=tuple((item.name, compile_law(law, parameters)) for item, law in drawn.items()),
+        constants=tuple(OdeConstant(key, item.name, counts(item.axes), key in links.meeting) for key, item in randoms.items()),
+        laws=tuple((item.name, compile_law(item.extra[0], parameters)) for item in drawn.values()),
         states=tuple(map(described, states)),
         definitions=tuple(map(described, definitions)),
-        observables=tuple(system.observables),
-        sizes=builder.lower(sizes, placeholders),
+        seen=tuple((name, counts(free)) for name, (_, free) in zip(system.observables, observables, strict=True)),
+        rates=builder.read(rates),
+        sizes=tuple(builder.read([item]) for item in sizes),
         steps=tuple(builder.steps),
         needed=needed,
         reported=reported,
-        starts=lower(starts, randoms, parameters),
+        starts=begins,
         derivatives=derivatives,
         outputs=outputs,
         coupled=coupled,
-        meetings=_meetings(system),
+        meetings=links.meetings(),
         begin=lower([system.start], [], parameters),
         jumps=any(builder.timed(equation.rhs).has(WIDTH) for equation in equations),
     )
 
 
-class _OdeBuilder:
-    """Collects the quantities in the order in which they can be computed."""
+def _bases(items: Iterable[Any]) -> set[str]:
+    return {item.base for item in items}
 
-    def __init__(self, parameters: Sequence[Parameter], time: Time, known: list[Basic]) -> None:
-        self.parameters, self.time, self.known = parameters, time, known
+
+def _head(equation: Equation) -> Head:
+    head = equation.head
+    assert isinstance(head, Head)
+    return head
+
+
+def _start(system: System, head: Head) -> tuple[Expr, Head]:
+    """Return what an unknown starts from, at the indices of its equation; what is drawn from a law is a random constant."""
+    key = next(key for key in system.init if key.base == head.base)
+    value = at_indices(system.init[key], dict(zip(key.indices, head.indices, strict=True)))
+    if isinstance(value, Law):
+        value = Random(f"{head.base}_start", None, (value,), (head.axes, head.indices))
+    return value, head
+
+
+class _OdeBuilder:
+    """Collects the quantities in the order in which they can be computed; ``places`` says where each one is."""
+
+    def __init__(self, parameters: Sequence[Parameter], time: Time) -> None:
+        self.parameters, self.time = parameters, time
+        self.places: dict[Any, int] = {time: 0}
+        self.slots: dict[Slot, Any] = {}
+        self._known: dict[tuple[Any, tuple[Any, ...]], Slot] = {}
         self.steps: list[OdeQuantity] = []
+
+    def add(self, key: Any) -> None:
+        """Give the next place to an unknown or a constant by its name, or to an expectation."""
+        self.places[key] = len(self.places)
 
     def timed(self, expr: Expr) -> Expr:
         """Bring every time symbol to the running one; for jumps of what moves there are ramps."""
@@ -149,45 +235,151 @@ class _OdeBuilder:
         expr = expr.xreplace(swaps)
         return expr.xreplace({item: self.time for item in expr.free_symbols if isinstance(item, Time)})
 
-    def lower(self, expressions: list[Expr], more: Sequence[Basic] = ()) -> Lowered:
-        """Lower expressions once every expectation in them is a quantity of its own."""
-        for expr in expressions:
-            for node in sorted(expr.atoms(E), key=lambda item: item.count_ops()):
-                if node not in self.known:
-                    function = lower([node.argument], self.known, self.parameters)
-                    self.steps.append(OdeQuantity(function, averaged=True, members=_members(node)))
-                    self.known.append(node)
-        return lower(expressions, [*self.known, *more], self.parameters)
+    def step(self, expr: Expr, free: Sequence[Index], node: E | None = None) -> None:
+        """Make an expression a quantity of its own, and its mean over paths one of an expectation."""
+        over = () if node is None else tuple(sorted(_random_names(expr)))
+        self.steps.append(OdeQuantity(self.read([(expr, free)]), counts(free), node is not None, over))
+        if node is not None:
+            self.add(node)
+
+    def slotted(self, expr: Expr) -> Expr:
+        """Return an expression whose values, constants and expectations, quantities by now, are slots."""
+        swaps: dict[Basic, Basic] = {}
+        for node in outermost(expr, E, Value, Random):
+            head = node.head if isinstance(node, Value) else node
+            key, indices, axes = (head.base, head.indices, head.axes) if not isinstance(node, E) else (node, *_axes(node))
+            if key not in self.places:
+                self.step(node.argument, indices, node)
+            swaps[node] = self._slot(key, str(node), indices, axes)
+        return expr.xreplace(swaps)
+
+    def stand_ins(self, names: Sequence[str]) -> Callable[[Expr], Expr | None]:
+        """Return what gives the slot of the size of a function, of those with some names."""
+
+        def known(expr: Expr) -> Expr | None:
+            if not isinstance(expr, Value) or expr.head.base not in names:
+                return None
+            return self._slot((expr.head.base, "size"), str(expr), expr.head.indices, expr.head.axes)
+
+        return known
+
+    def _slot(self, key: Any, name: str, indices: tuple[Any, ...], axes: tuple[Any, ...]) -> Slot:
+        if (key, indices) not in self._known:
+            made = self._known[key, indices] = Slot.of(name, indices, axes)
+            self.slots[made] = key
+        return self._known[key, indices]
+
+    def read(self, expressions: Sequence[tuple[Expr, Sequence[Index]]]) -> Reader:
+        """Compile expressions with their free indices; expectations in them become quantities of their own."""
+        bodies = [(self.slotted(expr), free) for expr, free in expressions]
+        found = set[Basic]().union(*(expr.atoms(Slot) for expr, _ in bodies))
+        reads = [slot for slot in self.slots if slot in found]
+        tables = tables_in(*(expr for expr, _ in bodies))
+        functions = lower_families(bodies, [self.time, *reads, *tables], self.parameters)
+        places = (0, *(self.places[self.slots[slot]] for slot in reads))
+        return Reader(functions, places, tuple(map(Constant.of, tables)))
 
 
-def term_sizes(expr: Expr, known: Mapping[Expr, Expr]) -> Expr:
+def _axes(node: E) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+    indices = ordered_indices(node)
+    return indices, indices
+
+
+def term_sizes(expr: Expr, known: Callable[[Expr], Expr | None]) -> Expr:
     """Return the size of what an expression averages and adds up: Σ|terms|, with E|·| for every expectation.
 
-    An expectation that vanishes by symmetry is to be judged by this size, not by its own rounding errors.
+    An expectation that vanishes by symmetry is to be judged by this size, not by its own rounding errors. What is ``known``
+    to have a size has that one.
     """
-    if expr in known:
-        return known[expr]
+    if (size := known(expr)) is not None:
+        return size
     if expr.is_Add or expr.is_Mul:
         return expr.func(*(term_sizes(part, known) for part in expr.args))
+    if isinstance(expr, Sum):
+        return Sum(term_sizes(expr.body, known), *expr.over)
     if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
         return term_sizes(expr.base, known) ** expr.exp
     return E(Abs(expr.argument)) if isinstance(expr, E) else Abs(expr)
 
 
-def _meetings(system: System) -> tuple[tuple[str, ...], ...]:
-    """Return which constants and processes one process depends on, or one expectation is over."""
-    found = []
-    for equation in system.equations:
-        if isinstance(equation.head, Process):
-            outside = equation.rhs.xreplace({node: Dummy() for node in equation.rhs.atoms(E)})
-            begin = (start_constant(equation.head, system.init[equation.head]),) if equation.head in system.init else ()
-            found.append((equation.head.name, *_members(outside), *_members(*begin)))
-    expressions = [*(equation.rhs for equation in system.equations), *system.observables.values()]
-    return (*found, *(_members(node) for expr in expressions for node in expr.atoms(E)))
+# --- Which constants a process depends on, and which of them meet.
+class _Links:
+    """The constants behind every process and expectation, with the axes along which they belong to the same member.
+
+    ``meeting`` are the families whose members meet each other: under an expectation, or in an equation of a process.
+    """
+
+    def __init__(self, system: System, starts: Mapping[str, Expr], randoms: Mapping[str, Random]) -> None:
+        self.system, self.starts, self.randoms = system, starts, randoms
+        self.meeting: set[str] = set()
+        heads = {equation.head.base: equation for equation in system.equations if isinstance(equation.head, Process)}
+        # by process and constant, the axes of the process in the order of those of the constant
+        self.axes: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in heads}
+        while True:  # what a process reads depends on constants in turn
+            before = {name: dict(own) for name, own in self.axes.items()}, set(self.meeting)
+            for name, equation in heads.items():
+                indices, begin = _head(equation).indices, starts.get(name)
+                sources = [_without_means(equation.rhs), *([] if begin is None else [begin])]
+                for constant, found in self._read(sources).items():
+                    places = {tuple(map(indices.index, own)) if {*own} <= {*indices} else None for own in found}
+                    kept = self.axes[name].get(constant)
+                    places |= {kept} if kept is not None else set()
+                    if len(places) > 1 or None in places:
+                        self.meeting.add(constant)
+                    self.axes[name][constant] = next((item for item in places if item is not None), ())
+            if before == (self.axes, self.meeting):
+                break
+        expressions = [*(equation.rhs for equation in system.equations), *system.observables.values()]
+        self.means = list(dict.fromkeys(node for expr in expressions for node in _all_means(expr)))
+        for node in self.means:
+            bound = {index for item in _without_means(node.argument).atoms(Sum) for index in item.over}
+            for constant, found in self._read([_without_means(node.argument)]).items():
+                if len(found) > 1 or any({*own} & bound for own in found):
+                    self.meeting.add(constant)
+
+    def _read(self, expressions: Iterable[Expr]) -> dict[str, set[tuple[Any, ...]]]:
+        """Return the constants that expressions depend on, with the indices at which they do."""
+        made: dict[str, set[tuple[Any, ...]]] = {}
+        for node in {node for expr in expressions for node in outermost(expr, Value, Random)}:
+            if isinstance(node, Random):
+                made.setdefault(node.base, set()).add(node.indices)
+            elif isinstance(node.head, Process):
+                for constant, axes in self.axes[node.head.base].items():
+                    made.setdefault(constant, set()).add(tuple(node.head.indices[axis] for axis in axes))
+        return made
+
+    def constants_of(self, name: str) -> tuple[tuple[str, tuple[int, ...] | None], ...]:
+        own = self.axes.get(name, {})
+        return tuple((constant, None if constant in self.meeting else axes) for constant, axes in own.items())
+
+    def meetings(self) -> tuple[tuple[str, ...], ...]:
+        """Return which constants and processes one process depends on, or one expectation is over."""
+        found = []
+        for equation in self.system.equations:
+            if isinstance(equation.head, Process):
+                begin = self.starts.get(equation.head.base)
+                parts = [_without_means(equation.rhs), *([] if begin is None else [begin])]
+                found.append({equation.head.base}.union(*map(_random_names, parts)))
+        found += [_random_names(node) for node in self.means]
+        return tuple(tuple(sorted(self._coordinates(names))) for names in found)
+
+    def _coordinates(self, names: Iterable[str]) -> set[str]:
+        made: set[str] = set()
+        for name in names:
+            own = counts(self.randoms[name].axes) if name in self.meeting else ()
+            made |= {name, *member_names(name, own)}
+        return made
 
 
-def _members(*items: Basic) -> tuple[str, ...]:
-    """Return the names of the constants and processes in expressions."""
-    found: set[Any] = set().union(*(item.atoms(Random) for item in items))
-    heads = {value.head for item in items for value in item.atoms(Value)}
-    return tuple(sorted(node.name for node in found | {head for head in heads if isinstance(head, Process)}))
+def _all_means(expr: Expr) -> list[E]:
+    return sorted(expr.atoms(E), key=lambda item: item.count_ops())
+
+
+def _without_means(expr: Expr) -> Expr:
+    return expr.xreplace({node: Dummy() for node in outermost(expr, E)})
+
+
+def _random_names(expr: Basic) -> set[str]:
+    """Return the names of the constants and processes in an expression."""
+    heads = {value.head for value in expr.atoms(Value)}
+    return {item.base for item in (*expr.atoms(Random), *(head for head in heads if isinstance(head, Process)))}

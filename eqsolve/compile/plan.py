@@ -67,6 +67,7 @@ class Facts:
     shifted_times: bool = False  # whether functions stand at shifted times, t − s or t − τ
     step_noises: tuple[str, ...] = ()  # noises with a part that is independent from step to step
     has_families: bool = False  # whether unknowns are families, on arrays
+    ode_families: bool = False  # whether these are integrated by an adaptive method
     needs_step_limit: bool = False  # whether the limit of short time steps is meant
 
     @property
@@ -143,6 +144,7 @@ def find_facts(model: Model) -> Facts:
         names = tuple(name for base in families for name in member_names(base, shapes.get(base, ())))
         return Facts(model.kind, functions=names, has_families=model.is_indexed)
     from eqsolve.passes.forms.convolution_form import has_shifts
+    from eqsolve.passes.rewrite.indices import is_ode_family
     from eqsolve.passes.rewrite.starts import STEP
 
     equations = model.equations
@@ -159,6 +161,7 @@ def find_facts(model: Model) -> Facts:
         has_shifts(model),
         _fresh(model),
         model.is_indexed,
+        is_ode_family(model),
         model.step is None and STEP in model.parameters,
     )
 

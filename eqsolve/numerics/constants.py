@@ -42,12 +42,11 @@ class ConstantPaths:
         return np.asarray(self.shares.sum(axis=0))
 
     def mean(self, values: Array, part: int = 0) -> Array:
-        """Return every rule's expectation of values given per path and moment, repeated on the rule's paths."""
-        full = np.broadcast_to(values, (self.count, values.shape[1]))
-        means = [self.shares[part, rule] @ full[rule] for rule in self.rules]
+        """Return every rule's expectation of values (..., path, moment), repeated on the rule's paths."""
+        means = [values[..., rule, :].swapaxes(-1, -2) @ self.shares[part, rule] for rule in self.rules]
         if len(means) == 1:
-            return means[0][None, :]
-        return np.repeat(means, [rule.stop - rule.start for rule in self.rules], axis=0)
+            return means[0][..., None, :]
+        return np.repeat(np.stack(means, axis=-2), [rule.stop - rule.start for rule in self.rules], axis=-2)
 
     def per_rule(self, values: Array) -> Array:
         """Return what is equal on all paths of a rule once per rule, shape (rules, moments)."""

@@ -20,7 +20,9 @@ Fit = Callable[[Facts, Wanted], float]
 
 def _without_memory(facts: Facts, wanted: Wanted) -> float:
     unfit = facts.memory or facts.kernels or facts.shifted_times or (facts.implicit and not facts.processes)
-    return 0.0 if facts.kind != "System" or unfit else 30.0
+    if facts.kind != "System" or unfit:
+        return 0.0
+    return 45.0 if facts.ode_families else 30.0
 
 
 # By name: "module:class" in this folder, and ``Solver.fit``, of which the largest is chosen.

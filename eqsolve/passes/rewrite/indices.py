@@ -29,7 +29,7 @@ from eqsolve.language.indices import (
     ordered_indices,
     places,
 )
-from eqsolve.language.laws import Normal
+from eqsolve.language.laws import Law, Normal
 from eqsolve.language.model import Equation, Model, Table, leaves, mapper
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp
 from eqsolve.language.printing import kept_by_model
@@ -59,8 +59,8 @@ from eqsolve.passes.forms.structure import choosing_parameters
 
 AnyModel = TypeVar("AnyModel", bound=Model)
 
+_FEW = 100  # functions of time that an adaptive method with a dense Jacobian takes before collocation with GMRES
 _MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
-_FEW = 100  # members of families without sums over them, that are written out in some seconds
 _REPRESENTATIVE = 3  # values of an index when a model is only checked: a first, a last and one between
 
 
@@ -125,6 +125,27 @@ def joint_normal(item: Random) -> JointNormal | None:
             "with a table `K`, or a factor times it"
         )
     return JointNormal(item.base, mean, factor, tables[0])
+
+
+@kept_by_model
+def with_draws(model: Model) -> Model:
+    """Return a model whose jointly normal families are sums of independent standard normal constants."""
+    swaps: dict[Basic, Basic] = {}
+    for item in _members(model):
+        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
+            (axis,), (entry,) = item.axes, item.indices
+            other = Index(f"{item.base}_draw", None, (axis.size,), integer=True, nonnegative=True)
+            here = dict(zip(item.axes, item.indices, strict=True))
+            draw = Random(f"{item.base}_draw", None, (Normal(0, 1),), ((axis,), (other,)))
+            root = Parameter(law.root, None, (), ((axis, axis), (entry, other)))
+            swaps[item] = at_indices(law.mean, here) + sympy.sqrt(at_indices(law.factor, here)) * Sum(root * draw, other)
+    if not swaps:
+        return model
+    made = _changed(model, mapper(swaps))
+    used = {item.base for item in _members(made)}
+    made = made._with(tables=Table(pair for pair in made.tables.items() if used & set(pair[1].names)))
+    names = {*made._with(defaults=Table()).names.values()}
+    return made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0] in names))
 
 
 # --- What can be wrong with indices.
@@ -765,6 +786,34 @@ def _why_not_on_arrays(model: FixedPoint) -> str:
     return ""
 
 
+def _why_not_ode(system: System) -> str:
+    """Return why differential equations of families are not solved on arrays; nothing where they are."""
+    if system.noises or system.kernels or has_shifts(system) or any(leaf.has(Int, Resp) for leaf in leaves(system._key())):
+        return "it follows paths with noise or memory"
+    if not any(equation.is_differential for equation in system.equations):
+        return "it has no differential equation"
+    heads = [*system.unknowns]
+    if len({item.base for item in heads}) < len(heads) or any(not it.is_Symbol for head in heads for it in head.indices):
+        return "members of a family have equations of their own"
+    for key in system.init:
+        head = getattr(key, "head", key)
+        same = [other for other in system.init if getattr(getattr(other, "head", other), "base", "") == head.base]
+        if len(same) > 1 or any(not entry.is_Symbol for entry in head.indices):
+            return "members of a family start from values of their own"
+    if any(item.law is not None and free_indices(item.law) and joint_normal(item) is None for item in system.randoms):
+        return "members of a random family have laws of their own"
+    for value in system.init.values():
+        if isinstance(value, Law) and ordered_indices(value):
+            return "members of a family start from laws of their own"
+    random = {item.base for item in (*system.randoms, *system.processes)}
+    expressions = [*(eq.rhs for eq in system.equations), *system.observables.values(), *system.init.values()]
+    for node in {node for expr in expressions for node in expr.atoms(Value, Random)}:
+        head = node.head if isinstance(node, Value) else node
+        if head.base in random and any(not entry.is_Symbol for entry in head.indices):
+            return "members of a random family stand at fixed numbers"
+    return ""
+
+
 @kept_by_model
 def why_written_out(model: Model) -> str:
     """Return why a model is not solved on arrays but with its members written out; nothing where it is."""
@@ -772,13 +821,24 @@ def why_written_out(model: Model) -> str:
         return _why_not_on_arrays(model)
     if not isinstance(model, System):
         return f"a {model.kind} is solved with its members written out"
+    if is_ode_family(model):
+        return ""
     if model.processes or model.randoms or model.step is not None:
-        return "it follows paths, or steps"
-    families = {item.base: item.axes for item in _members(model) if isinstance(item, Head)}
-    members = sum(np.prod(counts(axes)) for axes in families.values())
-    if members <= _FEW and not has_shifts(model) and not any(leaf.has(Int, Sum) for leaf in leaves(model._key())):
-        return "it has few members, and neither memory nor sums over them"
+        return _why_not_ode(model)
     return why_not_convolution(model)
+
+
+def is_ode_family(model: Model) -> bool:
+    """Whether a model with indices is integrated by an adaptive method, on arrays.
+
+    Many functions without random constants, or with sums over members, are left to ``convolution``, where stiff ones are
+    solved by GMRES.
+    """
+    if not isinstance(model, System) or not model.is_indexed or _why_not_ode(model):
+        return False
+    members = sum(np.prod(counts(head.axes)) for head in model.unknowns)
+    few = members <= _FEW and not any(leaf.has(Sum) for leaf in leaves(model._key()))
+    return bool(model.processes or model.randoms or few)
 
 
 def for_reading(model: Model) -> Model:

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.compile.families import over_points
 from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import OdeProgram
 from eqsolve.errors import SolverError, UsageError, logger
-from eqsolve.numerics.arrays import ROUNDING, Array, filled, integrator
+from eqsolve.numerics.arrays import ROUNDING, Array, integrator, member_name, member_names
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths, sample_paths
 from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
@@ -148,55 +149,109 @@ class OdeSystem:
         """The first time."""
         return float(self.program.begin()[0])
 
+    @functools.cached_property
+    def width(self) -> int:
+        """How many states there are, members of families counted."""
+        return sum(math.prod(equation.shape) for equation in self.program.states)
+
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
-        given = self.program.starts(*(paths.values[item] for item in self.laws))
-        return np.concatenate([filled(value, (paths.count,)) for value in given])
+        given = self.program.starts([np.zeros((1, 1)), *self._constants(paths)])
+        return self._stacked(given, (paths.count, 1)).ravel()
+
+    def _constants(self, paths: ConstantPaths) -> list[Array]:
+        """Return the random constants on all paths; of families whose members take the same nodes without copies."""
+        made = []
+        for item in self.program.constants:
+            own = np.stack([paths.values[name] for name in item.coordinates])[..., None]
+            shape = (*item.shape, *own.shape[1:])
+            made.append(own.reshape(shape) if item.meet else np.broadcast_to(own[0], shape))
+        return made
+
+    def _stacked(self, values: Sequence[Any], points: tuple[int, int]) -> Array:
+        """Return what belongs to the states, members one after the other, on paths and at moments."""
+        whole = np.empty((self.width, *points))
+        begin = 0
+        for equation, value in zip(self.program.states, values, strict=True):
+            end = begin + math.prod(equation.shape)
+            whole[begin:end].reshape(*equation.shape, *points)[...] = over_points(value, equation.shape, points)
+            begin = end
+        return whole
 
     def slope(self, moment: float, state: Array, paths: ConstantPaths) -> Array:
         """Return the derivative of one state, or of several in columns."""
         table = state if state.ndim == 2 else state[:, None]
         moments = np.full(table.shape[1], moment)
         values = self._evaluate(moments, table, paths, self.program.needed)
-        shape = (paths.count, table.shape[1])
-        slopes = np.concatenate([filled(value, shape) for value in self.program.derivatives(*values)])
-        return slopes if state.ndim == 2 else slopes.ravel()
+        slopes = self._stacked(self.program.derivatives(values), (paths.count, table.shape[1]))
+        return slopes.reshape(state.shape)
 
     @functools.cached_property
     def processes(self) -> tuple[str, ...]:
-        """The unknowns with a value on every path."""
-        return tuple(item.key for item in (*self.program.states, *self.program.definitions) if item.process)
+        """The unknowns with a value on every path, members one by one."""
+        unknowns = (*self.program.states, *self.program.definitions)
+        return tuple(name for item in unknowns if item.process for name in item.members)
+
+    def constants_behind(self) -> dict[str, tuple[str, tuple[tuple[str, str], ...]]]:
+        """Return of every member of a process the process, and its constants by name, with those that are integrated over.
+
+        Constants of one part stand together, but of families whose members take the same nodes: of them only its own.
+        """
+        known = {item.key: item for item in self.program.constants}
+        made = {}
+        for equation in (*self.program.states, *self.program.definitions):
+            together = self.parts.constants[self.parts.of((equation.key,))]
+            alike = {name: axes for name, axes in equation.constants if axes is not None and known[name].shape}
+            rest = [name for name in together if name not in known or not known[name].shape or known[name].meet]
+            for name, place in zip(equation.members, np.ndindex(*equation.shape), strict=True):
+                own = [(member_name(it, (place[axis] for axis in axes)), it) for it, axes in alike.items()]
+                if equation.process:
+                    made[name] = equation.key, tuple(sorted([*zip(rest, rest, strict=True), *own]))
+        return made
 
     def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the functions of time, per rule, and the paths of the processes under the best rule."""
-        values, shape = self._evaluate(moments, table, paths, self.program.reported), (paths.count, len(moments))
-        unknowns = (*self.program.states, *self.program.definitions)
-        made = {equation.key: np.broadcast_to(values[equation.place], shape) for equation in unknowns}
-        each = {name: made.pop(name)[paths.best[self.parts.of((name,))]] for name in self.processes}
-        outputs = zip(self.program.observables, self.program.outputs(*values), strict=True)
-        made |= {name: np.broadcast_to(value, shape) for name, value in outputs}
-        return {name: paths.per_rule(value) for name, value in made.items()}, each
+        values, points = self._evaluate(moments, table, paths, self.program.reported), (paths.count, len(moments))
+        made: dict[str, Array] = {}
+        each: dict[str, Array] = {}
+        for equation in (*self.program.states, *self.program.definitions):
+            rows = over_points(values[equation.place], equation.shape, points).reshape(-1, *points)
+            best = paths.best[self.parts.of((equation.key,))]
+            for name, row in zip(equation.members, rows, strict=True):
+                (each if equation.process else made)[name] = row[best] if equation.process else paths.per_rule(row)
+        for (name, shape), value in zip(self.program.seen, self.program.outputs(values), strict=True):
+            rows = over_points(value, shape, points).reshape(-1, *points)
+            made |= zip(member_names(name, shape), map(paths.per_rule, rows), strict=True)
+        return made, each
 
     def scales(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, float]:
         """Return, per function of time, the largest size of what was averaged and added up to give it.
 
         A state's is the most that is added to it from one of the moments, the ends of the steps, to the next.
         """
-        program = self.program
+        program, points = self.program, (paths.count, len(moments))
         values = self._evaluate(moments, table, paths, len(program.steps))
         functions = [equation for equation in program.states if not equation.process]
         defined = [equation for equation in program.definitions if not equation.process]
-        names = [*(equation.key for equation in (*functions, *defined)), *program.observables]
-        own = [np.abs(values[equation.place]) for equation in functions]
+        kept = paths.best[0].start
 
-        def evaluate(stand_ins: Sequence[Array]) -> list[Array]:
-            shape = (paths.count, len(moments))
-            return [filled(value, shape)[paths.best[0].start] for value in program.sizes(*values, *stand_ins)]
+        def at_best(value: Any, shape: tuple[int, ...]) -> Array:
+            return over_points(value, shape, points)[..., kept, :]
 
-        rates = [np.where(np.isfinite(rate), rate, 0.0) for rate in evaluate(own)[: len(own)]]
-        added = [np.maximum(value, np.max(np.diff(moments) * rate[:-1])) for value, rate in zip(own, rates, strict=True)]
-        found = evaluate(added)[len(added) :]
-        return dict(zip(names, (float(np.max(value)) for value in (*added, *found)), strict=True))
+        own = [at_best(np.abs(values[equation.place]), equation.shape) for equation in functions]
+        sizes = []
+        rates = program.rates([*values, *(it[..., None, :] for it in own)])
+        for equation, value, each in zip(functions, own, rates, strict=True):
+            rate = at_best(each, equation.shape)
+            rate = np.where(np.isfinite(rate), rate, 0.0)
+            sizes.append(np.maximum(value, np.max(np.diff(moments) * rate[..., :-1], axis=-1, keepdims=True)))
+        shapes = [(equation.key, equation.shape) for equation in (*functions, *defined)] + [*program.seen]
+        for (_, shape), size in zip(shapes[len(functions) :], program.sizes, strict=True):
+            sizes.append(at_best(size([*values, *(it[..., None, :] for it in sizes)])[0], shape))
+        found: dict[str, float] = {}
+        for (name, shape), size in zip(shapes, sizes, strict=True):
+            found |= zip(member_names(name, shape), size.reshape(-1, len(moments)).max(axis=1).tolist(), strict=True)
+        return found
 
     def contributions(self, moments: Array, table: Array, paths: ConstantPaths) -> list[Array]:
         """Return, per part, the largest share that each path of the best rule has in what any mean adds up."""
@@ -205,9 +260,10 @@ class OdeSystem:
         found = [np.zeros(best.stop - best.start) for best in paths.best]
         for part, value in averaged:
             best = paths.best[part]
-            terms = paths.weights[best, None] * np.abs(filled(value, (paths.count, len(moments)))[best])
-            sums = terms.sum(axis=0)
-            found[part] = np.maximum(found[part], np.max(terms / np.where(sums > 0, sums, 1.0), axis=1))
+            for row in value.reshape(-1, *value.shape[-2:]):
+                terms = paths.weights[best, None] * np.abs(np.broadcast_to(row, (paths.count, len(moments)))[best])
+                sums = terms.sum(axis=0)
+                found[part] = np.maximum(found[part], np.max(terms / np.where(sums > 0, sums, 1.0), axis=1))
         return found
 
     def _evaluate(
@@ -217,16 +273,21 @@ class OdeSystem:
 
         What is ``averaged`` is collected there, with its part.
         """
-        constants = (paths.values[item][:, None] for item in self.laws)
-        values: list[Array] = [moments[None, :], *constants]
-        values.extend(table.reshape(len(self.program.states), paths.count, -1))
+        values: list[Array] = [moments[None, :], *self._constants(paths)]
+        begin = 0
+        for equation in self.program.states:
+            end = begin + math.prod(equation.shape)
+            values.append(table.reshape(self.width, paths.count, -1)[begin:end].reshape(*equation.shape, paths.count, -1))
+            begin = end
         for step in self.program.steps[:steps]:
-            value = np.atleast_2d(np.asarray(step.function(*values)[0], dtype=float))
+            value = np.asarray(step.function(values)[0], dtype=float)
             if step.averaged:
-                part = self.parts.of(step.members)
+                part, value = self.parts.of(step.members), over_points(value, step.shape, (paths.count, len(moments)))
                 if averaged is not None:
                     averaged.append((part, value))
-                value = paths.mean(filled(value, (len(value), len(moments))), part)
+                value = paths.mean(value, part)
+            elif value.ndim < len(step.shape) + 2:
+                value = value.reshape(*value.shape[: len(step.shape)], *(1,) * (len(step.shape) + 2 - value.ndim))
             values.append(value)
         return values
 
@@ -234,7 +295,8 @@ class OdeSystem:
 def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping[str, NumericLaw]) -> OdeSystem:
     """Return a program with numbers of its parameters and laws of its random constants."""
     drawn = {name: law.at(numbers, laws) for name, law in program.laws}
-    used = {name: drawn[name] if name in drawn else laws[name] for name in program.constants}
+    known = {**laws, **drawn}
+    used = {name: known[item.name] for item in program.constants for name in item.coordinates}
     parts = find_parts(program.meetings, used)
     if _largest(used, parts) > _MOST_PRODUCT:  # constants are sampled together
         names = (*used, *itertools.chain.from_iterable(program.meetings))
@@ -287,7 +349,7 @@ class OdeRun:
 
     def _pieces(self, system: OdeSystem, moments: Array, beside: int = 0) -> list[Array]:
         """Cut moments into pieces at which all quantities of all paths can be held at once."""
-        held = self.paths.count * (len(system.program.states) + len(system.program.steps))
+        held = self.paths.count * (system.width + sum(math.prod(step.shape) for step in system.program.steps))
         step = max(2, int(memory() / 800 / held))
         begins = range(0, max(len(moments) - beside, 1), step)
         return [moments[k : k + step + beside] for k in begins]
@@ -384,7 +446,7 @@ class Integrator:
             return {"vectorized": True}
         from scipy.sparse import eye, kron
 
-        kinds = len(self.system.program.states)
+        kinds = self.system.width
         return {"vectorized": True, "jac_sparsity": kron(np.ones((kinds, kinds)), eye(paths.count), format="csc")}
 
 
@@ -430,7 +492,8 @@ class _Slope:
     def _describe(self, moment: float, slope: Array) -> str:
         bad = ~np.isfinite(slope.reshape(len(slope), -1))
         row = int(np.argmax(bad.any(axis=1)))
-        equation = self.system.program.states[row // self.paths.count]
+        owners = [equation for equation in self.system.program.states for _ in equation.members]
+        equation = owners[row // self.paths.count]
         value = slope.reshape(len(slope), -1)[row][bad[row]][0]
         return (
             f"the {equation.label} gives {value} at t = {moment:.6g}; "
@@ -583,7 +646,7 @@ class Draws:
         if worst <= _SHARE:
             return self
         larger = self.count * 2 ** min(3, math.ceil(math.log2(worst / _SHARE)))
-        numbers = _SETS * larger * len(system.program.states) * len(run.ends)
+        numbers = _SETS * larger * system.width * len(run.ends)
         kept = 4 * _KEPT[1] * numbers  # by two runs, of up to twice as many steps
         return self if kept > memory() / 2 else replace(self, count=larger)
 

@@ -50,6 +50,7 @@ class OdeSolver(Solver):
     __doc__ = __doc__
     name = "ode"
     discrete = True
+    families = True
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
@@ -235,14 +236,16 @@ def _on_nodes(panels: Array, order: int) -> Array:
 def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution, options: Options) -> Result:
     run, errors = solution.run, {name: solution.error(name) for name in solution.curves}
     parts, paths = system.parts, run.paths
-    home = {name: parts.of((name,)) for name in solution.curves if name in system.processes}
+    ensembles: dict[tuple[int, tuple[tuple[str, str], ...]], list[str]] = {}
+    for name, (key, constants) in system.constants_behind().items():
+        ensembles.setdefault((parts.of((key,)), constants), []).append(name)
     sets = [
         PathSet(
             paths.weights[paths.best[place]] / paths.weights[paths.best[place]].sum(),
-            {item: paths.values[item][paths.best[place]] for item in parts.constants[place]},
-            *({key: table[key] for key in home if home[key] == place} for table in (solution.curves, errors)),
+            {name: paths.values[coordinate][paths.best[place]] for name, coordinate in constants},
+            *({key: table[key] for key in names} for table in (solution.curves, errors)),
         )
-        for place in sorted(set(home.values()))
+        for (place, constants), names in sorted(ensembles.items())
     ]
     failure = None
     if (worst := solution.excess()) > 1.0:
