@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Abs, Basic, Dummy, Expr, Heaviside, Max, Min, sign
+from sympy import Abs, Basic, Dummy, Expr, Heaviside, Max, Min, Mul, sign
 
 from eqsolve.compile.families import Functions, lower_families, tables_in
 from eqsolve.compile.lowering import Constant, LawPlan, Lowered, compile_law, lower
 from eqsolve.errors import UsageError
 from eqsolve.language.functions import not_everywhere
-from eqsolve.language.indices import Index, Slot, Sum, at_indices, counts, ordered_indices
+from eqsolve.language.indices import Index, Slot, Sum, at_indices, counts, free_indices, ordered_indices
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E
@@ -81,10 +81,13 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class OdeQuantity:
-    """A quantity as a function of those before it; if ``averaged``, its mean over the paths of the ``members``."""
+    """A quantity as a function of those before it; if ``averaged``, its mean over the paths of the ``members``.
 
-    function: Reader
-    shape: tuple[int, ...]
+    Where an expectation is over a product of two families, ``functions`` are both, else the one quantity.
+    """
+
+    functions: tuple[Reader, ...]
+    shapes: tuple[tuple[int, ...], ...]
     averaged: bool = False
     members: tuple[str, ...] = ()
 
@@ -238,7 +241,9 @@ class _OdeBuilder:
     def step(self, expr: Expr, free: Sequence[Index], node: E | None = None) -> None:
         """Make an expression a quantity of its own, and its mean over paths one of an expectation."""
         over = () if node is None else tuple(sorted(_random_names(expr)))
-        self.steps.append(OdeQuantity(self.read([(expr, free)]), counts(free), node is not None, over))
+        pairs = [(expr, tuple(free))] if node is None else _factors(expr, tuple(free))
+        functions = tuple(self.read([pair]) for pair in pairs)
+        self.steps.append(OdeQuantity(functions, tuple(counts(own) for _, own in pairs), node is not None, over))
         if node is not None:
             self.add(node)
 
@@ -278,6 +283,18 @@ class _OdeBuilder:
         functions = lower_families(bodies, [self.time, *reads, *tables], self.parameters)
         places = (0, *(self.places[self.slots[slot]] for slot in reads))
         return Reader(functions, places, tuple(map(Constant.of, tables)))
+
+
+def _factors(expr: Expr, free: tuple[Index, ...]) -> list[tuple[Expr, tuple[Index, ...]]]:
+    """Return the factors of a product of a family over the first of some indices and one over the rest, or the whole."""
+    for place in range(1, len(free)):
+        early, late = free[:place], free[place:]
+        parts = Mul.make_args(expr)
+        first = [part for part in parts if free_indices(part) <= {*early}]
+        rest = Mul(*(part for part in parts if part not in first))
+        if free_indices(rest) == {*late} and free_indices(Mul(*first)) == {*early}:
+            return [(Mul(*first), early), (rest, late)]
+    return [(expr, free)]
 
 
 def _axes(node: E) -> tuple[tuple[Index, ...], tuple[Index, ...]]:

@@ -43,7 +43,16 @@ class ConstantPaths:
 
     def mean(self, values: Array, part: int = 0) -> Array:
         """Return every rule's expectation of values (..., path, moment), repeated on the rule's paths."""
-        means = [values[..., rule, :].swapaxes(-1, -2) @ self.shares[part, rule] for rule in self.rules]
+        return self._repeated([values[..., rule, :].swapaxes(-1, -2) @ self.shares[part, rule] for rule in self.rules])
+
+    def mean_of_products(self, first: Array, second: Array, part: int = 0) -> Array:
+        """Return the same of the products of the members of two families, without forming them on every path."""
+        (*left, count, moments), (*right, _, _) = first.shape, second.shape
+        one, other = (np.moveaxis(item.reshape(-1, count, moments), 2, 0) for item in (first, second))
+        means = [(one[..., rule] * self.shares[part, rule]) @ other[..., rule].swapaxes(1, 2) for rule in self.rules]
+        return self._repeated([np.moveaxis(item, 0, 2).reshape(*left, *right, moments) for item in means])
+
+    def _repeated(self, means: list[Array]) -> Array:
         if len(means) == 1:
             return means[0][..., None, :]
         return np.repeat(np.stack(means, axis=-2), [rule.stop - rule.start for rule in self.rules], axis=-2)

@@ -280,16 +280,25 @@ class OdeSystem:
             values.append(table.reshape(self.width, paths.count, -1)[begin:end].reshape(*equation.shape, paths.count, -1))
             begin = end
         for step in self.program.steps[:steps]:
-            value = np.asarray(step.function(values)[0], dtype=float)
+            found = [np.asarray(function(values)[0], dtype=float) for function in step.functions]
             if step.averaged:
-                part, value = self.parts.of(step.members), over_points(value, step.shape, (paths.count, len(moments)))
+                part, points = self.parts.of(step.members), (paths.count, len(moments))
+                factors = [over_points(value, shape, points) for value, shape in zip(found, step.shapes, strict=True)]
                 if averaged is not None:
-                    averaged.append((part, value))
-                value = paths.mean(value, part)
-            elif value.ndim < len(step.shape) + 2:
-                value = value.reshape(*value.shape[: len(step.shape)], *(1,) * (len(step.shape) + 2 - value.ndim))
-            values.append(value)
+                    averaged.append((part, functools.reduce(_outer, factors)))
+                one = len(factors) == 1
+                values.append(paths.mean(factors[0], part) if one else paths.mean_of_products(factors[0], factors[1], part))
+                continue
+            (value,), indices = found, len(step.shapes[0])
+            ones = (1,) * max(indices + 2 - value.ndim, 0)
+            values.append(value.reshape(*value.shape[:indices], *ones, *value.shape[indices:]))
         return values
+
+
+def _outer(first: Array, second: Array) -> Array:
+    """Return the products of the members of two families, on the same points."""
+    one = first.reshape(*first.shape[:-2], *(1,) * (second.ndim - 2), *first.shape[-2:])
+    return one * second
 
 
 def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping[str, NumericLaw]) -> OdeSystem:
@@ -349,7 +358,8 @@ class OdeRun:
 
     def _pieces(self, system: OdeSystem, moments: Array, beside: int = 0) -> list[Array]:
         """Cut moments into pieces at which all quantities of all paths can be held at once."""
-        held = self.paths.count * (system.width + sum(math.prod(step.shape) for step in system.program.steps))
+        shapes = [shape for quantity in system.program.steps for shape in quantity.shapes]
+        held = self.paths.count * (system.width + sum(map(math.prod, shapes)))
         step = max(2, int(memory() / 800 / held))
         begins = range(0, max(len(moments) - beside, 1), step)
         return [moments[k : k + step + beside] for k in begins]
