@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, Slot, TwoTimeProgram
+from eqsolve.errors import ParameterError
 from eqsolve.numerics.arrays import ROUNDING, Array, filled
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.operators import OperatorGrid
@@ -281,6 +282,15 @@ class RowPanel:
                 break
             if sweep > len(definitions) and np.allclose(panel.state, before, rtol=1e-13, atol=1e-300):
                 break
+        for equation in plan.kernels:
+            same = [panel.kernels[equation.mirror or equation.name], *([equation.start()] if equation.start else [])]
+            value = float(panel.kernels[equation.name][0, 0])
+            for other in (float(np.ravel(item)[0]) for item in same):
+                if abs(other - value) > 1e-9 * max(abs(value), 1.0):
+                    raise ParameterError(
+                        f"{equation.label}: `{equation.name}` starts from {value:.6g} and from {other:.6g}; C[k, l](t, t) and "
+                        "C[l, k](t, t) are the same: change init="
+                    )
         panel.refresh()
         panel.measure()
         return panel
