@@ -411,7 +411,7 @@ class Binder:
             put = {
                 name: value
                 for name, value in values.numbers.items()
-                if name not in self._free or value == 0 or math.isinf(value)
+                if name in self._names and (name not in self._free or value == 0 or math.isinf(value))
             }
             kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
         key = (tuple(put.items()), kinds)
