@@ -33,7 +33,7 @@ from eqsolve.language.functions import not_everywhere
 from eqsolve.language.indices import MemberSum
 from eqsolve.language.model import Equation, leaves, mapper
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value, fresh_name
+from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.forms.expressions import outermost, rebuilt, slope
 from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, as_written, at_row, initial_values, separate_times
@@ -341,14 +341,14 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         start, diagonal = initial_values(system, item)
         if isinstance(head, Correlation) and item.is_differential and diagonal is None:
             other = system[head.turned]
-            diagonal = initial_values(system, other)[1] or diagonals.get(other.head)
+            diagonal = initial_values(system, other)[1] or diagonals.get(head.turned)
         if isinstance(head, Correlation) and item.is_differential and diagonal is None:
             own = Function(fresh_name(f"{item.key}_diagonal", system.names))
             sides = _Splitter(system, item.label, True)
             beside = (without_future(right, (ROW, COLUMN)), without_future(other.at(ROW, COLUMN), (COLUMN, ROW)))
             total = sum((sides.body(side.xreplace({COLUMN: ROW})) for side in beside), S.Zero)
-            known = dict.fromkeys((head(ROW, ROW), head.turned(ROW, ROW)), own(ROW))
-            functions.append(equation(own.name, total.xreplace(known), sides, own, item, start))
+            total = total.xreplace(dict.fromkeys((head(ROW, ROW), head.turned(ROW, ROW)), own(ROW)))
+            functions.append(equation(own.name, total, sides, own, item, start))
             diagonals[head] = diagonal = own(ROW)
         sides = _Splitter(system, item.label, head.arity == 1)
         made = equation(item.key, sides.body(right), sides, head, item, start, diagonal)

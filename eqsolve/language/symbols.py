@@ -349,14 +349,16 @@ class Correlation(TwoTime):
         return self
 
 
-class CrossCorrelation(Correlation):
+class CrossCorrelation(Correlation, kind="cross-correlation"):
     """The correlation of two members of a family, C_kl(t, t') = C_lk(t', t): not symmetric in its times alone.
 
     ``other`` is the name of C_lk, with its LaTeX.
     """
 
+    other: tuple[str, str]
+
     def __new__(cls, name: str, latex: str, other: tuple[str, str]) -> CrossCorrelation:
-        made: CrossCorrelation = super().__new__(cls, name, latex)  # type: ignore[assignment]
+        made: CrossCorrelation = super().__new__(cls, name, latex)
         made.other = other
         return made
 
@@ -365,7 +367,8 @@ class CrossCorrelation(Correlation):
 
     @property
     def turned(self) -> CrossCorrelation:
-        return CrossCorrelation(*self.other, (self.name, self.latex_name))
+        name, latex = self.other
+        return CrossCorrelation(name, latex, (self.name, self.latex_name))
 
 
 class Response(TwoTime):

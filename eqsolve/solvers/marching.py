@@ -278,17 +278,15 @@ class Compared:
 
         Their errors are a share of the largest difference seen around a pair, and what a difference does not show.
         """
-        tables, changes = fine.tables(times), differences(fine, coarse, times)
+        tables, changes, made = fine.tables(times), differences(fine, coarse, times), dict[str, Kernel]()
         mirrors = {equation.name: equation.mirror for equation in equations if not equation.hidden}
         gaps = {
             name: share(spread_to_times(changes[name]), float(np.abs(tables[name]).max())) + unseen(name, tables[name])
             for name in mirrors
         }
-        made = {
-            name: Kernel(*(part[name] if other is None else mirrored(part[name], part[other]) for part in (tables, gaps)),
-                         other is not None)
-            for name, other in mirrors.items()
-        }  # fmt: skip
+        for name, other in mirrors.items():
+            whole = [part[name] if other is None else mirrored(part[name], part[other]) for part in (tables, gaps)]
+            made[name] = Kernel(whole[0], whole[1], other is not None)
         errors, worst = {name: kernel.errors for name, kernel in made.items()}, self.worst
         if options.kernels:
             worst = max(worst, find_worst(errors, tables, errors, times, options, KERNEL_FLOOR))

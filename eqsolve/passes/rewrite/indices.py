@@ -153,12 +153,12 @@ def index_problems(model: Model) -> list[str]:
     """Return what is wrong with the indices of a model, in words."""
     found: list[str] = []
     for equation in model.equations:
-        if _is_pair(equation) and getattr(model, "processes", ()):
+        if _is_pair(equation) and isinstance(model, System) and model.processes:
             found.append(
                 f"{equation.label}: beside processes a correlation with two indices has no differential equation so far; "
                 "define it by its mean, E(x[k](t)*x[l](tp))"
             )
-        elif _is_pair(equation) and len({axis.size for axis in equation.head.axes}) > 1:
+        elif _is_pair(equation) and len({axis.size for axis in equation.defined.head.axes}) > 1:
             found.append(
                 f"{equation.label}: the two indices of a correlation run over the same members, so that C[k, l](t, tp) = "
                 f"C[l, k](tp, t); those of `{equation.head}` have different sizes"
@@ -511,7 +511,8 @@ class _MemberWriter:
         if self.generic:
             latex = item.own_latex or default_latex(item.base)
         if isinstance(item, Head):
-            return self._cross(item) if self._is_cross(item, self.paired) else type(item)(name, latex)
+            cross = item.base in self.paired and item.indices[0] != item.indices[1]
+            return self._cross(item) if cross else type(item)(name, latex)
         here = dict(zip(item.axes, item.indices, strict=True))
         if isinstance(item, Random) and (law := joint_normal(item)) is not None:
             mean, factor = self.at(law.mean, here, label), self.at(law.factor, here, label)
@@ -551,15 +552,11 @@ class _MemberWriter:
         return Equation(left, self.at(equation.rhs, place, equation.label), equation.location)
 
     @staticmethod
-    def _is_cross(head: Head, among: Container[str]) -> bool:
-        return head.base in among and len(head.indices) == 2 and head.indices[0] != head.indices[1]
-
-    @staticmethod
     def _cross(head: Head) -> CrossCorrelation:
         """Return the correlation of two different members."""
-        both = (head, head.changed((), (head.axes, head.indices[::-1])))
-        own, other = ((member_name(item.base, item.indices), item.latex_name) for item in both)
-        return CrossCorrelation(*own, other)
+        turned = head.changed((), (head.axes, head.indices[::-1]))
+        other = (member_name(head.base, turned.indices), turned.latex_name)
+        return CrossCorrelation(member_name(head.base, head.indices), head.latex_name, other)
 
     def _equations(self, equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
         made: dict[str, Equation] = {}
@@ -577,8 +574,8 @@ class _MemberWriter:
                 other = made.get(one.head.turned.name)
                 if other is None or not other.is_differential:
                     raise ModelError(
-                        f"{one.label}: `{one.head.turned.name}`, the same correlation with its times exchanged, has no "
-                        "differential equation; write one for all members, Eq(C[k, l](t, tp).diff(t), ...)"
+                        f"{one.label}: the same two members in the other order have no differential equation, and "
+                        "C[l, k](t, tp) = C[k, l](tp, t); write one for all members, Eq(C[k, l](t, tp).diff(t), ...)"
                     )
         return tuple(made.values())
 

@@ -283,13 +283,13 @@ class RowPanel:
             if sweep > len(definitions) and np.allclose(panel.state, before, rtol=1e-13, atol=1e-300):
                 break
         for equation in plan.kernels:
-            same = [panel.kernels[equation.mirror or equation.name], *([equation.start()] if equation.start else [])]
-            value = float(panel.kernels[equation.name][0, 0])
-            for other in (float(np.ravel(item)[0]) for item in same):
-                if abs(other - value) > 1e-9 * max(abs(value), 1.0):
+            if equation.mirror not in (None, equation.name):  # of two members
+                own = [float(panel.kernels[name][0, 0]) for name in (equation.name, equation.mirror)]
+                own += [] if equation.start is None else [float(equation.start()[0])]
+                if not np.allclose(own, own[0], rtol=1e-9, atol=1e-9):
                     raise ParameterError(
-                        f"{equation.label}: `{equation.name}` starts from {value:.6g} and from {other:.6g}; C[k, l](t, t) and "
-                        "C[l, k](t, t) are the same: change init="
+                        f"{equation.label}: `{equation.name}` starts from {min(own):.6g} and from {max(own):.6g}; "
+                        "C[k, l](t, t) and C[l, k](t, t) are the same: change init="
                     )
         panel.refresh()
         panel.measure()
