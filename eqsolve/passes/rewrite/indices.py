@@ -153,10 +153,15 @@ def index_problems(model: Model) -> list[str]:
     """Return what is wrong with the indices of a model, in words."""
     found: list[str] = []
     for equation in model.equations:
-        if isinstance(equation.head, Correlation) and len(equation.head.indices) == 2 and equation.is_differential:
+        if _is_pair(equation) and isinstance(model, System) and model.processes:
             found.append(
-                f"{equation.label}: a correlation with two indices is not symmetric in its times between different members, "
-                "and has no differential equation so far; define it by its mean, E(x[k](t)*x[l](tp))"
+                f"{equation.label}: beside processes a correlation with two indices has no differential equation so far; "
+                "define it by its mean, E(x[k](t)*x[l](tp))"
+            )
+        elif _is_pair(equation) and len({axis.size for axis in equation.defined.head.axes}) > 1:
+            found.append(
+                f"{equation.label}: the two indices of a correlation run over the same members, so that C[k, l](t, tp) = "
+                f"C[l, k](tp, t); those of `{equation.head}` have different sizes"
             )
         label = equation.label
         left, right = free_indices(equation.lhs), free_indices(equation.rhs)
@@ -201,6 +206,11 @@ def index_problems(model: Model) -> list[str]:
         except ModelError as error:
             found.append(f"{model.label}: {error}")
     return list(dict.fromkeys((*found, *_table_problems(model))))
+
+
+def _is_pair(equation: Equation) -> bool:
+    """Whether an equation gives the derivative of a correlation with two indices."""
+    return equation.is_differential and isinstance(equation.head, Correlation) and len(equation.head.indices) == 2
 
 
 def _table_problems(model: Model) -> Iterator[str]:
@@ -383,7 +393,7 @@ def generic(model: System) -> System | None:
     random = {writer.stand(item.axes) for item in model.names.values() if isinstance(item, Process | Random)}
     inner = [node for eq in model.equations for node in ((eq.rhs,) if isinstance(eq.head, Process) else eq.rhs.atoms(E))]
     sums = any(node.has(Sum) for node in inner) or model.constraints or model.substitute
-    if writer.crossed or len(random) > 1 or sums or not (model.kernels or model.noises):
+    if writer.crossed or writer.paired or len(random) > 1 or sums or not (model.kernels or model.noises):
         return None
     try:
         made = writer.written(model._with(exact=Table()))
@@ -409,11 +419,12 @@ class _MemberWriter:
         self.called: dict[str, str] = {}  # observables, by the names that they have here
         self.axes: dict[str, tuple[Index, ...]] = {}
         self.tables: set[str] = set()
-        # correlations with two indices, by name, and their definitions
+        # correlations with two indices: the names of those with differential equations, and the definitions of others
+        self.paired = {eq.defined.head.base for eq in model.equations if _is_pair(eq)}
         self.crossed = {
             eq.head.base: eq
             for eq in model.equations
-            if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and not eq.is_differential
+            if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and eq.head.base not in self.paired
         }
         taken = {item.name for item in model.names.values() if not item.indices}
         for item in _members(model):
@@ -500,7 +511,8 @@ class _MemberWriter:
         if self.generic:
             latex = item.own_latex or default_latex(item.base)
         if isinstance(item, Head):
-            return type(item)(name, latex)
+            cross = item.base in self.paired and item.indices[0] != item.indices[1]
+            return self._cross(item) if cross else type(item)(name, latex)
         here = dict(zip(item.axes, item.indices, strict=True))
         if isinstance(item, Random) and (law := joint_normal(item)) is not None:
             mean, factor = self.at(law.mean, here, label), self.at(law.factor, here, label)
@@ -536,8 +548,15 @@ class _MemberWriter:
     def _pair(self, equation: Equation, place: Mapping[Index, Any]) -> Equation:
         """Return the definition of the correlation of two different members, which nothing else reads."""
         target = at_indices(equation.defined, place)
-        head = CrossCorrelation(member_name(target.head.base, target.head.indices), target.head.latex_name)
-        return Equation(head(*target.moments), self.at(equation.rhs, place, equation.label), equation.location)
+        left = self._cross(target.head)(*target.moments)
+        return Equation(left, self.at(equation.rhs, place, equation.label), equation.location)
+
+    @staticmethod
+    def _cross(head: Head) -> CrossCorrelation:
+        """Return the correlation of two different members."""
+        turned = head.changed((), (head.axes, head.indices[::-1]))
+        other = (member_name(head.base, turned.indices), turned.latex_name)
+        return CrossCorrelation(member_name(head.base, head.indices), head.latex_name, other)
 
     def _equations(self, equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
         made: dict[str, Equation] = {}
@@ -550,6 +569,14 @@ class _MemberWriter:
                 if one.key in made and self.model.kind == "System":
                     raise ModelError(f"two equations for `{one.key}`: {made[one.key].location} and {one.location}; keep one")
                 made[one.key if self.model.kind == "System" else str(len(made))] = one
+        for one in made.values():
+            if isinstance(one.head, CrossCorrelation) and one.is_differential:
+                other = made.get(one.head.turned.name)
+                if other is None or not other.is_differential:
+                    raise ModelError(
+                        f"{one.label}: the same two members in the other order have no differential equation, and "
+                        "C[l, k](t, tp) = C[k, l](tp, t); write one for all members, Eq(C[k, l](t, tp).diff(t), ...)"
+                    )
         return tuple(made.values())
 
     def _observables(self, table: Table) -> Table:
