@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import eqsolve
 from eqsolve import E, Eq, Sum, System, function, index, param, process, random, table, times
-from eqsolve.laws import Bernoulli, Uniform
+from eqsolve.laws import Bernoulli, Normal, Uniform
 from eqsolve.passes.rewrite.indices import expand, sized, table_arrays
 
 t = times("t")
@@ -130,3 +130,19 @@ def test_paths_keep_their_constants(count: int) -> None:
     for place in range(count):
         rate = there[f"w_{place}"].values
         assert np.allclose(there[f"x_{place}"].values[:, 0], np.exp(-rate), rtol=1e-5)
+
+
+def test_laws_of_their_own() -> None:
+    """w_k ~ Normal(0, v_k), x_k(0) ~ Uniform(0, 1 + k), x_k' = w_k: E x_k = (1 + k)/2, E x_k² = (1 + k)²/3 + v_k t²."""
+    k = index("k", 3)
+    v, w, x = table("v", k), random("w", Normal(0, table("v", k)[k]), k), process("x", k)
+    model = System(
+        "own", [Eq(x[k](t).diff(t), w[k])], init={x[k]: Uniform(0, 1 + k)}, tables={v: [1.0, 0.5, 2.0]},
+        observables={"mean": E(x[k](t)), "square": E(x[k](t) ** 2)},
+    )  # fmt: skip
+    found = eqsolve.solve(model, t_max=2, rtol=1e-4, at=[1.0, 2.0])
+    assert found.stats["solver"] == "ode"
+    there, moments, places = found.at([1.0, 2.0]), np.array([1.0, 2.0]), np.arange(3)[:, None]
+    square = (1 + places) ** 2 / 3 + np.array([[1.0], [0.5], [2.0]]) * moments**2
+    for name, truth in (("mean", (1 + places) / 2), ("square", square)):
+        assert np.all(np.abs(there[name].values - truth) <= 3 * there[f"{name}_error"].values + 1e-12)

@@ -29,7 +29,7 @@ from eqsolve.language.indices import (
     ordered_indices,
     places,
 )
-from eqsolve.language.laws import Law, Normal
+from eqsolve.language.laws import Laplace, Law, Normal, Uniform
 from eqsolve.language.model import Equation, Model, Table, leaves, mapper
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp
 from eqsolve.language.printing import kept_by_model
@@ -127,18 +127,43 @@ def joint_normal(item: Random) -> JointNormal | None:
     return JointNormal(item.base, mean, factor, tables[0])
 
 
+def _standardised(law: Law) -> tuple[sympy.Expr, sympy.Expr, Law] | None:
+    """Return a location, a scale and a law without numbers of the members, where location + scale × draw has the law."""
+    match law:
+        case Normal(args=(mean, variance)):
+            return mean, sympy.sqrt(variance), Normal(0, 1)
+        case Uniform(args=(low, high)):
+            return low, high - low, Uniform(0, 1)
+        case Laplace(args=(scale,)):
+            return sympy.S.Zero, scale, Laplace(1)
+    return None
+
+
 @kept_by_model
 def with_draws(model: Model) -> Model:
-    """Return a model whose jointly normal families are sums of independent standard normal constants."""
+    """Return a model whose jointly normal families, and those with laws of their own, are made of draws that are alike."""
     swaps: dict[Basic, Basic] = {}
     for item in _members(model):
-        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
+        if not isinstance(item, Random) or item.law is None or not free_indices(item.law):
+            continue
+        here = dict(zip(item.axes, item.indices, strict=True))
+        if (law := joint_normal(item)) is not None:
             (axis,), (entry,) = item.axes, item.indices
             other = Index(f"{item.base}_draw", None, (axis.size,), integer=True, nonnegative=True)
-            here = dict(zip(item.axes, item.indices, strict=True))
             draw = Random(f"{item.base}_draw", None, (Normal(0, 1),), ((axis,), (other,)))
             root = Parameter(law.root, None, (), ((axis, axis), (entry, other)))
             swaps[item] = at_indices(law.mean, here) + sympy.sqrt(at_indices(law.factor, here)) * Sum(root * draw, other)
+        elif (found := _standardised(item.law)) is not None:
+            draw = Random(f"{item.base}_draw", None, (found[2],), (item.axes, item.indices))
+            swaps[item] = at_indices(found[0], here) + at_indices(found[1], here) * draw
+    starts = {}
+    for key, value in model.init.items() if isinstance(model, System) else ():
+        if isinstance(value, Law) and free_indices(value) and (found := _standardised(value)) is not None:
+            head = getattr(key, "head", key)
+            draw = Random(f"{head.base}_start", None, (found[2],), (head.axes, head.indices))
+            starts[key] = found[0] + found[1] * draw
+    if starts:
+        model = model._with(init=Table((key, starts.get(key, value)) for key, value in model.init.items()))
     if not swaps:
         return model
     made = _changed(model, mapper(swaps))
@@ -827,11 +852,10 @@ def _why_not_ode(system: System) -> str:
         same = [other for other in system.init if getattr(getattr(other, "head", other), "base", "") == head.base]
         if len(same) > 1 or any(not entry.is_Symbol for entry in head.indices):
             return "members of a family start from values of their own"
-    if any(item.law is not None and free_indices(item.law) and joint_normal(item) is None for item in system.randoms):
-        return "members of a random family have laws of their own"
-    for value in system.init.values():
-        if isinstance(value, Law) and ordered_indices(value):
-            return "members of a family start from laws of their own"
+    own = [item.law for item in system.randoms if item.law is not None and joint_normal(item) is None]
+    for law in (*own, *(value for value in system.init.values() if isinstance(value, Law))):
+        if free_indices(law) and _standardised(law) is None:
+            return f"members of a random family have laws of their own, {law}"
     random = {item.base for item in (*system.randoms, *system.processes)}
     expressions = [*(eq.rhs for eq in system.equations), *system.observables.values(), *system.init.values()]
     for node in {node for expr in expressions for node in expr.atoms(Value, Random)}:
