@@ -170,8 +170,9 @@ def with_draws(model: Model) -> Model:
     if not swaps and len(kept) == len(made.tables):
         return made
     made = made._with(tables=kept)
-    names = {*made._with(defaults=Table()).names.values()}
-    return made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0] in names))
+    read = {item.name for item in made._with(defaults=Table()).names.values()}
+    read |= {name for sources in kept.values() for name in sources.arguments}
+    return made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0].name in read))
 
 
 # --- What can be wrong with indices.
