@@ -78,7 +78,8 @@ class Family:
         return f"{self.name}[{', '.join(map(str, self.axes))}]"
 
     def _bare(self, *_: Any, **__: Any) -> Any:
-        raise ModelError(f"{here()}the {self.kind} `{self.name}` stands without its indices; write `{self.usage}`")
+        kind = "table" if self.kind == Parameter.kind_name else self.kind
+        raise ModelError(f"{here()}the {kind} `{self.name}` stands without its indices; write `{self.usage}`")
 
     __call__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _bare
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = diff = _bare
@@ -122,7 +123,10 @@ class Sum(Node):
 
     def __new__(cls, body: Any, *indices: Any) -> Sum:
         inner = as_expression(body, "Sum")
-        over = indices[0] if len(indices) == 1 and isinstance(indices[0], Tuple) else indices
+        again = len(indices) == 1 and isinstance(indices[0], Tuple)  # sympy rebuilds it: of some members terms may vanish
+        over = indices[0] if again else indices
+        if again and not {*over} <= free_indices(inner):
+            return sum_over(inner, over)
         for item in over or (None,):
             if not isinstance(item, Index):
                 raise ModelError(f"{here()}Sum takes an expression and indices, Sum(V[k, p]*x[p](t), p); got `{item}` for one")
@@ -298,8 +302,10 @@ def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], Ta
         families = key if isinstance(key, tuple) else (key,)
         for item in families:
             if not isinstance(item, Family) or item.kind != Parameter.kind_name:
+                entry = isinstance(item, Parameter) and item.indices
                 raise ModelError(
                     f"{where}: tables= maps tables to arrays or to a function of the parameters, got the key `{item}`"
+                    + (f"; write the table alone, `{item.base}`" if entry else "")
                 )
         names = tuple(item.name for item in families)
         made[families] = source if isinstance(source, TableSource | None) else TableSource(names, source, where)

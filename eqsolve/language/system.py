@@ -13,6 +13,7 @@ from sympy import Basic, Derivative, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from eqsolve.errors import ModelError, UsageError, quoted
+from eqsolve.language.indices import Family
 from eqsolve.language.laws import Law, exact_start, exact_value, read_noise_law, shown_key
 from eqsolve.language.model import Equation, Model, Table, is_second_order, leaves, symbols_in
 from eqsolve.language.nodes import GP, Int, White
@@ -276,8 +277,17 @@ def _initial(values: Mapping[Any, Any] | None, where: Location | None, start: Ex
                 raise ModelError(f"{where}: init= gives values at the start, `{target.name}({start})`; got `{key}`")
         elif isinstance(key, Value):
             target = key
+        elif isinstance(key, Family):
+            text = f"init= gives values to members, got `{key.name}` without its indices; write init={{{key.usage}: ...}}"
+            raise ModelError(f"{where}: {text}")
         else:
             raise ModelError(f"{where}: init= maps functions to values, got the key {shown_key(key)}")
+        if isinstance(value, list | tuple):
+            base = getattr(target, "base", target)
+            raise ModelError(
+                f"{where}: init= of `{target}` is a number or an expression, got {value!r}; give members one by one, "
+                f"init={{{base}[0]: ...}}, or by a table, tables={{start: [...]}} and init={{{base}[k]: start[k]}}"
+            )
         if target in table:
             raise ModelError(f"{where}: init= gives `{target}` two values, `{table[target]}` and `{value}`; keep one of them")
         if isinstance(value, Law) and not isinstance(target, Process):

@@ -48,6 +48,11 @@ def decay(right):
     return system(Eq(x[k](t).diff(t), right))
 
 
+def drawn(equation):
+    w = process("w", k)
+    return System("drawn", eqs=[Eq(w[k](t).diff(t), -w[k](t)), equation], init={w[k]: 1})
+
+
 def driven(law):
     w, z = process("w z", k)
     eqs = [Eq(w[k](t).diff(t), z[k](t) - w[k](t))]
@@ -80,6 +85,13 @@ def test_members_are_values() -> None:
         (lambda: function("z", k, k), "carries an index twice; declare it with two"),
         (lambda: index("l", 0), "whole number above zero"),
         (lambda: Sum(x[p](t), p).diff(x[k](t)), "is not worked out"),
+        (lambda: A * x[k](t), "the table `A` stands without its indices; write `A["),
+        (lambda: decay(-x[k](t)).replace(init={x: 1}), "got `x` without its indices; write init={x[k]: ...}"),
+        (
+            lambda: decay(-x[k](t)).replace(init={x[k]: [1, 2, 3]}),
+            "init= of `x[k]` is a number or an expression",
+        ),
+        (lambda: decay(-A[k, 0] * x[k](t)).replace(tables={A[k, p]: NUMBERS}), "write the table alone, `A`"),
     ],
 )
 def test_what_is_wrong_where_it_is_written(make, words) -> None:
@@ -106,6 +118,7 @@ def test_what_is_wrong_where_it_is_written(make, words) -> None:
         (lambda: decay(-A[k, 0] * x[k](t)).replace(tables={A: lambda: NUMBERS[9]}), "fails at the defaults, IndexError"),
         (lambda: system(Eq(x[k](t).diff(t), -x[k](t)), Eq(x[0](t).diff(t), -x[0](t))), "two equations for"),
         (lambda: system(Eq(x[k](t).diff(t), -y[k](t))), "uses `y[k](t)`, which nothing defines"),
+        (lambda: drawn(Eq(y[k](t), process("w", k)[k](t))), 'declare it by y = process("y", k), else write E(...) around it'),
         (lambda: decay(-x[k](t)).replace(init={x[k]: A[0, p]}, tables={A: NUMBERS}), "`p` stands in its value alone"),
         (lambda: decay(-x[k](t)).replace(init={x[k]: sympy.Sum(k * p, (p, 0, 2))}), "is sympy's own Sum"),
         (lambda: driven(GP(sympy.Sum(A[k, p], (p, 0, 2)) * sympy.exp(-t - s))), "is sympy's own Sum"),
@@ -117,6 +130,15 @@ def test_what_check_says(make, words) -> None:
     with pytest.raises(ModelError) as error:
         eqsolve.check(make())
     assert words in str(error.value)
+
+
+def test_a_sum_whose_terms_vanish_for_some_members() -> None:
+    """x_k' = Σ_p (p < k) x_p − x_k and x_k' = Σ_p k x_p − x_k: nothing is added to the first member."""
+    lower = sympy.Piecewise((x[p](t), p < k), (0, True))
+    for term, matrix in ((lower, np.tri(3, k=-1)), (k * x[p](t), np.outer(range(3), np.ones(3)))):
+        found = eqsolve.solve(decay(Sum(term, p) - x[k](t)), t_max=1, rtol=1e-6, at=[1.0]).at([1.0])
+        truth = expm(matrix - np.eye(3)) @ np.ones(3)
+        assert np.all(np.abs(found["x"].values[:, 0] - truth) <= 3 * found["x_error"].values[:, 0] + 1e-12)
 
 
 def test_tables_are_held_against_their_indices() -> None:

@@ -274,8 +274,9 @@ def _table_problems(model: Model) -> Iterator[str]:
 def by_family(model: Model, text: str) -> str:
     """Return a message about members, `x_0`, with the name of their family, `x[k]`."""
     for base, axes in {**family_axes(model), **{item.base: item.axes for item in _members(model)}}.items():
-        whole = f"{base}[{', '.join(map(str, axes))}]"
-        text = re.sub(rf"\b{base}(_\d+|{GENERIC.pattern}){{{len(axes)}}}\b", whole, text)
+        over, member = ", ".join(map(str, axes)), rf"\b{base}(_\d+|{GENERIC.pattern}){{{len(axes)}}}"
+        text = re.sub(rf'{member} = (?P<kind>\w+)\("{member}"\)', rf'{base} = \g<kind>("{base}", {over})', text)  # how it is declared
+        text = re.sub(rf"{member}\b", f"{base}[{over}]", text)
     return text
 
 
