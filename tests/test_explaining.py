@@ -52,6 +52,9 @@ COSTLY = (  # flows, as dln_flow is, and families, as two_layer_features is
 )
 
 
+OPTIONS = ({"kernels": False}, {"step": 0.1}, {"solver": "operators"})
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(item.name, marks=[pytest.mark.slow] * (item.name in COSTLY)) for item in list_models()]
 )
@@ -69,9 +72,9 @@ def test_every_model_is_explained_and_the_solver_named_is_the_one_that_runs(name
         assert sorted(n for block in made.blocks for n in block) == sorted(head.name for head in solved.unknowns)
         assert len(made.substitutions) == len(model.substitute)
     assert runs(model) in made.solver.name.split(" or ")
-    for options in ({"kernels": False}, {"step": 0.1}, {"solver": "operators"}):
-        if not isinstance(model, Cases | Flow):
-            assert foresee(model, **options).name == runs(model, **options), options
+    if not isinstance(model, Cases | Flow):
+        options = OPTIONS[sum(map(ord, name)) % len(OPTIONS)]  # each of them for a third of the models
+        assert foresee(model, **options).name == runs(model, **options), options
 
 
 @pytest.mark.parametrize("model", [PLAIN, MEMORY], ids=["plain", "memory"])

@@ -123,7 +123,8 @@ def test_a_terminal_sees_colours_and_whole_lines() -> None:
     assert any(line.endswith("…") for line in shown)
 
 
-def test_doctor_groups_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_groups_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("eqsolve.cli.doctor._TRIALS", {"one": lambda: (0.0, 1e-9), "another": lambda: (0.0, 1e-9)})
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
     heads = [line for line in text.splitlines() if line and not line.startswith(" ")]

@@ -64,7 +64,6 @@ def test_calls_are_seen() -> None:
         ("pspin", {"T": 0.6}, {"T": 0.7}, {"t_max": 1}),
         ("dln_lazy", {"delta": 0.4}, {"delta": 0.6}, {"t_max": 1, "kernels": False}),
         ("lasso", {"delta": 0.7}, {"delta": 0.8}, {}),
-        ("dln_fixed_point", {"delta": 0.5}, {"delta": 0.6}, {}),
         ("dln_rate", {"alpha": 0.5}, {"alpha": 0.6}, {}),
         ("linear_flow", {"delta": 1.5}, {"delta": 1.6}, {"t_max": 1, "rtol": 1e-2}),
     ],
