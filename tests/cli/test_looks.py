@@ -64,7 +64,7 @@ def test_every_help_ends_in_examples_that_are_commands(verb: str, capsys: pytest
     assert len(marks) <= 1  # comments stand in one column
 
 
-HEAVY = ("sweep", "validate", "optimise", "fit")
+HEAVY = ("sweep", "validate", "optimise", "fit", "plot")
 OWN = ("stationary", "diagram")  # all examples name a file of the user's own and its parameters
 UNTRIED = (*OWN, "list", "explore", "figure", "doctor", "completion")  # a server, or tested elsewhere as they stand
 

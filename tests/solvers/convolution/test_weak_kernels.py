@@ -68,7 +68,7 @@ def test_a_kernel_that_decays_too() -> None:
 @pytest.mark.parametrize(
     ("power", "given", "exact"),
     [
-        (Rational(1, 2), t, lambda u: 2 * mpmath.sqrt(u) / mpmath.pi),
+        pytest.param(Rational(1, 2), t, lambda u: 2 * mpmath.sqrt(u) / mpmath.pi, marks=pytest.mark.slow),
         (Rational(1, 2), sqrt(t), lambda u: number(1) / 2),
         (
             Rational(3, 10),
