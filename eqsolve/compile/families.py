@@ -282,6 +282,8 @@ class Functions:
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
         """Return all values, axes of indices first."""
+        if not self.indexed:
+            return list(self.plain(*arguments))
         made: dict[int, Any] = dict(zip(self.places, self.plain(*arguments), strict=True)) if self.places else {}
         made |= {place: term(arguments) for place, term in self.indexed}
         return [made[place] for place in range(len(made))]

@@ -137,7 +137,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     assert isinstance(time, Time)
     heads = {id(equation): _head(equation) for equation in equations}
     starts = [_start(system, heads[id(equation)]) for equation in states]
-    drawn = {item.base: item for item, _ in starts if isinstance(item, Random) and item.base not in _bases(system.randoms)}
+    drawn = {item.base: item for item, head in starts if isinstance(item, Random) and isinstance(_given(system, head), Law)}
     randoms = {item.base: item for item in sorted((*system.randoms, *drawn.values()), key=lambda item: item.name)}
     links = _Links(system, {heads[id(eq)].base: expr for eq, (expr, _) in zip(states, starts, strict=True)}, randoms)
     builder = _OdeBuilder((*parameters, WIDTH), time)
@@ -195,20 +195,21 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     )
 
 
-def _bases(items: Iterable[Any]) -> set[str]:
-    return {item.base for item in items}
-
-
 def _head(equation: Equation) -> Head:
     head = equation.head
     assert isinstance(head, Head)
     return head
 
 
-def _start(system: System, head: Head) -> tuple[Expr, Head]:
-    """Return what an unknown starts from, at the indices of its equation; what is drawn from a law is a random constant."""
+def _given(system: System, head: Head) -> Any:
+    """Return the initial value of an unknown, at the indices of its equation."""
     key = next(key for key in system.init if key.base == head.base)
-    value = at_indices(system.init[key], dict(zip(key.indices, head.indices, strict=True)))
+    return at_indices(system.init[key], dict(zip(key.indices, head.indices, strict=True)))
+
+
+def _start(system: System, head: Head) -> tuple[Expr, Head]:
+    """Return what an unknown starts from; what is drawn from a law is a random constant."""
+    value = _given(system, head)
     if isinstance(value, Law):
         value = Random(f"{head.base}_start", None, (value,), (head.axes, head.indices))
     return value, head

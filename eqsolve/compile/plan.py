@@ -27,7 +27,7 @@ from eqsolve.language.loading import load
 from eqsolve.language.model import Equation, Model, Table
 from eqsolve.language.nodes import GP, E, Int
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Correlation, Function, Parameter, Response, Time, Value
+from eqsolve.language.symbols import Correlation, CrossCorrelation, Function, Parameter, Response, Time, Value
 from eqsolve.language.system import Cases, Flow, Singularity, System, members
 from eqsolve.numerics.arrays import member_names
 from eqsolve.numerics.laws import NumericLaw
@@ -59,6 +59,7 @@ class Facts:
     processes: tuple[str, ...] = ()  # unknowns along paths
     noises: tuple[str, ...] = ()  # driving processes
     kernels: tuple[str, ...] = ()  # functions of two times
+    pairs: tuple[str, ...] = ()  # those of them that are correlations of two different members
     functions: tuple[str, ...] = ()  # functions of one time; of a fixed point, its unknowns
     memory: bool = False  # whether integrals over the past occur
     implicit: bool = False  # whether an unknown stands in its own definition
@@ -153,6 +154,7 @@ def find_facts(model: Model) -> Facts:
         tuple(item.name for item in model.processes),
         tuple(item.name for item in model.noises),
         tuple(item.name for item in model.kernels),
+        tuple(item.name for item in model.kernels if isinstance(item, CrossCorrelation)),
         tuple(eq.key for eq in equations if isinstance(eq.head, Function)),
         any(equation.rhs.has(Int) for equation in equations),
         any(eq.rhs.has(eq.target) for eq in equations if not eq.is_differential and eq.target is not None),
@@ -411,7 +413,7 @@ class Binder:
             put = {
                 name: value
                 for name, value in values.numbers.items()
-                if name not in self._free or value == 0 or math.isinf(value)
+                if name in self._names and (name not in self._free or value == 0 or math.isinf(value))
             }
             kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
         key = (tuple(put.items()), kinds)

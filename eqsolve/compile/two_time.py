@@ -13,6 +13,9 @@ A correlation that is not given on the diagonal gets an equation there: with ∂
     dC(t, t)/dt = F(t, t⁻) + F(t, t⁺),
 
 in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 on one side and for R(t, t) on the other.
+
+A correlation of two members of a family is two kernels K(later, earlier), C_kl and C_lk, each of which is the other one where
+its times change order. They have one diagonal, dC_kl(t, t)/dt = F_kl(t, t⁻) + F_lk(t, t⁺).
 """
 
 import functools
@@ -30,7 +33,7 @@ from eqsolve.language.functions import not_everywhere
 from eqsolve.language.indices import MemberSum
 from eqsolve.language.model import Equation, leaves, mapper
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Response, Time, Value, fresh_name
+from eqsolve.language.symbols import Correlation, Function, Head, Parameter, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.forms.expressions import outermost, rebuilt, slope
 from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, as_written, at_row, initial_values, separate_times
@@ -102,9 +105,9 @@ class CompiledEquation:
     name: str
     key: str
     label: str
-    # whether the unknown is a correlation, is given by its derivative, and is made by a pass, not
-    # declared
-    symmetric: bool
+    # what a correlation is with its times exchanged: itself, or that of two members exchanged; whether
+    # the unknown is given by its derivative, and is made by a pass, not declared
+    mirror: str | None
     differential: bool
     hidden: bool
     start: Lowered | None  # the value at the start, if one is given
@@ -218,7 +221,7 @@ class _Splitter:
         first, second = value.moments
         if rank.get(first, 0) >= rank.get(second, 0):
             return value
-        return S.Zero if isinstance(value.head, Response) else Value(value.head, second, first)
+        return value.head.turned(second, first) if isinstance(value.head, Correlation) else S.Zero
 
     def integral(self, node: Int) -> Expr:
         inner = node.integrand.xreplace({node.variable: MIDDLE})
@@ -314,6 +317,7 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         symbols = tuple(item[0] for item in sides.contractions)
         made = [contraction(item, _feedback(item, head, body, symbols)) for item in sides.contractions]
         differential = source is not None and source.is_differential
+        mirror = head.turned.name if isinstance(head, Correlation) else None
         by_own, by_row = None, True
         if head is not None and differential:
             derivative = slope(body, head(ROW, COLUMN) if head.arity == 2 else head(ROW))
@@ -324,23 +328,28 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
             key, label, doubtful = source.key, source.label, not_everywhere(source.rhs)
         hidden = source is not None and (head != source.head or isinstance(head, AuxiliaryResponse))
         return CompiledEquation(
-            name, key, label, isinstance(head, Correlation), differential, hidden,
+            name, key, label, mirror, differential, hidden,
             None if start is None else lower([start], [], parameters), doubtful,
             pointwise(body, symbols), by_own, by_row, tuple(made), optional(diagonal),
         )  # fmt: skip
 
     kernels: list[CompiledEquation] = []
     functions: list[CompiledEquation] = []
+    diagonals: dict[Head, Expr] = {}  # that have equations
     for item in system.equations:
         head, right = item.defined.head, item.at(ROW, COLUMN)
         start, diagonal = initial_values(system, item)
         if isinstance(head, Correlation) and item.is_differential and diagonal is None:
+            other = system[head.turned]
+            diagonal = initial_values(system, other)[1] or diagonals.get(head.turned)
+        if isinstance(head, Correlation) and item.is_differential and diagonal is None:
             own = Function(fresh_name(f"{item.key}_diagonal", system.names))
             sides = _Splitter(system, item.label, True)
-            beside = (without_future(right, order) for order in ((ROW, COLUMN), (COLUMN, ROW)))
+            beside = (without_future(right, (ROW, COLUMN)), without_future(other.at(ROW, COLUMN), (COLUMN, ROW)))
             total = sum((sides.body(side.xreplace({COLUMN: ROW})) for side in beside), S.Zero)
-            functions.append(equation(own.name, total.xreplace({head(ROW, ROW): own(ROW)}), sides, own, item, start))
-            diagonal = own(ROW)
+            total = total.xreplace(dict.fromkeys((head(ROW, ROW), head.turned(ROW, ROW)), own(ROW)))
+            functions.append(equation(own.name, total, sides, own, item, start))
+            diagonals[head] = diagonal = own(ROW)
         sides = _Splitter(system, item.label, head.arity == 1)
         made = equation(item.key, sides.body(right), sides, head, item, start, diagonal)
         (functions if head.arity == 1 else kernels).append(made)

@@ -343,9 +343,32 @@ class TwoTime(Head):
 class Correlation(TwoTime):
     """A symmetric function of two times, C(t, t') = C(t', t)."""
 
+    @property
+    def turned(self) -> Correlation:
+        """What it is with its times exchanged."""
+        return self
 
-class CrossCorrelation(Correlation):
-    """The correlation of two members of a family, C_kl(t, t') = C_lk(t', t): not symmetric in its times alone."""
+
+class CrossCorrelation(Correlation, kind="cross-correlation"):
+    """The correlation of two members of a family, C_kl(t, t') = C_lk(t', t): not symmetric in its times alone.
+
+    ``other`` is the name of C_lk, with its LaTeX.
+    """
+
+    other: tuple[str, str]
+
+    def __new__(cls, name: str, latex: str, other: tuple[str, str]) -> CrossCorrelation:
+        made: CrossCorrelation = super().__new__(cls, name, latex)
+        made.other = other
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self.name, self.latex_name, self.other)
+
+    @property
+    def turned(self) -> CrossCorrelation:
+        name, latex = self.other
+        return CrossCorrelation(name, latex, (self.name, self.latex_name))
 
 
 class Response(TwoTime):

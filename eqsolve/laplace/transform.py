@@ -130,8 +130,8 @@ class Rules:
             past = Time("s")  # of R(t', t), t < t', a convolution with e^{−pt} is left
             return Int(head(first, past + delay) * sym_exp(-self.variable * past), (past, self.start, first))
         made = [self.variable if moment in running else moment for moment in moments]
-        if isinstance(head, Correlation):  # it is symmetric: what is still a time goes last
-            made.sort(key=lambda moment: isinstance(moment, Time))
+        if isinstance(head, Correlation) and isinstance(made[0], Time):  # what is still a time goes last
+            head, made = head.turned, made[::-1]
         bar = head if isinstance(head, Transform) else Transform(head)
         return sym_exp(-self.variable * delay) * bar(*made)
 

@@ -290,6 +290,6 @@ def spread_to_times(change: Array) -> Array:
     return out
 
 
-def mirrored(table: Array) -> Array:
-    """Return a symmetric table from its values on and below the diagonal."""
-    return np.asarray(np.tril(table) + np.tril(table, -1).T)
+def mirrored(table: Array, other: Array) -> Array:
+    """Return a table from its values on and below the diagonal, and those of what it is with its times exchanged."""
+    return np.asarray(np.tril(table) + np.tril(other, -1).T)

@@ -278,15 +278,16 @@ class Compared:
 
         Their errors are a share of the largest difference seen around a pair, and what a difference does not show.
         """
-        tables, changes, errors, made = fine.tables(times), differences(fine, coarse, times), {}, {}
-        for equation in equations:
-            if not equation.hidden:
-                name, symmetric = equation.name, equation.symmetric
-                size = float(np.abs(tables[name]).max())
-                gaps = share(spread_to_times(changes[name]), size) + unseen(name, tables[name])
-                values, errors[name] = (mirrored(item) if symmetric else item for item in (tables[name], gaps))
-                made[name] = Kernel(values, errors[name], symmetric)
-        worst = self.worst
+        tables, changes, made = fine.tables(times), differences(fine, coarse, times), dict[str, Kernel]()
+        mirrors = {equation.name: equation.mirror for equation in equations if not equation.hidden}
+        gaps = {
+            name: share(spread_to_times(changes[name]), float(np.abs(tables[name]).max())) + unseen(name, tables[name])
+            for name in mirrors
+        }
+        for name, other in mirrors.items():
+            whole = [part[name] if other is None else mirrored(part[name], part[other]) for part in (tables, gaps)]
+            made[name] = Kernel(whole[0], whole[1], other is not None)
+        errors, worst = {name: kernel.errors for name, kernel in made.items()}, self.worst
         if options.kernels:
             worst = max(worst, find_worst(errors, tables, errors, times, options, KERNEL_FLOOR))
         return replace(self, kernels=made, times=times, rows=fine, worst=worst)

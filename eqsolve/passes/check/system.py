@@ -153,7 +153,7 @@ def _evaluate(expr: Expr, sample: int = 0) -> Expr:
 def _number(item: Expr, sample: int) -> Expr:
     """Return the number of an atom, always the same for the same atom and sample."""
     if isinstance(item, Value) and isinstance(item.head, Correlation):
-        item = item.head(*sorted(item.moments, key=str))
+        item = min(item, item.head.turned(*item.moments[::-1]), key=str)
     varies = isinstance(item, Random | Resp) or (isinstance(item, Value) and isinstance(item.head, Process))
     draw = random.Random(f"{item} in sample {sample if varies else 0}")
     return Integer(draw.randint(2, 9)) if item.is_integer else Float(draw.uniform(0.3, 1.7), _DIGITS)

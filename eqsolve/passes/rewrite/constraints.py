@@ -238,13 +238,14 @@ def _known_diagonals(system: System) -> dict[Value, Expr]:
                 first, second = side.moments
                 if isinstance(first, Time) and first == second:
                     known[side] = other
-    return known
+    turned = {key.head.turned(*key.moments): value for key, value in known.items() if isinstance(key.head, Correlation)}
+    return {**turned, **known}
 
 
 def _folded(expr: Expr, now: Time) -> Expr:
     """Return an expression with symmetric values C(s, now) written as C(now, s), so that like integrals are joined."""
     later = [v for v in expr.atoms(Value) if isinstance(v.head, Correlation) and v.moments[1] == now]
-    turned = expr.xreplace({value: value.head(now, value.moments[0]) for value in later})
+    turned = expr.xreplace({value: value.head.turned(now, value.moments[0]) for value in later})
     return turned.xreplace(
         {node: Int(powsimp(node.integrand), (node.variable, node.low, node.high)) for node in turned.atoms(Int)}
     )
@@ -301,8 +302,9 @@ class _Flow:
             return self._diagonal(head, now)
         if isinstance(head, Response) and moments[1] == now:
             return S.Zero
-        past = moments[1] if moments[0] == now else moments[0]
-        return self._right(head, (now, past), now)
+        if moments[0] != now:
+            head, moments = head.turned, moments[::-1]
+        return self._right(head, moments, now)
 
     def _right(self, head: Head, moments: tuple[Expr, ...], now: Time) -> Expr:
         """Return the derivative of an unknown in its first time; responses of a later to an earlier time vanish."""
@@ -324,8 +326,8 @@ class _Flow:
             return self.derivative(self._moved(equation, (now, now)), now)
         total: Expr = S.Zero
         earlier = Time("earlier")
-        right = self._moved(equation, (now, earlier))
-        for order in ((now, earlier), (earlier, now)):  # ∂_t C on both sides of the diagonal
+        for side, order in ((head, (now, earlier)), (head.turned, (earlier, now))):  # ∂_t C on both sides of the diagonal
+            right = self._moved(self._equation(side), (now, earlier))
             total += without_future(right, order).xreplace({earlier: now})
         return total.xreplace({node: S.Zero for node in total.atoms(Int) if node.low == node.high})
 
@@ -339,7 +341,8 @@ class _Flow:
             total -= integrand.xreplace({variable: now})
         for value in integrand.atoms(Value):  # a kernel with memory gets a derivative with a name
             if isinstance(value.head, Correlation | Response) and value.moments in ((now, variable), (variable, now)):
-                self._name_derivative(value.head)
+                turned = isinstance(value.head, Correlation) and value.moments[1] == now
+                self._name_derivative(value.head.turned if turned else value.head)
         inner = self.derivative(integrand, now)
         return total if inner == 0 else total + Int(inner, (variable, node.low, node.high))
 

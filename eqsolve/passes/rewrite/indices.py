@@ -29,7 +29,7 @@ from eqsolve.language.indices import (
     ordered_indices,
     places,
 )
-from eqsolve.language.laws import Law, Normal
+from eqsolve.language.laws import Laplace, Law, Normal, Uniform
 from eqsolve.language.model import Equation, Model, Table, leaves, mapper
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp
 from eqsolve.language.printing import kept_by_model
@@ -127,18 +127,43 @@ def joint_normal(item: Random) -> JointNormal | None:
     return JointNormal(item.base, mean, factor, tables[0])
 
 
+def _standardised(law: Law) -> tuple[sympy.Expr, sympy.Expr, Law] | None:
+    """Return a location, a scale and a law without numbers of the members, where location + scale × draw has the law."""
+    match law:
+        case Normal(args=(mean, variance)):
+            return mean, sympy.sqrt(variance), Normal(0, 1)
+        case Uniform(args=(low, high)):
+            return low, high - low, Uniform(0, 1)
+        case Laplace(args=(scale,)):
+            return sympy.S.Zero, scale, Laplace(1)
+    return None
+
+
 @kept_by_model
 def with_draws(model: Model) -> Model:
-    """Return a model whose jointly normal families are sums of independent standard normal constants."""
+    """Return a model whose jointly normal families, and those with laws of their own, are made of draws that are alike."""
     swaps: dict[Basic, Basic] = {}
     for item in _members(model):
-        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
+        if not isinstance(item, Random) or item.law is None or not free_indices(item.law):
+            continue
+        here = dict(zip(item.axes, item.indices, strict=True))
+        if (law := joint_normal(item)) is not None:
             (axis,), (entry,) = item.axes, item.indices
             other = Index(f"{item.base}_draw", None, (axis.size,), integer=True, nonnegative=True)
-            here = dict(zip(item.axes, item.indices, strict=True))
             draw = Random(f"{item.base}_draw", None, (Normal(0, 1),), ((axis,), (other,)))
             root = Parameter(law.root, None, (), ((axis, axis), (entry, other)))
             swaps[item] = at_indices(law.mean, here) + sympy.sqrt(at_indices(law.factor, here)) * Sum(root * draw, other)
+        elif (found := _standardised(item.law)) is not None:
+            draw = Random(f"{item.base}_draw", None, (found[2],), (item.axes, item.indices))
+            swaps[item] = at_indices(found[0], here) + at_indices(found[1], here) * draw
+    starts = {}
+    for key, value in model.init.items() if isinstance(model, System) else ():
+        if isinstance(value, Law) and free_indices(value) and (found := _standardised(value)) is not None:
+            head = getattr(key, "head", key)
+            draw = Random(f"{head.base}_start", None, (found[2],), (head.axes, head.indices))
+            starts[key] = found[0] + found[1] * draw
+    if starts:
+        model = model._with(init=Table((key, starts.get(key, value)) for key, value in model.init.items()))
     if not swaps:
         return model
     made = _changed(model, mapper(swaps))
@@ -153,10 +178,15 @@ def index_problems(model: Model) -> list[str]:
     """Return what is wrong with the indices of a model, in words."""
     found: list[str] = []
     for equation in model.equations:
-        if isinstance(equation.head, Correlation) and len(equation.head.indices) == 2 and equation.is_differential:
+        if _is_pair(equation) and isinstance(model, System) and model.processes:
             found.append(
-                f"{equation.label}: a correlation with two indices is not symmetric in its times between different members, "
-                "and has no differential equation so far; define it by its mean, E(x[k](t)*x[l](tp))"
+                f"{equation.label}: beside processes a correlation with two indices has no differential equation so far; "
+                "define it by its mean, E(x[k](t)*x[l](tp))"
+            )
+        elif _is_pair(equation) and len({axis.size for axis in equation.defined.head.axes}) > 1:
+            found.append(
+                f"{equation.label}: the two indices of a correlation run over the same members, so that C[k, l](t, tp) = "
+                f"C[l, k](tp, t); those of `{equation.head}` have different sizes"
             )
         label = equation.label
         left, right = free_indices(equation.lhs), free_indices(equation.rhs)
@@ -201,6 +231,11 @@ def index_problems(model: Model) -> list[str]:
         except ModelError as error:
             found.append(f"{model.label}: {error}")
     return list(dict.fromkeys((*found, *_table_problems(model))))
+
+
+def _is_pair(equation: Equation) -> bool:
+    """Whether an equation gives the derivative of a correlation with two indices."""
+    return equation.is_differential and isinstance(equation.head, Correlation) and len(equation.head.indices) == 2
 
 
 def _table_problems(model: Model) -> Iterator[str]:
@@ -383,7 +418,7 @@ def generic(model: System) -> System | None:
     random = {writer.stand(item.axes) for item in model.names.values() if isinstance(item, Process | Random)}
     inner = [node for eq in model.equations for node in ((eq.rhs,) if isinstance(eq.head, Process) else eq.rhs.atoms(E))]
     sums = any(node.has(Sum) for node in inner) or model.constraints or model.substitute
-    if writer.crossed or len(random) > 1 or sums or not (model.kernels or model.noises):
+    if writer.crossed or writer.paired or len(random) > 1 or sums or not (model.kernels or model.noises):
         return None
     try:
         made = writer.written(model._with(exact=Table()))
@@ -409,11 +444,12 @@ class _MemberWriter:
         self.called: dict[str, str] = {}  # observables, by the names that they have here
         self.axes: dict[str, tuple[Index, ...]] = {}
         self.tables: set[str] = set()
-        # correlations with two indices, by name, and their definitions
+        # correlations with two indices: the names of those with differential equations, and the definitions of others
+        self.paired = {eq.defined.head.base for eq in model.equations if _is_pair(eq)}
         self.crossed = {
             eq.head.base: eq
             for eq in model.equations
-            if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and not eq.is_differential
+            if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and eq.head.base not in self.paired
         }
         taken = {item.name for item in model.names.values() if not item.indices}
         for item in _members(model):
@@ -500,7 +536,8 @@ class _MemberWriter:
         if self.generic:
             latex = item.own_latex or default_latex(item.base)
         if isinstance(item, Head):
-            return type(item)(name, latex)
+            cross = item.base in self.paired and item.indices[0] != item.indices[1]
+            return self._cross(item) if cross else type(item)(name, latex)
         here = dict(zip(item.axes, item.indices, strict=True))
         if isinstance(item, Random) and (law := joint_normal(item)) is not None:
             mean, factor = self.at(law.mean, here, label), self.at(law.factor, here, label)
@@ -536,8 +573,15 @@ class _MemberWriter:
     def _pair(self, equation: Equation, place: Mapping[Index, Any]) -> Equation:
         """Return the definition of the correlation of two different members, which nothing else reads."""
         target = at_indices(equation.defined, place)
-        head = CrossCorrelation(member_name(target.head.base, target.head.indices), target.head.latex_name)
-        return Equation(head(*target.moments), self.at(equation.rhs, place, equation.label), equation.location)
+        left = self._cross(target.head)(*target.moments)
+        return Equation(left, self.at(equation.rhs, place, equation.label), equation.location)
+
+    @staticmethod
+    def _cross(head: Head) -> CrossCorrelation:
+        """Return the correlation of two different members."""
+        turned = head.changed((), (head.axes, head.indices[::-1]))
+        other = (member_name(head.base, turned.indices), turned.latex_name)
+        return CrossCorrelation(member_name(head.base, head.indices), head.latex_name, other)
 
     def _equations(self, equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
         made: dict[str, Equation] = {}
@@ -550,6 +594,14 @@ class _MemberWriter:
                 if one.key in made and self.model.kind == "System":
                     raise ModelError(f"two equations for `{one.key}`: {made[one.key].location} and {one.location}; keep one")
                 made[one.key if self.model.kind == "System" else str(len(made))] = one
+        for one in made.values():
+            if isinstance(one.head, CrossCorrelation) and one.is_differential:
+                other = made.get(one.head.turned.name)
+                if other is None or not other.is_differential:
+                    raise ModelError(
+                        f"{one.label}: the same two members in the other order have no differential equation, and "
+                        "C[l, k](t, tp) = C[k, l](tp, t); write one for all members, Eq(C[k, l](t, tp).diff(t), ...)"
+                    )
         return tuple(made.values())
 
     def _observables(self, table: Table) -> Table:
@@ -800,11 +852,10 @@ def _why_not_ode(system: System) -> str:
         same = [other for other in system.init if getattr(getattr(other, "head", other), "base", "") == head.base]
         if len(same) > 1 or any(not entry.is_Symbol for entry in head.indices):
             return "members of a family start from values of their own"
-    if any(item.law is not None and free_indices(item.law) and joint_normal(item) is None for item in system.randoms):
-        return "members of a random family have laws of their own"
-    for value in system.init.values():
-        if isinstance(value, Law) and ordered_indices(value):
-            return "members of a family start from laws of their own"
+    own = [item.law for item in system.randoms if item.law is not None and joint_normal(item) is None]
+    for law in (*own, *(value for value in system.init.values() if isinstance(value, Law))):
+        if free_indices(law) and _standardised(law) is None:
+            return f"members of a random family have laws of their own, {law}"
     random = {item.base for item in (*system.randoms, *system.processes)}
     expressions = [*(eq.rhs for eq in system.equations), *system.observables.values(), *system.init.values()]
     for node in {node for expr in expressions for node in expr.atoms(Value, Random)}:

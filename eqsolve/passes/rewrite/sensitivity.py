@@ -28,7 +28,7 @@ from eqsolve.language.binding import bind_some
 from eqsolve.language.laws import Law, Point, Uniform
 from eqsolve.language.model import Equation, Model, Table, mapper
 from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White, entries
-from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
+from eqsolve.language.symbols import Correlation, CrossCorrelation, Head, Parameter, Process, Random, Value, fresh_name
 from eqsolve.language.system import System, members, start_constant
 from eqsolve.passes.forms.expressions import chain, outermost, shielded
 from eqsolve.passes.forms.kinks import KINKS, jumps, switches
@@ -263,8 +263,12 @@ class _Derivative:
                 continue
             name = fresh_name(f"{head.name.rstrip(chr(39))}_d_{parameter.name}", taken)
             latex = rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"
-            self.heads[head] = type(head)(name, latex)
+            self.heads[head] = Correlation(name, latex) if isinstance(head, CrossCorrelation) else type(head)(name, latex)
             taken.add(name)
+        pairs = {head: self.heads[head.turned] for head in self.heads if isinstance(head, CrossCorrelation)}
+        for head, other in pairs.items():
+            new = self.heads[head]
+            self.heads[head] = CrossCorrelation(new.name, new.latex_name, (other.name, other.latex_name))
         pieces = [(eq.head, eq.rhs) for eq in system.equations if isinstance(eq.head, Process)] + [*system.init.items()]
         edges = [(head, node) for head, piece in pieces for node in outermost(piece, Value, Random, but=E)]
         self.behind = make_graph((), ((head, node.head if isinstance(node, Value) else node) for head, node in edges))

@@ -283,16 +283,18 @@ class Panel:
     def add(self, move: Array) -> float:
         """Add to the unknowns; return the largest change, relative to the unknown's size on each column panel."""
         worst, n = 0.0, self.layout.nodes
+        every = (*self.unknowns.kernels.values(), *self.unknowns.functions.values())
+        least = max(10 * ROUNDING * max(float(np.abs(values).max()) for values in every), 1e-300)  # an unknown may vanish
         for name, values in self.unknowns.kernels.items():
             step = move[self.places[name]].reshape(self.layout.rows, -1)
             values[1:] += step
             sizes, largest = np.abs(values).max(axis=0), float(np.abs(values).max())
-            local = np.maximum(np.maximum(sizes[1:].reshape(-1, n).max(axis=1), 10 * ROUNDING * largest), 1e-300)
+            local = np.maximum(np.maximum(sizes[1:].reshape(-1, n).max(axis=1), 10 * ROUNDING * largest), least)
             worst = max(worst, float((np.abs(step[:, 1:]).max(axis=0).reshape(-1, n).max(axis=1) / local).max()))
         for name, values in self.unknowns.functions.items():
             step = move[self.places[name]]
             values[1:] += step
-            worst = max(worst, float(np.abs(step).max() / max(np.abs(values).max(), 1e-300)))
+            worst = max(worst, float(np.abs(step).max() / max(np.abs(values).max(), least)))
         return worst
 
     # --- the equations

@@ -154,10 +154,21 @@ class OdeSystem:
         """How many states there are, members of families counted."""
         return sum(math.prod(equation.shape) for equation in self.program.states)
 
+    @functools.cached_property
+    def rows(self) -> list[tuple[slice, tuple[int, ...]]]:
+        """Where the members of every state are among all states, and the shape of its family."""
+        ends = itertools.accumulate((math.prod(equation.shape) for equation in self.program.states), initial=0)
+        return [(slice(*pair), item.shape) for pair, item in zip(itertools.pairwise(ends), self.program.states, strict=True)]
+
     def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
-        given = self.program.starts([np.zeros((1, 1)), *self._constants(paths)])
+        given = self.program.starts([np.zeros((1, 1)), *self.constants(paths)])
         return self._stacked(given, (paths.count, 1)).ravel()
+
+    @functools.cached_property
+    def constants(self) -> Callable[[ConstantPaths], list[Array]]:
+        """Return what gives the random constants on paths, which are asked for again and again."""
+        return functools.lru_cache(maxsize=4)(self._constants)
 
     def _constants(self, paths: ConstantPaths) -> list[Array]:
         """Return the random constants on all paths; of families whose members take the same nodes without copies."""
@@ -171,11 +182,8 @@ class OdeSystem:
     def _stacked(self, values: Sequence[Any], points: tuple[int, int]) -> Array:
         """Return what belongs to the states, members one after the other, on paths and at moments."""
         whole = np.empty((self.width, *points))
-        begin = 0
-        for equation, value in zip(self.program.states, values, strict=True):
-            end = begin + math.prod(equation.shape)
-            whole[begin:end].reshape(*equation.shape, *points)[...] = over_points(value, equation.shape, points)
-            begin = end
+        for (rows, shape), value in zip(self.rows, values, strict=True):
+            whole[rows].reshape(*shape, *points)[...] = over_points(value, shape, points) if shape else value
         return whole
 
     def slope(self, moment: float, state: Array, paths: ConstantPaths) -> Array:
@@ -273,12 +281,9 @@ class OdeSystem:
 
         What is ``averaged`` is collected there, with its part.
         """
-        values: list[Array] = [moments[None, :], *self._constants(paths)]
-        begin = 0
-        for equation in self.program.states:
-            end = begin + math.prod(equation.shape)
-            values.append(table.reshape(self.width, paths.count, -1)[begin:end].reshape(*equation.shape, paths.count, -1))
-            begin = end
+        values: list[Array] = [moments[None, :], *self.constants(paths)]
+        states = table.reshape(self.width, paths.count, -1)
+        values += [states[rows].reshape(*shape, *states.shape[1:]) for rows, shape in self.rows]
         for step in self.program.steps[:steps]:
             found = [np.asarray(function(values)[0], dtype=float) for function in step.functions]
             if step.averaged:

@@ -84,7 +84,8 @@ class OperatorsSolver(Solver):
 
     def why_not(self, plan: Plan) -> str:
         apart = "" if plan.facts.composition else "a kernel enters other than linearly or by one ∫ A(t, s) B(s, t') ds"
-        return why_not_closed(plan) or apart
+        pairs = plan.facts.pairs
+        return why_not_closed(plan) or (f"it has the correlation `{pairs[0]}` of two members" if pairs else apart)
 
     def form(self, discrete: bool) -> Form[Any]:
         return OPERATORS

@@ -33,7 +33,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Sampling
 from eqsolve.solvers.paths.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, margin_of, standard_error
-from eqsolve.solvers.paths.means import Averages, control
+from eqsolve.solvers.paths.means import Averages, control, steps_name
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sweep import (
@@ -565,6 +565,7 @@ class Ensembles:
         react strongly.
         """
         moved, responses = self._carrier(solved, solved.averages, follow=True), self.engine.responses
+        responses |= {steps_name(name) for name in responses}
         mean = {name: np.mean([own[name] for own in means], axis=0) for name in means[0]}
 
         def scatter(of_responses: bool) -> float:

@@ -252,8 +252,10 @@ class _Solve:
         design = Design(make_level(self.options.rtol, self.options.seed), None, variation(window.averages))
         # the paths that a sample needs grow with the accuracy, and so do those that a sparse grid
         # may have
-        more = max(1.0, (1e-3 / self.options.rtol) ** (1.0 / self.ensembles.control.rate))
-        if count_paths(self.engine, window.kernels, design) > self.control.crowded * more:
+        sampled = self.ensembles.control
+        rate = sampled.rate
+        more = max(1.0, (1e-3 / self.options.rtol) ** (1.0 / rate))
+        if (count := count_paths(self.engine, window.kernels, design)) > self.control.crowded * more:
             return True
         grid, means = window.grid, window.means
         levels = [replace(design.level, twist=twist) for twist in (0, 1)]
@@ -262,11 +264,15 @@ class _Solve:
             apart, chance, alone = self.ensembles.compare(window, first, other)
         except SolverError:  # too many paths, or one without a solution
             return False
-        logger.info("paths: two sparse grids differ by %.2g tolerances, from a random sample by %.2g (it scatters by %.2g)",
-                    alone, apart, chance)  # fmt: skip
+        logger.info("paths: two sparse grids of %d paths differ by %.2g tolerances, from a random sample by %.2g (it scatters "
+                    "by %.2g)", count, alone, apart, chance)  # fmt: skip
         self.chance = chance
         control = self.control
-        errs = alone > control.large or apart > max(control.large, 3.0 * chance)
+        # grids a hundredth apart do not converge soon; where they do, and samples, both err less with
+        # more paths by about the same power, and what needs fewer is taken
+        sure = control.large * max(1.0, 1e-3 / self.options.rtol)
+        fewer = 2 * sampled.sets * sampled.small * max(1.0, chance) ** (1.0 / rate) < count * max(1.0, alone) ** (1.0 / rate)
+        errs = alone > (control.large if fewer else sure) or apart > max(control.large, 3.0 * chance)
         # many weak modes may do together what none of them does: the grids agree then, and err. Two
         # ensembles tell their scatter badly: one ratio in eight exceeds five by chance
         errs |= apart > max(2 * control.negligible, 0.5 * control.large * chance)

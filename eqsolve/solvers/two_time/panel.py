@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, Slot, TwoTimeProgram
+from eqsolve.errors import ParameterError
 from eqsolve.numerics.arrays import ROUNDING, Array, filled
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.operators import OperatorGrid
@@ -281,6 +282,15 @@ class RowPanel:
                 break
             if sweep > len(definitions) and np.allclose(panel.state, before, rtol=1e-13, atol=1e-300):
                 break
+        for equation in plan.kernels:
+            if equation.mirror not in (None, equation.name):  # of two members
+                own = [float(panel.kernels[name][0, 0]) for name in (equation.name, equation.mirror)]
+                own += [] if equation.start is None else [float(equation.start()[0])]
+                if not np.allclose(own, own[0], rtol=1e-9, atol=1e-9):
+                    raise ParameterError(
+                        f"{equation.label}: `{equation.name}` starts from {min(own):.6g} and from {max(own):.6g}; "
+                        "C[k, l](t, t) and C[l, k](t, t) are the same: change init="
+                    )
         panel.refresh()
         panel.measure()
         return panel

@@ -89,15 +89,16 @@ def fokker_planck(u: float, temperature: float, moments: list[float]) -> list[fl
     return [float(x**2 @ p) for p in made.y.T]
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_single_spins_obey_the_fokker_planck_equation(seed: int) -> None:
+@pytest.mark.parametrize(("strength", "rtol"), [(0.3, 1e-2), pytest.param(1.0, 1e-3, marks=pytest.mark.slow)])
+def test_single_spins_obey_the_fokker_planck_equation(strength: float, rtol: float) -> None:
+    """At 1e-3 enough of many paths must have tangents, though responses do not act back."""
     moments = [0.5, 1.0, 2.0]
-    truth = fokker_planck(0.3, 0.5, moments)
-    res = eqsolve.solve("soft_spin", u=0.3, T=0.5, J=0, t_max=2, at=moments, rtol=1e-2, seed=seed)
+    truth = fokker_planck(strength, 0.5, moments)
+    res = eqsolve.solve("soft_spin", u=strength, T=0.5, J=0, t_max=2, at=moments, rtol=rtol, seed=1)
     found = res.at(moments)
     errors = np.abs(found["q"].values - truth)
     assert res.status == "ok"
-    assert (errors <= 1e-2 * np.array(truth)).all()
+    assert (errors <= rtol * np.array(truth)).all()
     assert (errors <= 3 * found["q_error"].values).all()
 
 
