@@ -146,3 +146,5 @@ def test_laws_of_their_own() -> None:
     square = (1 + places) ** 2 / 3 + np.array([[1.0], [0.5], [2.0]]) * moments**2
     for name, truth in (("mean", (1 + places) / 2), ("square", square)):
         assert np.all(np.abs(there[name].values - truth) <= 3 * there[f"{name}_error"].values + 1e-12)
+    given = eqsolve.solve(model, t_max=1, rtol=1e-3, w=Normal(0, 3), at=[1.0]).at([1.0])  # the table is not read then
+    assert np.all(np.abs(given["square"].values[:, 0] - (1 + np.arange(3)) ** 2 / 3 - 3) <= 3e-3 * 6)

@@ -164,13 +164,15 @@ def with_draws(model: Model) -> Model:
             starts[key] = found[0] + found[1] * draw
     if starts:
         model = model._with(init=Table((key, starts.get(key, value)) for key, value in model.init.items()))
-    if not swaps:
-        return model
-    made = _changed(model, mapper(swaps))
-    used = {item.base for item in _members(made)}
-    made = made._with(tables=Table(pair for pair in made.tables.items() if used & set(pair[1].names)))
-    names = {*made._with(defaults=Table()).names.values()}
-    return made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0] in names))
+    made = _changed(model, mapper(swaps)) if swaps else model
+    used = {item.base for item in _members(made)}  # a law given when solving may leave out what the declared one reads
+    kept = Table(pair for pair in made.tables.items() if used & set(pair[1].names))
+    if not swaps and len(kept) == len(made.tables):
+        return made
+    made = made._with(tables=kept)
+    read = {item.name for item in made._with(defaults=Table()).names.values()}
+    read |= {name for sources in kept.values() for name in sources.arguments}
+    return made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0].name in read))
 
 
 # --- What can be wrong with indices.
