@@ -39,7 +39,7 @@ def _close_figures() -> Iterator[None]:
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what has been imported, which stays to the end."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(50_000, 20, 50)
 
 
 QUICK = (

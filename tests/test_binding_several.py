@@ -32,12 +32,12 @@ def refused(given, model):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("given", [(1, 2), range(1, 3), {1, 2}, "[1, 2]", "(1, 2)"])
+@pytest.mark.parametrize("given", [(1, 2), range(1, 3), {1, 2}, np.array([1, 2]), "[1, 2]", "(1, 2)"])
 def test_however_they_are_written_they_are_a_list(given, model):
     assert refused(given, model) == refused([1, 2], model)
 
 
-@pytest.mark.parametrize("given", [[1, 2], np.array([1.0, 2.0]), "1,2", "1:2:2:log"])
+@pytest.mark.parametrize("given", [[1, 2], "1:2:2:log"])
 def test_several_values_point_to_a_sweep_that_works(given, model, capsys):
     message = refused(given, model)
     python = re.search(r"eqsolve\.sweep\(.*?\}\)", message)[0]

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,12 @@ def _installed() -> float:
 
 def memory() -> float:
     """Return the bytes that are free: of the machine, and of a batch job or container (control groups)."""
-    found, nothing = [_installed()], contextlib.suppress(OSError, ValueError, StopIteration)
+    return min(_installed(), _free(int(10 * time.monotonic())))
+
+
+@functools.lru_cache(1)  # many files are read, and a solve asks often
+def _free(tenth_of_a_second: int) -> float:
+    found, nothing = [float("inf")], contextlib.suppress(OSError, ValueError, StopIteration)
     kinds = {"": ("max", "anon"), "memory": ("limit_in_bytes", "total_rss")}
     with nothing:
         found.append(1024 * _entry("/proc/meminfo", "MemAvailable:"))

@@ -61,10 +61,9 @@ def test_calls_are_seen() -> None:
     [
         ("dln", {"alpha": 0.3}, {"alpha": 0.4, "delta": 0.6}, {"t_max": 1, "rtol": 1e-2, "observables": ["E_test"]}),
         ("dln_infinite_data", {"alpha": 0.3}, {"alpha": 0.4}, {"t_max": 1}),
-        ("pspin", {"T": 0.6}, {"T": 0.7}, {"t_max": 1}),
-        ("dln_lazy", {"delta": 0.4}, {"delta": 0.6}, {"t_max": 1, "kernels": False}),
+        pytest.param("pspin", {"T": 0.6}, {"T": 0.7}, {"t_max": 1}, marks=pytest.mark.slow),
+        pytest.param("dln_lazy", {"delta": 0.4}, {"delta": 0.6}, {"t_max": 1, "kernels": False}, marks=pytest.mark.slow),
         ("lasso", {"delta": 0.7}, {"delta": 0.8}, {}),
-        ("dln_fixed_point", {"delta": 0.5}, {"delta": 0.6}, {}),
         ("dln_rate", {"alpha": 0.5}, {"alpha": 0.6}, {}),
         ("linear_flow", {"delta": 1.5}, {"delta": 1.6}, {"t_max": 1, "rtol": 1e-2}),
     ],

@@ -55,7 +55,7 @@ def test_what_is_there_is_not_computed_again(run: Any, tmp_path: Path) -> None:
 def test_a_file_cut_anywhere_gives_the_same_bits(run: Any, tmp_path: Path) -> None:
     model, options, plain, whole = run
     file = tmp_path / "f"
-    for cut in [30, *random.Random(1).sample(range(100, len(whole)), 2), len(whole)]:
+    for cut in [30, random.Random(1).randrange(100, len(whole)), len(whole)]:
         file.write_bytes(whole[:cut] + bytes(64))  # zeros, as a file system may leave behind
         found = eqsolve.solve(model, checkpoint=file, resume=True, **options)
         assert bits(found) == bits(plain), cut

@@ -243,21 +243,34 @@ def test_a_file_that_does_not_fit_is_told_of_by_what_it_lacks(tmp_path):
         eqsolve.fit(DECAY, {"t": [0, 1], "size": ["1", "one"]}, free=["a"])
 
 
+SLOWING = '''"""A decay."""
+
+from eqsolve import Eq, System, function, param, times
+
+t, y = times("t"), function("y")
+alpha, lam, sigma2 = param("alpha", positive=True), param("lam"), param("sigma2")
+model = System(
+    "slowing", eqs=[Eq(y(t).diff(t), -(alpha + lam) * y(t))], init={y: 1}, defaults={alpha: 1, lam: 0, sigma2: 0},
+    observables={"E_test": y(t) + sigma2},
+)
+'''
+
+
 def test_the_command_line(tmp_path, capsys):
-    path = tmp_path / "runs.csv"
-    solved = eqsolve.solve("dln_infinite_data", alpha=0.25, t_max=3, rtol=1e-6)
+    path, model = tmp_path / "runs.csv", str(tmp_path / "slowing.py")
+    (tmp_path / "slowing.py").write_text(SLOWING)
     moments = np.linspace(1, 3, 5)
-    pd.DataFrame({"t": moments, "E_test": solved.at(moments)["E_test"].values}).to_csv(path, index=False)
+    pd.DataFrame({"t": moments, "E_test": np.exp(-0.25 * moments)}).to_csv(path, index=False)
     kept = tmp_path / "fit.nc"
-    assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "alpha", "--json", "--out", str(kept)]) == 0
+    assert main(["fit", model, "--data", str(path), "--free", "alpha", "--json", "--out", str(kept)]) == 0
     assert eqsolve.open(kept).parameters["alpha"] == pytest.approx(0.25, rel=1e-2)
     assert '"alpha": 0.2' in capsys.readouterr().out.replace("0.25", "0.2")
-    assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "alpha", "--set", "alpha=0.5"]) == 0
+    assert main(["fit", model, "--data", str(path), "--free", "alpha", "--set", "alpha=0.5"]) == 0
     assert "alpha" in capsys.readouterr().out
-    assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "beta"]) == 2
+    assert main(["fit", model, "--data", str(path), "--free", "beta"]) == 2
     words = [
         "fit",
-        "dln_infinite_data",
+        model,
         "--data",
         f"{path},sigma2=0",
         str(path),
@@ -274,7 +287,7 @@ def test_the_command_line(tmp_path, capsys):
     assert "priors need data with error bars" in capsys.readouterr().err
     assert main([*words, "--bounds", "alpha"]) == 2
     assert "--bounds takes NAME=LOWEST:HIGHEST" in capsys.readouterr().err
-    words = ["optimise", "dln_infinite_data", "--minimise", "E_test", "--over", "lam=0.1:1", "--at", "3", "--json"]
+    words = ["optimise", model, "--minimise", "E_test", "--over", "lam=0.1:1", "--at", "3", "--json"]
     assert main(words) == 2
     assert '"at_edge": true' in capsys.readouterr().out
 

@@ -29,6 +29,7 @@ def test_the_best_initialization_of_the_fixed_point():
     assert set(found.json_object()) >= {"parameters", "errors", "value", "at_edge"}
 
 
+@pytest.mark.slow
 def test_two_parameters_of_a_dynamics():
     found = eqsolve.optimise(BOWL, "height", over={"a": (-1, 1), "b": (-1, 1)}, at=2.0, rtol=1e-6)
     assert found.parameters["a"] == pytest.approx(0.4, abs=1e-5)
@@ -100,6 +101,11 @@ def test_the_command_line_speaks_its_own_words(capsys):
     assert "--where takes NAME<=VALUE or NAME>=VALUE" in capsys.readouterr().err
     assert main([*words[:-1], "lam=1:0.1", "--at", "3"]) == 2
     assert "over=" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_command_line_finds_an_optimum_on_a_bound(capsys):
+    words = ["optimise", "dln_infinite_data", "--minimise", "E_test", "--over", "lam=0.1:1"]
     assert main([*words, "--at", "3", "--where", "w_mean<=0.003", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert out["active"] == ["w_mean <= 0.003"]

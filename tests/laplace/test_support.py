@@ -83,8 +83,8 @@ def test_two_variables_one_of_them_unbounded() -> None:
         (tanh(k), Normal(0, 0.0001), 1),
         (5 * cos(k), Normal(0, 1), 5),
         (Abs(k) + 1, StudentT(3), -1),
-        (k**2 / (1 + k**2) - 1, Laplace(Rational(1, 10)), 1),
-        (1 / (1 + k**2), Normal(0, Rational(1, 100)), 0),
+        pytest.param(k**2 / (1 + k**2) - 1, Laplace(Rational(1, 10)), 1, marks=pytest.mark.slow),
+        pytest.param(1 / (1 + k**2), Normal(0, Rational(1, 100)), 0, marks=pytest.mark.slow),
     ],
 )
 def test_the_edge_is_that_of_the_whole_support(inside, law, edge) -> None:

@@ -16,6 +16,7 @@ from eqsolve.passes.forms.structure import sign
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "models").glob("*.py"))
 load = functools.cache(lambda path: eqsolve.load(str(path)))  # none of these tests changes a model
+MANY_UNITS = ("soft_committee", "deep_features", "dln_flow_random_start")  # whose check takes longest
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
@@ -89,7 +90,9 @@ def test_binds_with_its_defaults(path: Path) -> None:
         assert not binding.apply(equation.rhs).free_symbols & set(model.parameters)
 
 
-@every_file
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in MANY_UNITS)) for path in FILES]
+)
 def test_passes_its_check(path: Path) -> None:
     pytest.importorskip("eqsolve.passes.check.check")
     eqsolve.check(load(path))

@@ -59,7 +59,7 @@ def test_the_operator_of_a_relaxation_gives_its_kernel_in_every_panel(order, bou
     assert np.abs(values - np.tril(np.exp(-(grid.nodes[:, None] - grid.nodes)))).max() < bound
 
 
-@pytest.mark.parametrize("rtol", [1e-2, 1e-3, 1e-5])
+@pytest.mark.parametrize("rtol", [1e-2, pytest.param(1e-3, marks=pytest.mark.slow), 1e-5])
 def test_responses_near_the_diagonal_meet_their_errors(rtol):
     res = solve(well, t_max=6, rtol=rtol)
     late = np.linspace(0.03, 6, 60)

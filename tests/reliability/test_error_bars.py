@@ -138,7 +138,7 @@ def test_error_bars_hold_at_all_times(kind: Any, seed: int) -> None:
 @pytest.mark.parametrize(
     ("model", "settings", "rtol", "finer"),
     [
-        ("lotka_volterra", {"sigma": 0.2, "mu": 4}, 1e-2, 3e-4),  # few chosen paths agree with each other and are all off
+        ("lotka_volterra", {"sigma": 0.2, "mu": 4}, 1e-2, 1e-3),  # few chosen paths agree with each other and are all off
         pytest.param("huber_regression", {}, 1e-2, 3e-3, marks=pytest.mark.slow),  # outputs that act back on nothing
     ],
 )

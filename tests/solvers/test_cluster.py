@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import eqsolve
+from eqsolve.cli import main
 from eqsolve.errors import MemoryLimitError
 
 ROOT = Path(eqsolve.__file__).resolve().parents[1]
@@ -154,23 +155,17 @@ def test_a_worker_of_another_version_does_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_a_solve_with_nothing_to_send_says_so(cluster, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "eqsolve", "solve", "dln_infinite_data", "--at", "1", "--scheduler", cluster[0]]
-    done = subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert f"solver `ode` had nothing to send to {cluster[0]}, all is solved here" in done.stderr
-
-
-@pytest.mark.slow
-def test_on_the_command_line(cluster, tmp_path: Path) -> None:
+def test_on_the_command_line(
+    cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     address, _ = cluster
-    command = [sys.executable, "-m", "eqsolve", "sweep", "dln_infinite_data", "--grid", "alpha=0.1:1:4:log", "--at", "1,5"]
-    done = subprocess.run(
-        [*command, "--scheduler", address, "--out", "s.nc"], cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.endswith("wrote s.nc\n")  # after lines that say how far it is, where points take seconds
-    assert eqsolve.open(tmp_path / "s.nc")["E_test"].sizes == {"alpha": 4, "t": 2}
+    monkeypatch.chdir(tmp_path)
+    words = ["sweep", "dln_infinite_data", "--grid", "alpha=0.1:1:4:log", "--at", "1,5", "--scheduler", address]
+    assert main([*words, "--out", "s.nc"]) == 0
+    assert capsys.readouterr().err.endswith("wrote s.nc\n")  # after lines that say how far it is, where points take seconds
+    assert eqsolve.open("s.nc")["E_test"].sizes == {"alpha": 4, "t": 2}
+    assert main(["solve", "dln_infinite_data", "--at", "1", "--scheduler", address]) == 0
+    assert f"solver `ode` had nothing to send to {address}, all is solved here" in capsys.readouterr().err
 
 
 def test_no_scheduler_answers() -> None:

@@ -49,7 +49,9 @@ def second_kind(kernel: Callable[[Any], Any]) -> float:
     return float(cheb.chebval(1, np.linalg.solve(table, np.ones(30))))
 
 
-@pytest.mark.parametrize("name", QUOTIENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("cosine", "exponential"))) for name in QUOTIENTS]
+)
 def test_coefficients_and_kernels(name: str) -> None:
     made, exact = QUOTIENTS[name]
     plain = eqsolve.solve(System("plain", [Eq(y(t).diff(t), made(t) - y(t))], init={y: 0}), t_max=2, rtol=1e-6)

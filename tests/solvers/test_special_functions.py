@@ -100,7 +100,7 @@ def test_a_real_model_never_warns_about_complex_numbers():
     assert _arrival(lambda a: mpmath.lambertw(a).real, 1, float(found["y"][-1])) == pytest.approx(2, rel=1e-8)
 
 
-@pytest.mark.parametrize("memory", [0, Int(y(s), (s, 0, t)) / 10])
+@pytest.mark.parametrize("memory", [0, pytest.param(Int(y(s), (s, 0, t)) / 10, marks=pytest.mark.slow)])
 def test_a_function_that_stops_being_real_says_where(memory):
     model = System("m", [Eq(y(t).diff(t), LambertW(y(t)) - 1 + memory)], init={y: 1})
     with warnings.catch_warnings():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -16,7 +18,6 @@ import pytest
 from scipy.integrate import quad, solve_ivp
 from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import brentq
-from scipy.stats import norm
 
 import eqsolve
 from eqsolve.cli import main
@@ -31,6 +32,7 @@ def of_kind(diagram: eqsolve.PhaseDiagram, kind: str, along: str) -> tuple[np.nd
     return *(part[dim].values for dim in diagram.classes.dims), part["error"].values
 
 
+@functools.cache
 def divergence(sigma: float) -> float:
     """Return the mean interaction at which the mean abundance of Bunin (2017) diverges, at γ = 0, by quadrature.
 
@@ -38,7 +40,7 @@ def divergence(sigma: float) -> float:
     """
 
     def moment(power: int, w: float) -> float:
-        return quad(lambda z: (w + z) ** power * norm.pdf(z), -w, max(-w, 0) + 12)[0]
+        return quad(lambda z: (w + z) ** power * math.exp(-(z**2) / 2), -w, max(-w, 0) + 12)[0] / math.sqrt(2 * math.pi)
 
     w = brentq(lambda w: sigma**2 * moment(2, w) - 1, -6, 12, xtol=1e-13)
     return -w / moment(1, w)

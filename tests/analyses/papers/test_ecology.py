@@ -9,7 +9,7 @@ import eqsolve
 from eqsolve.figures.make import find_analysis, load_module
 
 
-@pytest.mark.parametrize("gamma", [-0.5, 0.0, 0.5])
+@pytest.mark.parametrize("gamma", [pytest.param(-0.5, marks=pytest.mark.slow), 0.0, 0.5])
 def test_stability_is_lost_where_half_of_the_species_survive(gamma: float) -> None:
     script = load_module(find_analysis("ecology"))
     rest = eqsolve.load("lotka_volterra").long_time()

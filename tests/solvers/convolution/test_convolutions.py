@@ -194,8 +194,7 @@ def test_coagulation_in_which_large_clusters_come_late() -> None:
     assert np.all(np.abs(found["n"].values[:, 0] - truth) <= 3 * found["n_error"].values[:, 0])
 
 
-@pytest.mark.parametrize("apart", [True, False])
-@pytest.mark.parametrize("matrix", ["dense", "ring"])
+@pytest.mark.parametrize(("matrix", "apart"), [("dense", False), ("ring", True)])
 def test_forty_members_that_are_coupled(matrix, apart, rng) -> None:
     """x' = −A x − ∫ e^{s − t} x(s) ds, with A x as unknowns of their own or not: a matrix exponential of twice the size."""
     count, (k, p) = 40, index("k p", 40)

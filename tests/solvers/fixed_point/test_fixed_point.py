@@ -91,7 +91,7 @@ def test_corners_of_the_parameter_space() -> None:
 
 @pytest.mark.slow
 def test_many_corners_of_the_parameter_space() -> None:
-    check_corners(seed=0, count=100)
+    check_corners(seed=0, count=50)
 
 
 # --- limits ------------------------------------------------------------------------------------------------

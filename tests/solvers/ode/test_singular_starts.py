@@ -46,7 +46,7 @@ KNOWN: dict[str, tuple[list[Any], dict[Any, Any], Callable[[Any], Any]]] = {
 }
 
 
-FEW = ("nesterov", "bessel of order one", "cube root", "logarithm", "driven", "mean of paths")
+FEW = ("nesterov", "bessel of order one", "cube root", "logarithm", "driven")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,8 @@ CASES: dict[str, tuple[Callable[[], System], Callable[[], dict[str, Array]]]] = 
 
 @pytest.mark.parametrize("rtol", [1e-2, pytest.param(1e-3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "a population" else []) for name in CASES]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in ("a population", "logistic growth") else []) for name in CASES],
 )
 def test_means_with_kinks_meet_the_tolerance(name: str, rtol: float) -> None:
     make, truth = CASES[name]

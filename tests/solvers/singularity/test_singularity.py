@@ -191,13 +191,13 @@ def test_the_edge_of_a_law_counts_where_it_has_nearly_no_weight(alpha: float, ga
 
 @pytest.mark.slow
 def test_rates_increase_with_alpha_over_laws_sizes_and_noise() -> None:
-    """48 points, ends of the ranges among them: solved, certified, residual below 1e-12, total derivative positive.
+    """32 points, ends of the ranges among them: solved, certified, residual below 1e-12, total derivative positive.
 
     At the edge of a law, where there is no derivative, the difference of two rates known to 1e-11 has the sign. The
     benchmark of rates does the same on 540 points.
     """
     model, edges = eqsolve.load("dln_rate"), 0
-    laws = ("Bernoulli(0.1)", "Normal(0, 1)", "Point(1)")
+    laws = ("Bernoulli(0.1)", "Point(1)")
     for law, sigma2, delta, alpha in itertools.product(laws, (0, 0.1), (0.1, 0.95, 1.05, 10), (1e-3, 1e2)):
         settings = {"w_star": law, "sigma2": sigma2, "delta": delta}
         found = eqsolve.solve(model, alpha=alpha, **settings)
