@@ -237,9 +237,6 @@ def _row(values: Array, row: int, rows: int) -> Array:
     return values[:, row : row + 1] if rows > 1 and values.ndim == 3 and values.shape[1] > 1 else values
 
 
-# --- `Result`: labelled values with an error beside each, what was solved, how, and how well.
-
-
 class Errors(Mapping[str, "xr.DataArray"]):
     """The error estimates of a result, by the names of its values."""
 

@@ -252,7 +252,6 @@ def _reads(expr: Expr, head: Head) -> bool:
     return any(value.head == head for value in expr.atoms(Value))
 
 
-# --- The explanation.
 @dataclass(frozen=True)
 class Statement:
     """One equation as text, and where it was written."""

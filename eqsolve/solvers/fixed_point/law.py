@@ -145,15 +145,7 @@ class SolutionSource:
         return made
 
 
-# --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative
-# probabilities, expectations.
 _ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried until expectations converge
-
-
-def known_variables(solution: FixedPointSolution) -> list[str]:
-    """Return the names of everything random in a solved model."""
-    plan = solution.problem.plan
-    return [*plan.variables, *plan.randoms]
 
 
 @dataclass(frozen=True)
