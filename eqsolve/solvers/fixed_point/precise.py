@@ -123,7 +123,7 @@ class PreciseEvaluator(Evaluator):
         self.digits = mp.dps
         numbers, ends = solution.program.precise(solution.at, problem.held, self.digits)
         super().__init__(problem.plan, [*numbers, *_numbers(more), *ends], _numbers(unknowns).reshape(-1, 1))
-        laws = solution.program.precise_laws(solution.at, self.plan.constants, self.digits)
+        laws = {name: solution.at.precise_law(name, self.digits) for name in self.plan.constants}
         self.lines = self._straight_lines(branches(tuple(laws), laws, 2))
 
     def _straight_lines(self, parts: Sequence[Any]) -> LineSet:
