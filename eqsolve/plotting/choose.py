@@ -347,7 +347,12 @@ def plot_over_index(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
 
 
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
-_WORDS = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process", (): "a number"}
+_WORDS: dict[Any, str] = {
+    _CURVE: "a function of time",
+    _KERNEL: "a function of two times",
+    _PATHS: "a random process",
+    (): "a number",
+}
 
 
 def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
