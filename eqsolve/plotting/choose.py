@@ -446,7 +446,8 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     if dims in (_CURVE, ()):
         return (plot_curves if dims else plot_numbers)(result, names, ways)
     if len(names) > 1:
-        raise UsageError(f"a drawing shows {_WORDS.get(dims, 'a table')} at a time, got {', '.join(names)}")
+        what = _WORDS.get(dims, "a table")
+        raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
     if dims == _KERNEL:
         return plot_kernel(result, names[0], ways)
     if is_process(result, names[0]):

@@ -149,7 +149,7 @@ _ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried until e
 
 
 def _normal_mass(low: Array, high: Array) -> Array:
-    """Return the probability of a standard normal variable between two values, from the nearer tail."""
+    """Return the normal probability between two values, from the nearer tail."""
     return np.where(high > 0, special.ndtr(-low) - special.ndtr(-high), special.ndtr(high) - special.ndtr(low))
 
 
@@ -349,12 +349,12 @@ class FixedPointLaw(Distribution):
         wanted = np.atleast_1d(np.asarray(x, dtype=float))
         which, segment, place, slope = self._crossings(wanted, name)
         pieces = self._segments(name)
-        weight = pieces.lines.weight[pieces.row[segment]]
-        return shaped(np.bincount(which, weights=weight * normal_density(place) / slope, minlength=len(wanted)), x)
+        weights = pieces.lines.weight[pieces.row[segment]] * normal_density(place) / slope
+        return shaped(np.bincount(which, weights=weights, minlength=len(wanted)), x)
 
     def cdf(self, x: Any, name: str | None = None) -> Any:
         """Return the probability of values up to and including x."""
-        return shaped(self._below(np.atleast_1d(np.asarray(x, dtype=float)), name, strictly=False), x)
+        return shaped(self._below(np.atleast_1d(np.asarray(x, float)), name, strictly=False), x)
 
     def _below(self, x: Array, name: str | None, strictly: bool) -> Array:
         pieces = self._segments(name)
@@ -369,9 +369,8 @@ class FixedPointLaw(Distribution):
         rising = pieces.high[segment] > pieces.low[segment]
         start = np.where(rising, pieces.left[segment], place)
         stop = np.where(rising, place, pieces.right[segment])
-        total += np.bincount(
-            which, weights=_normal_mass(start, stop) * pieces.lines.weight[pieces.row[segment]], minlength=len(x)
-        )
+        masses = _normal_mass(start, stop) * pieces.lines.weight[pieces.row[segment]]
+        total += np.bincount(which, weights=masses, minlength=len(x))
         return np.minimum(total, 1.0)
 
     def atoms(self, name: str | None = None) -> list[tuple[float, float]]:

@@ -175,7 +175,8 @@ def newton(
             break
         halvings = 0
         best = Iterate(values, here, linear, count, False)
-        scaled = linear.jacobian * [item.scale(value) for item, value in zip(problem.domains, values, strict=True)]
+        scales = [item.scale(value) for item, value in zip(problem.domains, values, strict=True)]
+        scaled = linear.jacobian * scales
         try:
             step = -linear_solver(scaled.copy, scaled.__matmul__, len(scaled), scaled.size or 1)(linear.residual)
         except (np.linalg.LinAlgError, RuntimeWarning):
