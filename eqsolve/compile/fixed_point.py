@@ -5,7 +5,7 @@ constants, then one value per stage. Functions are made when first asked for and
 the model, one per set of branches its numbers select.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -31,7 +31,7 @@ from eqsolve.language.symbols import Parameter, Random, Unknown
 from eqsolve.language.system import FixedPoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.laws import Atoms, NumericLaw
+from eqsolve.numerics.laws import Atoms
 from eqsolve.passes.forms.expressions import rebuilt
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.structure import Reduced, conditions_of, hold, reduce_fixed_point
@@ -369,11 +369,6 @@ class FixedPointProgram:
         ends = {(item.name, float(end)): end for item in self.model.unknowns for end in item.bounds if end is not None}
         numbers = [mpf(str(exact[item].evalf(digits))) for item in self.model.parameters]
         return numbers, [mpf(str(ends[pair].evalf(digits))) if pair in ends else mpf(pair[1]) for pair in held]
-
-    def precise_laws(self, values: Values, names: Sequence[str], digits: int) -> Mapping[str, NumericLaw]:
-        """Return the laws of random constants in numbers of mpmath."""
-        laws = {item.name: law for item, law in values.exact().laws.items()}
-        return {name: laws[name].numeric(digits) for name in names}
 
 
 # --- Fixed points of families as functions of arrays: both sides of the equations, and each

@@ -285,6 +285,10 @@ class Values:
     behind: tuple[Plan, Values] | None = None
     tables: Mapping[str, Any] = field(default_factory=dict)
 
+    def precise_law(self, name: str, digits: int) -> NumericLaw:
+        """Return the law of a random constant in numbers of mpmath."""
+        return next(law for item, law in self.exact().laws.items() if item.name == name).numeric(digits)
+
     def all_laws(self, program: Any) -> dict[str, Any]:
         """Return the laws of constants, with those of initial values in a program."""
         return dict(self.laws) | {name: law.at(self.numbers, self.laws) for name, law in program.laws}

@@ -653,9 +653,6 @@ def on_mpmath() -> dict[str, Any]:
     def right(x: Any) -> bool:
         return bool(mp.re(x) > 0)
 
-    def conjugate_sum_(s: Any, r: Any, d: Any) -> Any:
-        return d / (s - r) if abs(s - r) > abs(s + r) else s + r
-
     def power_difference_(a: Any, b: Any, d: Any, p: Any) -> Any:
         near = abs(d) < max(abs(a), abs(b)) / 2
         return b**p * mp.expm1(p * mp.log1p(d / b)) if near else a**p - b**p
@@ -677,7 +674,7 @@ def on_mpmath() -> dict[str, Any]:
         scaled_besseli=guarded(lambda n, x: mp.besseli(n, x) * mp.exp(-abs(x))),
         scaled_besselk=guarded(lambda n, x: mp.besselk(n, x) * mp.exp(x)),
         log_gamma=mp.loggamma,
-        conjugate_sum=conjugate_sum_,
+        conjugate_sum=lambda s, r, d: d / (s - r) if abs(s - r) > abs(s + r) else s + r,
         power_difference=power_difference_,
         log_ratio=lambda a, b, d: mp.log1p(d / b) if abs(d) < max(a, b) / 2 else mp.log(a) - mp.log(b),
         ratio=lambda f, x, slope: slope if x == 0 else f / x,

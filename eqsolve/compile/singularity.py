@@ -192,9 +192,7 @@ class StatedLaw:
     values: Values
 
     def numeric(self, digits: int | None = None) -> NumericLaw:
-        if digits is None:
-            return self.law
-        return next(law for item, law in self.values.exact().laws.items() if item.name == self.name).numeric(digits)
+        return self.law if digits is None else self.values.precise_law(self.name, digits)
 
     def __str__(self) -> str:
         return self.text

@@ -239,8 +239,7 @@ class Marginal(Law):
     def __getnewargs__(self) -> Any:
         return (*self.args, self.group)
 
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (*self.args, self.group)
+    _hashable_content = __getnewargs__
 
     @property
     def joint(self) -> Empirical:

@@ -20,8 +20,6 @@ from eqsolve.language.source import Location, Order, user_location, written_orde
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value
 from eqsolve.verbs import lazy_import
 
-# --- An equation: two sides, the unknown it defines, and where it was written.
-
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Equation:

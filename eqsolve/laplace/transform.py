@@ -47,8 +47,7 @@ class Transform(Head):
     def __getnewargs__(self) -> tuple[Any, ...]:
         return (self.of,)
 
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (self.of,)
+    _hashable_content = __getnewargs__
 
     def __call__(self, *variables: Any) -> Value:
         return Value(self, *variables)

@@ -131,8 +131,6 @@ class Noises:
         self.now[item] = float(mean(time)[0]) + row @ np.array(past.coordinates)
 
 
-# --- A flow with its parameters bound, as array functions: drift, observables, and products with
-# its Jacobian.
 Function = Callable[..., list[Any]]
 
 
@@ -206,8 +204,7 @@ def lower_flow(binding: Binding) -> LoweredFlow:
     """Return the array functions of a bound flow."""
     flow = binding.model
     assert isinstance(flow, Flow)
-    times = [item for item in flow.time_symbols]
-    time = times[0] if times else Time("t")
+    time = flow.running_time
     coordinate, sample = sides(flow)
     weights = tuple(binding.apply(expr) for expr in flow.weights)
     losses = tuple(binding.apply(expr) for expr in flow.loss_gradient)

@@ -18,12 +18,12 @@ from numba.extending import intrinsic
 
 LANES = 8
 _ROWS, _COLUMNS = 6, 4  # largest tile of accumulators: 24 of the 32 vector registers of AVX-512
-_DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
-_VECTOR = ir.VectorType(_DOUBLE, LANES)
+DOUBLE, INT = ir.DoubleType(), ir.IntType(64)
+VECTOR = ir.VectorType(DOUBLE, LANES)
 _FAST = ("contract", "reassoc", "nsz")
 
 
-def _load(builder: Any, address: Any, kind: Any = _VECTOR) -> Any:
+def _load(builder: Any, address: Any, kind: Any = VECTOR) -> Any:
     return builder.load(builder.inttoptr(address, kind.as_pointer()), align=8)
 
 
@@ -33,14 +33,14 @@ def _store(builder: Any, value: Any, address: Any) -> None:
 
 def _bytes(builder: Any, address: Any, index: Any, size: int) -> Any:
     """Return the address of an entry of so many bytes."""
-    return builder.add(address, builder.mul(index, _INT(size)))
+    return builder.add(address, builder.mul(index, INT(size)))
 
 
-def _spread(builder: Any, scalar: Any) -> Any:
+def spread(builder: Any, scalar: Any) -> Any:
     """Return a scalar in every lane."""
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), scalar, ir.IntType(32)(0))
+    one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), scalar, ir.IntType(32)(0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
+    return builder.shuffle_vector(one, ir.Constant(VECTOR, ir.Undefined), zeros)
 
 
 def _emit_tile(builder: Any, rows: int, columns: int, shared: bool, arguments: Any) -> None:
@@ -51,40 +51,40 @@ def _emit_tile(builder: Any, rows: int, columns: int, shared: bool, arguments: A
     unit = 8 if shared else 8 * LANES
     begin = []
     for i in range(rows):
-        at = _bytes(builder, target, builder.mul(_INT(i), target_by_row), 8 * LANES)
+        at = _bytes(builder, target, builder.mul(INT(i), target_by_row), 8 * LANES)
         for j in range(columns):
-            old = _load(builder, builder.add(at, _INT(8 * LANES * j)))
-            begin.append(builder.select(add, old, ir.Constant(_VECTOR, [0.0] * LANES)))
+            old = _load(builder, builder.add(at, INT(8 * LANES * j)))
+            begin.append(builder.select(add, old, ir.Constant(VECTOR, [0.0] * LANES)))
     builder.branch(head)
     builder.position_at_end(head)
-    place = builder.phi(_INT)
-    place.add_incoming(_INT(0), entry)
+    place = builder.phi(INT)
+    place.add_incoming(INT(0), entry)
     sums = []
     for first in begin:
-        total = builder.phi(_VECTOR)
+        total = builder.phi(VECTOR)
         total.add_incoming(first, entry)
         sums.append(total)
     builder.cbranch(builder.icmp_signed("<", place, terms), body, done)
     builder.position_at_end(body)
     here = _bytes(builder, right, builder.mul(place, right_by_term), 8 * LANES)
-    values = [_load(builder, builder.add(here, _INT(8 * LANES * j))) for j in range(columns)]
+    values = [_load(builder, builder.add(here, INT(8 * LANES * j))) for j in range(columns)]
     row = _bytes(builder, left, builder.mul(place, left_by_term), unit)
     made = []
     for i in range(rows):
-        at = _bytes(builder, row, builder.mul(_INT(i), left_by_row), unit)
-        factor = _spread(builder, _load(builder, at, _DOUBLE)) if shared else _load(builder, at)
+        at = _bytes(builder, row, builder.mul(INT(i), left_by_row), unit)
+        factor = spread(builder, _load(builder, at, DOUBLE)) if shared else _load(builder, at)
         for j in range(columns):
             product = builder.fmul(factor, values[j], flags=_FAST)
             made.append(builder.fadd(sums[i * columns + j], product, flags=_FAST))
-    place.add_incoming(builder.add(place, _INT(1)), body)
+    place.add_incoming(builder.add(place, INT(1)), body)
     for total, new in zip(sums, made, strict=True):
         total.add_incoming(new, body)
     builder.branch(head)
     builder.position_at_end(done)
     for i in range(rows):
-        at = _bytes(builder, target, builder.mul(_INT(i), target_by_row), 8 * LANES)
+        at = _bytes(builder, target, builder.mul(INT(i), target_by_row), 8 * LANES)
         for j in range(columns):
-            _store(builder, sums[i * columns + j], builder.add(at, _INT(8 * LANES * j)))
+            _store(builder, sums[i * columns + j], builder.add(at, INT(8 * LANES * j)))
 
 
 def _make_tile(shared: bool) -> Any:
@@ -98,12 +98,12 @@ def _make_tile(shared: bool) -> Any:
             rows, columns, *rest, add = arguments
             flag = builder.trunc(add, ir.IntType(1)) if add.type != ir.IntType(1) else add
             after = builder.append_basic_block("after")
-            size = builder.add(builder.mul(rows, _INT(16)), columns)
+            size = builder.add(builder.mul(rows, INT(16)), columns)
             switch = builder.switch(size, after)
             for i in range(1, (_ROWS if shared else 3) + 1):
                 for j in range(1, _COLUMNS + 1):
                     case = builder.append_basic_block(f"tile_{i}_{j}")
-                    switch.add_case(_INT(16 * i + j), case)
+                    switch.add_case(INT(16 * i + j), case)
                     builder.position_at_end(case)
                     _emit_tile(builder, i, j, shared, (*rest, flag))
                     builder.branch(after)
@@ -126,7 +126,7 @@ def _multiply(typing, target, first, second, add):
         target, first, second, add = arguments
         flag = builder.trunc(add, ir.IntType(1)) if add.type != ir.IntType(1) else add
         product = builder.fmul(_load(builder, first), _load(builder, second), flags=_FAST)
-        old = builder.select(flag, _load(builder, target), ir.Constant(_VECTOR, [0.0] * LANES))
+        old = builder.select(flag, _load(builder, target), ir.Constant(VECTOR, [0.0] * LANES))
         _store(builder, builder.fadd(old, product, flags=_FAST), target)
         return context.get_dummy_value()
 
@@ -151,7 +151,7 @@ def _add_lanes(typing, target, first, second):
             ]
             product = builder.fadd(*parts, flags=_FAST)
         total = builder.extract_element(product, ir.IntType(32)(0))
-        _store(builder, builder.fadd(_load(builder, arguments[0], _DOUBLE), total, flags=_FAST), arguments[0])
+        _store(builder, builder.fadd(_load(builder, arguments[0], DOUBLE), total, flags=_FAST), arguments[0])
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
@@ -188,8 +188,8 @@ def _call(typing, address, unknowns, noises, constants, shared, parameters, node
     """Call the machine code of a pointwise function (see ``lanes.translate``); all but ``nodes`` are addresses."""
 
     def generate(context, builder, signature, arguments):
-        pointer = _DOUBLE.as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [pointer] * 5 + [_INT, pointer])
+        pointer = DOUBLE.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer] * 5 + [INT, pointer])
         function = builder.inttoptr(arguments[0], kind.as_pointer())
         places = [builder.inttoptr(item, pointer) for item in arguments[1:6]]
         builder.call(function, [*places, arguments[6], builder.inttoptr(arguments[7], pointer)])

@@ -14,11 +14,10 @@ from typing import Any
 
 from llvmlite import binding, ir
 
-from eqsolve.numerics.compiled import LANES
+from eqsolve.numerics.compiled import DOUBLE, INT, LANES, VECTOR, spread
 
-_DOUBLE, _INT = ir.DoubleType(), ir.IntType(64)
-_VECTOR, _WHOLE = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_INT, LANES)
-_POINTER = _DOUBLE.as_pointer()
+_WHOLE = ir.VectorType(INT, LANES)
+_POINTER = DOUBLE.as_pointer()
 _FAST = ("contract", "nsz", "arcp")
 LIBRARY = {
     "sin": "sin", "cos": "cos", "tan": "tan", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
@@ -133,22 +132,22 @@ class _Writer(Walker):
 
     # --- values
     def number(self, value: float) -> Any:
-        return ir.Constant(_VECTOR, [float(value)] * LANES)
+        return ir.Constant(VECTOR, [float(value)] * LANES)
 
     def inverse(self, a: Any) -> Any:
         return self.builder.fdiv(self.number(1.0), a)
 
     def intrinsic(self, name: str, *values: Any) -> Any:
-        kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(values))
+        kind = ir.FunctionType(VECTOR, [VECTOR] * len(values))
         function = self.module.declare_intrinsic(f"llvm.{name}.v{LANES}f64", fnty=kind)
         return self.builder.call(function, values)
 
     def library(self, name: str, *values: Any) -> Any:
         """Call a function of the C library lane by lane."""
-        kind = ir.FunctionType(_DOUBLE, [_DOUBLE] * len(values))
+        kind = ir.FunctionType(DOUBLE, [DOUBLE] * len(values))
         known = self.module.globals.get(name)
         function = known if known is not None else ir.Function(self.module, kind, name)
-        made: Any = ir.Constant(_VECTOR, ir.Undefined)
+        made: Any = ir.Constant(VECTOR, ir.Undefined)
         for lane in range(LANES):
             place = ir.IntType(32)(lane)
             result = self.builder.call(function, [self.builder.extract_element(value, place) for value in values])
@@ -164,7 +163,7 @@ class _Writer(Walker):
             bits = self.builder.shl(
                 self.builder.add(part, ir.Constant(_WHOLE, [1023] * LANES)), ir.Constant(_WHOLE, [52] * LANES)
             )
-            value = self.function("multiply", value, self.builder.bitcast(bits, _VECTOR))
+            value = self.function("multiply", value, self.builder.bitcast(bits, VECTOR))
         return self.builder.select(self.builder.fcmp_unordered("uno", x, x), x, value)
 
     def power(self, base: Any, exponent: ast.expr) -> Any:
@@ -276,56 +275,52 @@ def _compile(text: str, kinds: str, lane_count: int) -> int:
     function = ast.parse(text).body[0]
     assert isinstance(function, ast.FunctionDef)
     module = ir.Module(name="lanes")
-    kind = ir.FunctionType(ir.VoidType(), [_POINTER] * 5 + [_INT, _POINTER])
+    kind = ir.FunctionType(ir.VoidType(), [_POINTER] * 5 + [INT, _POINTER])
     made = ir.Function(module, kind, "evaluate")
     entry, head, body, after = (made.append_basic_block() for _ in range(4))
     builder = ir.IRBuilder(entry)
     unknowns, noises, constants, shared, parameters, nodes, out = made.args
-    size = builder.mul(nodes, _INT(lane_count))
+    size = builder.mul(nodes, INT(lane_count))
     builder.branch(head)
     builder.position_at_end(head)
-    index = builder.phi(_INT)  # of all nodes and lanes
-    index.add_incoming(_INT(0), entry)
+    index = builder.phi(INT)  # of all nodes and lanes
+    index.add_incoming(INT(0), entry)
     builder.cbranch(builder.icmp_signed("<", index, size), body, after)
     builder.position_at_end(body)
-    node, lane = builder.udiv(index, _INT(lane_count)), builder.urem(index, _INT(lane_count))
+    node, lane = builder.udiv(index, INT(lane_count)), builder.urem(index, INT(lane_count))
     writer = _Writer(builder, module)
     counts = dict.fromkeys("ptuzc", 0)
 
     def place(entry: int) -> Any:
         """Return where an entry's vector of this node and these lanes begins."""
-        return builder.add(builder.mul(_INT(entry), size), index)
+        return builder.add(builder.mul(INT(entry), size), index)
 
     def vector(base: Any, index: Any) -> Any:
-        address = builder.bitcast(builder.gep(base, [index]), _VECTOR.as_pointer())
+        address = builder.bitcast(builder.gep(base, [index]), VECTOR.as_pointer())
         return builder.load(address, align=8)
 
-    def spread(base: Any, index: Any) -> Any:
-        one = builder.insert_element(
-            ir.Constant(_VECTOR, ir.Undefined), builder.load(builder.gep(base, [index])), ir.IntType(32)(0)
-        )
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
+    def everywhere(base: Any, index: Any) -> Any:
+        return spread(builder, builder.load(builder.gep(base, [index])))
 
     for argument, letter in zip(function.args.args, kinds, strict=True):
         number = counts[letter]
         counts[letter] += 1
         match letter:
             case "p":
-                value = spread(parameters, _INT(number))
+                value = everywhere(parameters, INT(number))
             case "t":
-                value = spread(shared, builder.add(builder.mul(_INT(number), nodes), node))
+                value = everywhere(shared, builder.add(builder.mul(INT(number), nodes), node))
             case "u":
                 value = vector(unknowns, place(number))
             case "z":
                 value = vector(noises, place(number))
             case _:
-                value = vector(constants, builder.add(_INT(number * lane_count), lane))
+                value = vector(constants, builder.add(INT(number * lane_count), lane))
         writer.names[argument.arg] = value
     for number, item in enumerate(writer.run(function.body)):
-        address = builder.bitcast(builder.gep(out, [place(number)]), _VECTOR.as_pointer())
+        address = builder.bitcast(builder.gep(out, [place(number)]), VECTOR.as_pointer())
         builder.store(item, address, align=8)
-    index.add_incoming(builder.add(index, _INT(LANES)), builder.block)
+    index.add_incoming(builder.add(index, INT(LANES)), builder.block)
     builder.branch(head)
     builder.position_at_end(after)
     builder.ret_void()

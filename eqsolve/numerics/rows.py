@@ -283,11 +283,8 @@ def differences(fine: RowStore | AgingRows, coarse: RowStore | AgingRows, times:
 
 def spread_to_times(change: Array) -> Array:
     """From changes between the output times to the times themselves: the largest among the neighbours."""
-    out = np.zeros((len(change) + 1, len(change) + 1))
-    for rows in (slice(1, None), slice(None, -1)):
-        for columns in (slice(1, None), slice(None, -1)):
-            out[rows, columns] = np.maximum(out[rows, columns], change)
-    return out
+    wide = np.pad(change, 1)
+    return np.maximum.reduce([wide[1:, 1:], wide[1:, :-1], wide[:-1, 1:], wide[:-1, :-1]])
 
 
 def mirrored(table: Array, other: Array) -> Array:

@@ -286,7 +286,6 @@ def _drawn(pieces: Any, grids: list[Any]) -> list[Any]:
     return [np.interp(it, np.arange(len(at)), at) for it, at in zip(columns, grids, strict=True)]
 
 
-# --- Functions of two times as heat maps.
 def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     """Draw a function of t and t' in colours, the diagonal dashed; nothing where a response vanishes by causality."""
     axes = new_axes(ways.ax)
@@ -311,7 +310,6 @@ def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     return axes
 
 
-# --- Numbers with their errors, as a fixed point has them.
 def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     """Draw numbers as points with error bars, one row each."""
     axes = new_axes(ways.ax)
@@ -349,7 +347,12 @@ def plot_over_index(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
 
 
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
-_WORDS = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process", (): "a number"}
+_WORDS: dict[Any, str] = {
+    _CURVE: "a function of time",
+    _KERNEL: "a function of two times",
+    _PATHS: "a random process",
+    (): "a number",
+}
 
 
 def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
@@ -438,22 +441,18 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         raise UsageError(f"the result of `{result.model}` has nothing to draw")
     dims, *others = kinds
     if others:
-        told = ", ".join(f"`{name}` is {_WORDS.get(_dims(result, name), 'a table')}" for name in names)
+        told = ", ".join(f"`{name}` is {_WORDS.get(result.dataset[name].dims, 'a table')}" for name in names)
         raise UsageError(f"one drawing shows one kind of thing: {told}")
     if dims in (_CURVE, ()):
         return (plot_curves if dims else plot_numbers)(result, names, ways)
     if len(names) > 1:
-        what = _WORDS.get(_dims(result, names[0]), "a table")
+        what = _WORDS.get(dims, "a table")
         raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
     if dims == _KERNEL:
         return plot_kernel(result, names[0], ways)
     if is_process(result, names[0]):
         return plot_paths(result, names[0], ways)
     raise UsageError(f"`{names[0]}` lies over {', '.join(map(str, dims))}, for which there is no drawing")
-
-
-def _dims(result: Result, name: str) -> tuple[str, ...]:
-    return tuple(str(dim) for dim in result.dataset[name].dims)
 
 
 # --- Drawings of laws; the law of a random process as a film; a sweep with a slider of time.

@@ -253,7 +253,6 @@ def _best(found: Fit | Optimum) -> str:
     return ", ".join(shown)
 
 
-# --- The landscape of an observable over one or two parameters, with its optimum.
 def plot_landscape(found: Optimum, axes: Any = None) -> Any:
     """Draw the scan and the optimum; over more than two parameters, values along the first."""
     names = [written(item.name, found.latex) for item in found.ranges]

@@ -237,9 +237,6 @@ def _row(values: Array, row: int, rows: int) -> Array:
     return values[:, row : row + 1] if rows > 1 and values.ndim == 3 and values.shape[1] > 1 else values
 
 
-# --- `Result`: labelled values with an error beside each, what was solved, how, and how well.
-
-
 class Errors(Mapping[str, "xr.DataArray"]):
     """The error estimates of a result, by the names of its values."""
 
@@ -1000,14 +997,14 @@ class Distribution:
         """Return the probability of values up to and including x."""
         points, mass = self._sorted(name)
         total = np.append(0.0, np.cumsum(mass))
-        return _shaped(total[np.searchsorted(points, np.atleast_1d(x), side="right")], x)
+        return shaped(total[np.searchsorted(points, np.atleast_1d(x), side="right")], x)
 
     def quantile(self, q: Any, name: str | None = None) -> Any:
         """Return the smallest value whose cumulative probability reaches q."""
         wanted = probabilities(q)
         points, mass = self._sorted(name)
         places = np.searchsorted(np.cumsum(mass) * (1 + 1e-14), wanted, side="left")
-        return _shaped(points[np.minimum(places, len(points) - 1)], q)
+        return shaped(points[np.minimum(places, len(points) - 1)], q)
 
     def histogram(self, bins: Any = 50, name: str | None = None) -> Histogram:
         """Return probabilities of bins, given by their number or by their edges."""
@@ -1102,5 +1099,6 @@ def probabilities(q: Any) -> Array:
     return wanted
 
 
-def _shaped(values: Array, like: Any) -> Any:
+def shaped(values: Array, like: Any) -> Any:
+    """Return the values; a number where they are asked for at one."""
     return float(values[0]) if np.ndim(like) == 0 else values

@@ -148,8 +148,8 @@ class OperatorForm:
 
 def write_operators(equations: Iterable[Equation]) -> tuple[OperatorForm, ...]:
     """Return the equations between kernels and functions as compositions; nothing if no integral stands in them."""
-    closed = [eq for eq in equations if eq.target is not None and not eq.rhs.has(E, Resp)]
-    closed = [eq for eq in closed if not isinstance(eq.head, Process)]
+    closed = [eq for eq in equations if not isinstance(eq.head, Process | None)]
+    closed = [eq for eq in closed if not eq.rhs.has(E, Resp)]
     return tuple(_form(equation) for equation in closed) if any(eq.rhs.has(Int) for eq in closed) else ()
 
 
@@ -252,7 +252,6 @@ def _reads(expr: Expr, head: Head) -> bool:
     return any(value.head == head for value in expr.atoms(Value))
 
 
-# --- The explanation.
 @dataclass(frozen=True)
 class Statement:
     """One equation as text, and where it was written."""

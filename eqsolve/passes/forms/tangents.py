@@ -42,8 +42,7 @@ class Tangent(TwoTime, kind="tangent process"):
     def __getnewargs__(self) -> tuple[Process, Process]:
         return (self.process, self.noise)
 
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (self.process, self.noise)
+    _hashable_content = __getnewargs__
 
     def __call__(self, *moments: Any) -> TangentValue:
         return TangentValue(self, *moments)

@@ -31,7 +31,7 @@ from eqsolve.numerics.quadrature import (
     normal_density,
     stacked,
 )
-from eqsolve.results.result import Distribution, Histogram, probabilities
+from eqsolve.results.result import Distribution, Histogram, midpoints, probabilities, shaped
 from eqsolve.solvers.fixed_point.newton import ROUGHLY
 
 if TYPE_CHECKING:
@@ -145,15 +145,12 @@ class SolutionSource:
         return made
 
 
-# --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative
-# probabilities, expectations.
 _ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried until expectations converge
 
 
-def known_variables(solution: FixedPointSolution) -> list[str]:
-    """Return the names of everything random in a solved model."""
-    plan = solution.problem.plan
-    return [*plan.variables, *plan.randoms]
+def _normal_mass(low: Array, high: Array) -> Array:
+    """Return the normal probability between two values, from the nearer tail."""
+    return np.where(high > 0, special.ndtr(-low) - special.ndtr(-high), special.ndtr(high) - special.ndtr(low))
 
 
 @dataclass(frozen=True)
@@ -290,7 +287,7 @@ class FixedPointLaw(Distribution):
         smooth = any(not part.exact or part.numbers[2].any() for part in parts)
         if smooth or len(plan.normals) != 1 or len(parts) > most:
             return None
-        gaussian = special.ndtri((np.arange(count) + 0.5) / count)
+        gaussian = special.ndtri(midpoints(count))
         found = []
         for part in parts:
             share, constants, _ = part.numbers
@@ -319,8 +316,7 @@ class FixedPointLaw(Distribution):
         middle = (left + right) / 2
         signs = integrands.signs(lines, row, middle)
         low, centre, high = (self.at(integrands, lines, row, x, list(signs.T))[place] for x in (left, middle, right))
-        mass = np.where(right > 0, special.ndtr(-left) - special.ndtr(-right), special.ndtr(right) - special.ndtr(left))
-        mass = np.where(right > left, mass, 1.0) * lines.weight[row]
+        mass = np.where(right > left, _normal_mass(left, right), 1.0) * lines.weight[row]
         constant = (low == high) & (low == centre)
         return _Segments(lines, row, left, right, signs, low, high, mass, constant)
 
@@ -353,14 +349,12 @@ class FixedPointLaw(Distribution):
         wanted = np.atleast_1d(np.asarray(x, dtype=float))
         which, segment, place, slope = self._crossings(wanted, name)
         pieces = self._segments(name)
-        weight = pieces.lines.weight[pieces.row[segment]]
-        found = np.bincount(which, weights=weight * normal_density(place) / slope, minlength=len(wanted))
-        return float(found[0]) if np.ndim(x) == 0 else found
+        weights = pieces.lines.weight[pieces.row[segment]] * normal_density(place) / slope
+        return shaped(np.bincount(which, weights=weights, minlength=len(wanted)), x)
 
     def cdf(self, x: Any, name: str | None = None) -> Any:
         """Return the probability of values up to and including x."""
-        found = self._below(np.atleast_1d(np.asarray(x, dtype=float)), name, strictly=False)
-        return float(found[0]) if np.ndim(x) == 0 else found
+        return shaped(self._below(np.atleast_1d(np.asarray(x, float)), name, strictly=False), x)
 
     def _below(self, x: Array, name: str | None, strictly: bool) -> Array:
         pieces = self._segments(name)
@@ -375,8 +369,8 @@ class FixedPointLaw(Distribution):
         rising = pieces.high[segment] > pieces.low[segment]
         start = np.where(rising, pieces.left[segment], place)
         stop = np.where(rising, place, pieces.right[segment])
-        part = np.where(stop > 0, special.ndtr(-start) - special.ndtr(-stop), special.ndtr(stop) - special.ndtr(start))
-        total += np.bincount(which, weights=part * pieces.lines.weight[pieces.row[segment]], minlength=len(x))
+        masses = _normal_mass(start, stop) * pieces.lines.weight[pieces.row[segment]]
+        total += np.bincount(which, weights=masses, minlength=len(x))
         return np.minimum(total, 1.0)
 
     def atoms(self, name: str | None = None) -> list[tuple[float, float]]:
@@ -404,7 +398,7 @@ class FixedPointLaw(Distribution):
 
         if between.any():
             found[between] = increasing_roots(value_and_slope, wanted[between], low[between], high[between])
-        return float(found[0]) if np.ndim(q) == 0 else found
+        return shaped(found, q)
 
     def _table(self, name: str | None) -> tuple[Array, Array, Array]:
         """Return values of the variable with the probabilities of less, and of at most, each."""

@@ -50,10 +50,6 @@ class Sought:
         with np.errstate(all="ignore"):
             return np.array([item.point(value) for item, value in zip(self.domains, values, strict=True)])
 
-    def jacobian_scale(self, values: Array) -> Array:
-        """Return d unknown / d search variable."""
-        return np.array([item.scale(v) for item, v in zip(self.domains, values, strict=True)])
-
 
 @dataclass(frozen=True)
 class Problem(Sought):
@@ -179,7 +175,8 @@ def newton(
             break
         halvings = 0
         best = Iterate(values, here, linear, count, False)
-        scaled = linear.jacobian * problem.jacobian_scale(values)
+        scales = [item.scale(value) for item, value in zip(problem.domains, values, strict=True)]
+        scaled = linear.jacobian * scales
         try:
             step = -linear_solver(scaled.copy, scaled.__matmul__, len(scaled), scaled.size or 1)(linear.residual)
         except (np.linalg.LinAlgError, RuntimeWarning):

@@ -60,13 +60,9 @@ class PreciseSolution:
             first, second = (integrands.means(mesh, order, -1)[0] for order in orders_of(self.digits))
             return +second, abs(second - first) + abs(second) * mpf(10) ** -self.digits
 
-    def derivative(self, what: Any, parameter: str, **values: float) -> float:
-        """Return a total derivative, in double precision."""
-        return self.base.derivative(what, parameter, **values)
-
-    def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
-        """Return the total derivatives of all values, in double precision, with their errors."""
-        return self.base.derivatives(parameter)
+    # total derivatives stay in double precision
+    derivative = property(lambda self: self.base.derivative)
+    derivatives = property(lambda self: self.base.derivatives)
 
     def law_nodes(self, names: Sequence[str], near: Evaluator, lines: LineSet, digits: int) -> tuple[list[Array], Array]:
         """Return variables at nodes that resolve what lines integrate, and the weights, as numbers of mpmath."""
@@ -127,7 +123,7 @@ class PreciseEvaluator(Evaluator):
         self.digits = mp.dps
         numbers, ends = solution.program.precise(solution.at, problem.held, self.digits)
         super().__init__(problem.plan, [*numbers, *_numbers(more), *ends], _numbers(unknowns).reshape(-1, 1))
-        laws = solution.program.precise_laws(solution.at, self.plan.constants, self.digits)
+        laws = {name: solution.at.precise_law(name, self.digits) for name in self.plan.constants}
         self.lines = self._straight_lines(branches(tuple(laws), laws, 2))
 
     def _straight_lines(self, parts: Sequence[Any]) -> LineSet:

@@ -30,7 +30,7 @@ from eqsolve.results.arrays import LabelledArrays
 from eqsolve.results.result import Distribution, Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
-from eqsolve.solvers.fixed_point.law import FixedPointLaw, known_variables
+from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solvers.fixed_point.newton import (
     Iterate,
     Linearisation,
@@ -675,11 +675,11 @@ class FixedPointSolution:
 
     def law(self, name: str) -> Distribution:
         """Return the joint law of a variable and the random constants of the model."""
-        known = known_variables(self)
+        plan = self.problem.plan
+        known = [*plan.variables, *plan.randoms]
         if name not in known:
             raise UsageError(
-                f"model `{self.problem.plan.name}` has no random variable `{name}`{did_you_mean(name, known)} "
-                f"(it has: {', '.join(known)})"
+                f"model `{plan.name}` has no random variable `{name}`{did_you_mean(name, known)} (it has: {', '.join(known)})"
             )
         if name not in self._laws:
             self._laws[name] = FixedPointLaw.of(self, name)

@@ -255,8 +255,6 @@ def _put(means: Means, parts: list[dict[str, tuple[Array, Array | None]]], rows:
                     means[name][: rows.start, rows] = columns
 
 
-# --- Grids, refined until the tolerance is met.
-
 _CONSTANTS = LineRule.inner  # Gauss nodes of constants that are conditioned on, at first
 
 
