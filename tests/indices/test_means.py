@@ -90,6 +90,16 @@ def test_laws_of_families_that_are_not_normal() -> None:
     np.testing.assert_allclose(other["m"], np.exp((COUPLINGS @ other["m"].values) ** 2 / 4) / 4, rtol=1e-13)
 
 
+def test_uniform_variables_of_other_widths() -> None:
+    """u_k ~ Uniform(0, s_k): E e^{a u_k} = (e^{a s_k} − 1)/(a s_k)."""
+    u = random("u", Uniform(0, s[k]), k)
+    found = eqsolve.solve(
+        fixed_point_of(Eq(m[k], E(exp(field * u[k])) / 4)), start={f"m_{place}": 0.4 for place in range(SIZE)}
+    )
+    values = COUPLINGS @ found["m"].values * SPREADS
+    np.testing.assert_allclose(found["m"], (np.exp(values) - 1) / values / 4, rtol=1e-13)
+
+
 def test_what_is_taken_over_several_members_is_written_out() -> None:
     z = random("z", Normal(0, 1), k)
     for right in (E(tanh(Sum(J[k, p] * z[p], p) * m[k]) ** 2), E(tanh(z[0] * m[k]) ** 2)):

@@ -275,7 +275,9 @@ def by_family(model: Model, text: str) -> str:
     """Return a message about members, `x_0`, with the name of their family, `x[k]`."""
     for base, axes in {**family_axes(model), **{item.base: item.axes for item in _members(model)}}.items():
         over, member = ", ".join(map(str, axes)), rf"\b{base}(_\d+|{GENERIC.pattern}){{{len(axes)}}}"
-        text = re.sub(rf'{member} = (?P<kind>\w+)\("{member}"\)', rf'{base} = \g<kind>("{base}", {over})', text)  # how it is declared
+        text = re.sub(
+            rf'{member} = (?P<kind>\w+)\("{member}"\)', rf'{base} = \g<kind>("{base}", {over})', text
+        )  # how it is declared
         text = re.sub(rf"{member}\b", f"{base}[{over}]", text)
     return text
 
@@ -818,9 +820,10 @@ def _is_joint(node: E) -> bool:
     if node.argument.has(E) or len({item.base for item in items}) < len(items) or any(map(is_random, node.atoms(Sum))):
         return True
     for item in items:
-        mixed = isinstance(item.law, Normal) or not item.law or not (free_indices(item.law) or item.law.atoms(Unknown))
-        plain = len({entry for entry in item.indices if entry.is_Symbol}) == len(item.indices)
-        if not mixed or not plain or joint_normal(item) is not None or (item.law is not None and item.law.has(E)):
+        law, plain = item.law, len({entry for entry in item.indices if entry.is_Symbol}) == len(item.indices)
+        if law is not None and not isinstance(law, Normal):
+            plain &= not law.atoms(Unknown) and (not free_indices(law) or _standardised(law) is not None)
+        if not plain or joint_normal(item) is not None or (law is not None and law.has(E)):
             return True
     return False
 

@@ -237,8 +237,8 @@ def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution
     run, errors = solution.run, {name: solution.error(name) for name in solution.curves}
     parts, paths = system.parts, run.paths
     ensembles: dict[tuple[int, tuple[tuple[str, str], ...]], list[str]] = {}
-    for name, (key, constants) in system.constants_behind().items():
-        ensembles.setdefault((parts.of((key,)), constants), []).append(name)
+    for member, (key, constants) in system.constants_behind().items():
+        ensembles.setdefault((parts.of((key,)), constants), []).append(member)
     sets = [
         PathSet(
             paths.weights[paths.best[place]] / paths.weights[paths.best[place]].sum(),
