@@ -35,7 +35,7 @@ def explain(
     if (read := for_reading(model)) is not model:
         own = explain_equations(model)
         made = explain(read, kernels=kernels, step=step, solver=solver)
-        return replace(made, equations=own.equations, signature=own.signature)
+        return replace(made, equations=own.equations, signature=own.signature, settings=own.settings)
     chosen = foresee(model, kernels, step, solver)
     mean_field = None
     derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) and chosen.name else None
