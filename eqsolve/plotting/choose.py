@@ -447,7 +447,7 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         return (plot_curves if dims else plot_numbers)(result, names, ways)
     if len(names) > 1:
         what = _WORDS.get(dims, "a table")
-        raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
+        raise UsageError(f"a drawing shows {what} at a time; choose one, such as {names[0]}, of {', '.join(names)}")
     if dims == _KERNEL:
         return plot_kernel(result, names[0], ways)
     if is_process(result, names[0]):

@@ -120,7 +120,7 @@ def test_the_law_of_a_fixed_point() -> None:
 def test_what_cannot_be_drawn_is_explained(lazy: eqsolve.Result) -> None:
     with pytest.raises(eqsolve.UsageError, match="one drawing shows one kind of thing"):
         lazy.plot("E_test", "C_w")
-    with pytest.raises(eqsolve.UsageError, match=r"a function of two times at a time, got C_w, C_f"):
+    with pytest.raises(eqsolve.UsageError, match=r"a function of two times at a time; choose one, such as C_w, of C_w, C_f"):
         lazy.plot("C_w", "C_f")
     with pytest.raises(eqsolve.UsageError, match="nothing to draw"):
         eqsolve.Result(xr.Dataset(), model="m", kind="fixed point").plot()
