@@ -132,10 +132,15 @@ def cover(*arguments):
 
 
 def docs():
+    """Build the pages, on one core, beside the tests of their code."""
     python = environment("test", "docs")
-    need(python, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "out/docs", why="the pages do not build")
+    pages = [python, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "out/docs"]
+    with ThreadPoolExecutor(1) as beside:
+        built = beside.submit(need, *pages, why="the pages do not build")
+        tested = run(python, "-m", "pytest", *WORKERS, "-m", "docs", "tests/docs")
+        built.result()
     print(f"the pages are {ROOT / 'out' / 'docs' / 'index.html'}")
-    return run(python, "-m", "pytest", *WORKERS, "-m", "docs", "tests/docs")
+    return tested
 
 
 def lint():
