@@ -79,6 +79,7 @@ def test_a_linear_system_is_a_matrix_exponential(rtol: float) -> None:
         assert np.all(np.abs(found[name].values - truth) <= 3 * found.error[name].values + 1e-13)
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_linear_system() -> None:
     """C is linear in T: its derivative is that of unit temperature from zero."""
     found = eqsolve.solve(LINEAR, t_max=1, rtol=1e-6, kernels=True, derivatives=["T"])

@@ -554,7 +554,7 @@ class _Slope:
 # add nothing to any mean are left out: of two Gaussians' these are most.
 
 # even ones only: whether a rule has a node in the middle must not change along the sequence
-_ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(35))  # 10, 12, 14, 16, 20, ..., 3620
+_ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(39))  # 10, 12, 14, 16, 20, ..., 7240
 _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
 TAILS = 1e-4  # of the tolerance, for the nodes left out
