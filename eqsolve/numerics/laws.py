@@ -158,7 +158,7 @@ class UniformLaw(NumericLaw):
         return None if self.low < self.high else f"the ends must be increasing, got [{_word(self.low)}, {_word(self.high)}]"
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        nodes, weights = special.roots_legendre(order) if order <= _SMOOTH else _panels(order)
+        nodes, weights = special.roots_legendre(order) if order <= _SMOOTH else _panels(order * 2 / math.pi)
         return float(self.low) + float(self.high - self.low) * (nodes + 1) / 2, weights / 2
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
@@ -359,14 +359,14 @@ def hermite(order: int) -> tuple[Array, Array]:
 
 
 # Nodes by which a Gauss rule has converged for what is smooth. Functions that are steep somewhere take many more, on panels:
-# those of Gauss–Hermite rules are only N^−½ apart
+# those of Gauss–Hermite rules are π (2N)^−½ apart. Panels begin as dense as Gauss rules end, at the centre
 _SMOOTH = 200
 
 
-def _panels(order: int) -> tuple[Array, Array]:
-    """Return the composite Gauss–Legendre rule of about ``order`` nodes on [−1, 1], ten on each panel."""
+def _panels(nodes: float) -> tuple[Array, Array]:
+    """Return the composite Gauss–Legendre rule of about so many nodes on [−1, 1], ten on each panel."""
     points, weights = special.roots_legendre(10)
-    count = round(order / 10)
+    count = round(nodes / 10)
     middles = (2 * np.arange(count) + 1) / count - 1
     return (middles[:, None] + points / count).ravel(), np.tile(weights / count, count)
 
@@ -374,8 +374,9 @@ def _panels(order: int) -> tuple[Array, Array]:
 @functools.lru_cache(maxsize=16)
 def _normal_panels(order: int) -> tuple[Array, Array]:
     """Return a rule of a standard normal variable x = 2 sinh(u/2) from −20 to 20, on panels of the same length in u."""
-    nodes, weights = _panels(order)
-    u = nodes * 2 * math.asinh(10)
+    half = 2 * math.asinh(10)
+    nodes, weights = _panels(order * 2 * half * math.sqrt(2 / _SMOOTH) / math.pi)
+    u = nodes * half
     x = 2 * np.sinh(u / 2)
     mass = weights * np.cosh(u / 2) * np.exp(-(x**2) / 2)
     return x, mass / mass.sum()

@@ -554,7 +554,7 @@ class _Slope:
 # add nothing to any mean are left out: of two Gaussians' these are most.
 
 # even ones only: whether a rule has a node in the middle must not change along the sequence
-_ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(39))  # 10, 12, 14, 16, 20, ..., 7240
+_ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(43))  # 10, 12, 14, 16, 20, ..., 14480
 _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
 TAILS = 1e-4  # of the tolerance, for the nodes left out
@@ -621,10 +621,10 @@ class Levels:
         return np.sum(found, axis=0) + np.zeros(values.shape[1])
 
     def _next(self, item: str, level: int, steps: int) -> int:
-        """Return the level some steps further, as long as the law's rules grow."""
+        """Return the level some steps further, as long as the law has other rules."""
         law = self.system.laws[item]
         for _ in range(steps):
-            if level + 1 == len(_ORDERS) or len(law.rule(_ORDERS[level + 1])[0]) <= len(law.rule(_ORDERS[level])[0]):
+            if level + 1 == len(_ORDERS) or len(law.rule(_ORDERS[level + 1])[0]) == len(law.rule(_ORDERS[level])[0]):
                 break
             level += 1
         return level

@@ -201,17 +201,17 @@ def test_stiffness_is_noticed_and_oscillation_is_not_taken_for_it(monkeypatch: p
         assert run.method == method
 
 
-def test_a_kink_in_a_continuous_law_is_reported() -> None:
+@pytest.mark.parametrize("rtol", [1e-2, 1e-4, pytest.param(1e-6, marks=pytest.mark.slow)])
+def test_a_kink_in_a_continuous_law_is_reported(rtol: float) -> None:
     """E|x| over a Gaussian has a kink inside the law: rules on panels converge slowly, and the estimate says so."""
     kinked = System("kinked", eqs=[Eq(x(t).diff(t), -x(t) + 1)], init={x: Normal(0, 1)}, observables={"size": E(Abs(x(t)))})
-    for rtol in (1e-2, 1e-4, 1e-6):
-        res = eqsolve.solve(kinked, t_max=1, rtol=rtol)
-        mean, width = 1 - math.exp(-1), math.exp(-1)
-        exact = width * math.sqrt(2 / math.pi) * math.exp(-(mean**2) / width**2 / 2)
-        exact += mean * math.erf(mean / width / math.sqrt(2))
-        assert abs(res["size"].values[-1] - exact) <= 3 * res.error["size"].values.max()
-        assert res.status == ("ok" if rtol >= 1e-4 else "tolerance not met")
-    assert "quadrature" in res.message
+    res = eqsolve.solve(kinked, t_max=1, rtol=rtol)
+    mean, width = 1 - math.exp(-1), math.exp(-1)
+    exact = width * math.sqrt(2 / math.pi) * math.exp(-(mean**2) / width**2 / 2)
+    exact += mean * math.erf(mean / width / math.sqrt(2))
+    assert abs(res["size"].values[-1] - exact) <= 3 * res.error["size"].values.max()
+    assert res.status == ("ok" if rtol >= 1e-4 else "tolerance not met")
+    assert ("quadrature" in (res.message or "")) == (res.status != "ok")
 
 
 def test_frequencies_on_both_sides_of_locking() -> None:
