@@ -163,7 +163,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         sizes.append((term_sizes(builder.timed(eq.rhs), builder.stand_ins(every[:place])), heads[id(eq)].indices))
     sizes += [(term_sizes(expr, builder.stand_ins(every)), free) for expr, free in observables]
     for expr, _ in (*rates, *sizes):
-        builder.slotted(expr)  # (what they average comes before the stand-ins)
+        builder.slotted(expr)  # means that they hold are steps of the program before the sizes that they are scaled by
     for name in every:
         builder.add((name, "size"))
 

@@ -635,8 +635,9 @@ class _Problem:
 
     def solve(self, begin: Array) -> Fit:
         low, high = self.bounds
-        inside = np.where((begin <= low) & (low > -np.inf), np.maximum(low, 0.0) + _INSIDE, begin)
-        begin = np.where(inside < high, inside, np.where(low > -np.inf, (low + high) / 2, high - _INSIDE))
+        bounded = low > -np.inf
+        inside = np.where((begin <= low) & bounded, np.maximum(low, 0.0) + _INSIDE, begin)
+        begin = np.where(inside < high, inside, np.where(bounded, (np.where(bounded, low, 0.0) + high) / 2, high - _INSIDE))
         usable = int(sum(np.isfinite(item.sigmas).sum() for item in self.sets) + self.prior.sum())
         if usable < len(self.keys):
             raise UsageError(

@@ -359,12 +359,13 @@ def hermite(order: int) -> tuple[Array, Array]:
 
 
 # Nodes by which a Gauss rule has converged for what is smooth. Functions that are steep somewhere take many more, on panels:
-# those of Gauss–Hermite rules are π (2N)^−½ apart. Panels begin as dense as Gauss rules end, at the centre
+# those of Gauss–Hermite rules are π (2N)^−½ apart. Panels begin as dense as Gauss rules end, at the centre. Rotors, phase
+# oscillators of normal and uniform frequencies and |x| cost the same from 60 to 200; at 700 oscillators of t = 8 are lost
 _SMOOTH = 200
 
 
 def _panels(nodes: float) -> tuple[Array, Array]:
-    """Return the composite Gauss–Legendre rule of about so many nodes on [−1, 1], ten on each panel."""
+    """Return a composite Gauss–Legendre rule on [−1, 1]: ten nodes on each panel, ``nodes`` in all, up to rounding."""
     points, weights = special.roots_legendre(10)
     count = round(nodes / 10)
     middles = (2 * np.arange(count) + 1) / count - 1

@@ -63,14 +63,15 @@ def solve_krylov(apply: Callable[[Array], Array], right: Array, weights: Array, 
     size = float(np.linalg.norm(scaled))
     if not 0 < size < math.inf:
         return right
-    basis, products = [scaled / size], np.zeros((most + 1, most))
+    basis, products = [scaled / size], np.zeros((1, 0))
     for column in range(most):
+        products = np.pad(products, ((0, 1), (0, 1)))
         image = weights * apply(basis[-1] / weights)
         for row, vector in enumerate(basis):
             products[row, column] = vector @ image
             image = image - products[row, column] * vector
         products[column + 1, column] = length = np.linalg.norm(image)
-        rotation, triangle = np.linalg.qr(products[: column + 2, : column + 1], mode="complete")
+        rotation, triangle = np.linalg.qr(products, mode="complete")
         if not abs(rotation[0, -1]) > tolerance or not length > EPSILON * np.linalg.norm(products[:, column]):
             break
         basis.append(image / length)

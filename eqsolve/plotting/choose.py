@@ -238,6 +238,8 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
             lines[kind] = _pieces([np.interp(it, at, np.arange(len(at))) for it, at in zip(columns, grids, strict=True)])
             style = {"color": colour, "lw": 1.5 * LINE, "solid_capstyle": "round"}
             axes.plot(*_drawn(lines[kind], grids), label=word, **style)
+            if not len(lines[kind]):  # no two of its points are beside one another
+                axes.plot(*columns, "o", color=colour, ms=3 * LINE)
     for kind, pieces in lines.items():  # what ends beside another line is drawn on to it, dotted
         others = [piece for other, found in lines.items() if other != kind for piece in found]
         colour = COLOURS[1 + list(_BOUNDARIES).index(kind)]

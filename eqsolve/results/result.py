@@ -21,7 +21,7 @@ from eqsolve.errors import ParameterError, UsageError, demand_known, did_you_mea
 from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
-from eqsolve.language.symbols import Parameter, Process, Random, Time, Unknown, Value
+from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
 from eqsolve.numerics.arrays import Array, Lazy, member_name, member_names, special
 from eqsolve.numerics.grids import ROWS, PanelGrid, lagrange_integrals, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
@@ -611,6 +611,12 @@ class Result:
         used = sorted(whole.atoms(Parameter), key=str)
         demand_known([item.name for item in used], known, f"the result of `{self.model}` has no parameter `{{}}`")
         bound = whole.xreplace({item: known[item.name] for item in used})
+        members = [item for item in bound.atoms(Head) if item.indices]
+        for item in members:
+            if not all(entry.is_Integer for entry in item.indices):
+                one = f"{item.base}[{', '.join('0' * len(item.indices))}]"
+                raise UsageError(f"`{item}` is many values: write the member, such as `{one}`, or take result[{item.base!r}]")
+        bound = bound.xreplace({it: type(it)(member_name(it.base, it.indices), it.latex_name) for it in members})
         free = [item for item in bound.free_symbols if isinstance(item, Time)]
         moments = sorted(free, key=lambda item: (item.name.count("'"), item.name))
         if len(moments) > 2:

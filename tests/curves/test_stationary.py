@@ -335,7 +335,7 @@ def test_bistable_units():
 
 @pytest.mark.slow
 def test_chaotic_abundances():
-    """Means of six communities of 16,000 species, followed to t = 300; the first quarter is left out."""
+    """Means and exponent of six communities of 16,000 species, followed to t = 300; the first quarter is left out."""
     res = eqsolve.stationary("lotka_volterra_immigration", rtol=0.02)
     assert res.status == "fluctuating"
     for name, truth, error in (("m", 0.4345, 0.0010), ("q", 0.8864, 0.0039)):
@@ -344,6 +344,9 @@ def test_chaotic_abundances():
     for lag, truth in ((5.0, 0.7824), (10.0, 0.6891), (20.0, 0.6234)):
         found = res.at([lag])
         assert abs(float(found["C"][0]) - truth) < 3 * math.hypot(float(found["C_error"][0]), 0.0038)
+    exponent, error = res.lyapunov()
+    assert abs(exponent - 0.0655) < 3 * math.hypot(error, 0.0007)
+    assert error < 0.1 * exponent  # five times the tolerance
 
 
 def test_command(capsys, tmp_path):

@@ -79,6 +79,14 @@ def test_the_derivative_of_a_family() -> None:
         found.derivative("y", "time")
 
 
+def test_members_in_an_expression() -> None:
+    found, y = eqsolve.solve(decays(), t_max=1, rtol=1e-6), function("y", k)
+    seen = found.observe(y[1](t) + y[2](1))
+    assert np.all(np.abs(seen.values - np.exp(-2 * seen["t"].values) - np.exp(-3)) <= 3 * seen["error"].values + 1e-12)
+    with pytest.raises(eqsolve.UsageError, match=r"many values: write the member, such as `y\[0\]`, or take result\['y'\]"):
+        found.observe(y[k](t))
+
+
 def test_members_are_fitted() -> None:
     moments = np.array([0.2, 0.5, 1.0])
     data = pd.DataFrame({"t": moments, "y_0": np.exp(-1.3 * moments), "square_2": np.exp(-2 * 3 * 1.3 * moments)})

@@ -194,6 +194,16 @@ def test_coagulation_in_which_large_clusters_come_late() -> None:
     assert np.all(np.abs(found["n"].values[:, 0] - truth) <= 3 * found["n_error"].values[:, 0])
 
 
+def test_a_thousand_members_that_are_not_coupled() -> None:
+    """x' = a x (1 − x) for each: GMRES needs a column or two, and no memory for those that it might have taken."""
+    k = index("k", 1000)
+    x, rate, rates = function("x", k), table("rate", k), np.linspace(0.5, 2, 1000)
+    model = System("m", eqs=[Eq(x[k](t).diff(t), rate[k] * x[k](t) * (1 - x[k](t)))], init={x[k]: 0.1}, tables={rate: rates})
+    found = eqsolve.solve(model, t_max=4, rtol=1e-4)
+    assert found.stats["solver"] == "convolution"
+    assert np.all(np.abs(found["x"][:, -1] - 1 / (1 + 9 * np.exp(-4 * rates))) <= 3 * found.error["x"][:, -1] + 1e-13)
+
+
 @pytest.mark.parametrize(("matrix", "apart"), [("dense", False), ("ring", True)])
 def test_forty_members_that_are_coupled(matrix, apart, rng) -> None:
     """x' = −A x − ∫ e^{s − t} x(s) ds, with A x as unknowns of their own or not: a matrix exponential of twice the size."""
