@@ -2,13 +2,16 @@
 
 ``Solver``, ``HandOver``, ``Wanted`` and ``register`` are the contract; ``Plan``, ``Values`` and
 ``Options`` are what a solver is given; the forms (``ODE``, ``TWO_TIME``, ...) are what
-``plan.program(form)`` compiles; ``at`` and ``bind_system`` put numbers in. The rest are parts that
-solvers share: grids, refinement until two solutions agree, and the packaging of a result.
-``docs/extending.md`` has a whole solver in fewer than sixty lines.
+``plan.program(form)`` compiles. ``at`` puts numbers in, ``bind_system`` those of ``ODE``, and
+``bind_program`` those of ``TWO_TIME`` and ``CONVOLUTION``, with the means over constants in their
+equations. The rest are parts that solvers share: grids, refinement until two solutions agree, and
+the packaging of a result. ``docs/extending.md`` has a whole solver in fewer than sixty lines.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -33,6 +36,7 @@ from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.results.result import Kernel, Result, dynamics_result
 from eqsolve.solvers.contract import HandOver, Solver, Wanted, why_not_a, why_not_closed
+from eqsolve.solvers.marching import bind_program
 from eqsolve.solvers.ode.march import bind_system
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.registry import register
@@ -40,15 +44,15 @@ from eqsolve.solvers.tolerance import allowance, excess
 
 __all__ = [
     "CONVOLUTION", "FIXED_POINT", "GAUSSIAN", "ODE", "OPERATORS", "SINGULARITY", "STOCHASTIC", "TWO_TIME",
-    "TWO_TIME_GRADIENTS", "Array", "Codec", "Facts", "Form", "HandOver", "Kernel", "Options", "PanelGrid", "Plan", "Refined",
-    "Result", "Solver", "SolverError", "UsageError", "Values", "Wanted", "allowance", "at", "bind_system", "dynamics_result",
-    "excess", "make_paths", "refine", "register", "why_not_a", "why_not_closed",
+    "TWO_TIME_GRADIENTS", "Array", "Codec", "Facts", "Form", "HandOver", "Kernel", "Options", "PanelGrid", "Plan",
+    "Refined", "Result", "Solver", "SolverError", "UsageError", "Values", "Wanted", "allowance", "at", "bind_program",
+    "bind_system", "dynamics_result", "excess", "make_paths", "refine", "register", "why_not_a", "why_not_closed",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Refined:
-    """A solution on equal steps, with the difference to the one on steps twice as long as its error.
+    """A solution on steps, with its error: the difference to the one on steps twice as long, and what is between the nodes.
 
     ``failure`` is the status and the message of a result that did not reach its tolerance; None
     where it did.
@@ -61,13 +65,13 @@ class Refined:
 
     @property
     def grid(self) -> PanelGrid:
-        return PanelGrid(self.times, 1)
+        return PanelGrid.smooth(self.times)
 
 
 def refine(
     solve: Callable[[Array], Mapping[str, Array]], begin: float, options: Options, *, first: int = 64, most: int = 1 << 20
 ) -> Refined:
-    """Solve on equal steps, halved until two solutions agree to the tolerance.
+    """Solve on steps, equal between the times asked for, halved until two solutions agree to the tolerance.
 
     Parameters
     ----------
@@ -79,20 +83,31 @@ def refine(
         The tolerances, the last time and the budget: when half of it is spent, the best so far is returned, with the status
         "tolerance not met".
     first, most
-        Numbers of steps.
+        Numbers of steps, about.
     """
     options.demand_after(begin)
-    count, coarse, best = first, None, None
+    edges = np.unique([begin, *(time for time in options.asked_times if begin < time < options.t_max), options.t_max])
+    pieces = [
+        np.linspace(low, high, math.ceil(first * (high - low) / (options.t_max - begin)) + 1)[:-1]
+        for low, high in pairwise(edges)
+    ]
+    times, coarse, best = np.append(np.concatenate(pieces), options.t_max), None, None
     while True:
-        times = np.linspace(begin, options.t_max, count + 1)
-        fine = solve(times)
+        fine, count = solve(times), len(times) - 1
         if coarse is not None:
-            errors = {name: np.repeat(np.abs(fine[name][::2] - coarse[name]), 2)[: count + 1] + 1e-15 for name in fine}
-            worst = max(excess(fine[name], errors[name], options) for name in fine)
-            best = Refined(times, fine, errors)
+            best = Refined(times, fine, {name: _error(times, values, coarse[name]) for name, values in fine.items()})
+            worst = max(excess(fine[name], best.errors[name], options) for name in fine)
             if worst <= 1.0:
                 return best
         if best is not None and (2 * count > most or options.is_short_of_time()):
             said = f"the error is {worst:.3g} times the tolerance rtol={options.rtol:g} with {count} steps"
             return Refined(best.times, best.curves, best.errors, ("tolerance not met", said))
-        coarse, count = fine, 2 * count
+        coarse, middles = fine, (times[1:] + times[:-1]) / 2
+        times = np.insert(times, np.arange(1, len(times)), middles)
+
+
+def _error(times: Array, values: Array, coarse: Array) -> Array:
+    """Return the error of a curve: how far one on every other node is, the larger of two between them, and interpolation's."""
+    change = np.abs(values[::2] - coarse)
+    between = np.insert(change, np.arange(1, len(change)), np.maximum(change[1:], change[:-1]))
+    return between + PanelGrid.smooth(times).error_between(values) + 1e-15 * np.abs(values)

@@ -89,12 +89,19 @@ def lagrange(nodes: Array, points: Array) -> Array:
     return terms.T
 
 
+WIDTH = 6  # nodes: with four, soft spins at 1e-2 would need twice the steps for the sake of what is between them
+
+
 @dataclass(frozen=True, eq=False)
 class PanelGrid:
-    """Panels between consecutive ``edges``, each with ``order`` Radau nodes."""
+    """Panels between consecutive ``edges``, each with ``order`` Radau nodes.
+
+    Values on the steps of a smooth function, one node each, are interpolated by polynomials through ``width`` nodes.
+    """
 
     edges: Array
     order: int
+    width: int = 0
 
     @classmethod
     def geometric(cls, begin: float, end: float, step: float, growth: float, order: int) -> PanelGrid:
@@ -138,13 +145,35 @@ class PanelGrid:
         return np.clip(np.searchsorted(self.edges, times, side="left") - 1, 0, self.panels - 1)
 
     def stencil(self, times: Array) -> tuple[Array, Array]:
-        """Return, per time, the indices of the m + 1 nodes of its panel and their interpolation weights."""
+        """Return, per time, the indices of the nodes that its polynomial goes through, and their interpolation weights."""
         panel = self.locate(times)
+        if self.width:
+            columns, weights = np.repeat(panel[:, None], self.width, axis=1), np.zeros((len(times), self.width))
+            for place in np.unique(panel):
+                near, here = self.near(int(place)), panel == place
+                columns[here, : len(near)] = near
+                weights[here, : len(near)] = lagrange(self.nodes[near], times[here])
+            return columns, weights
         step = self.edges[panel + 1] - self.edges[panel]
         local = (times - self.edges[panel]) / step
         weights = lagrange(radau(self.order).with_start, local)
         columns = panel[:, None] * self.order + np.arange(self.order + 1)
         return columns, weights
+
+    def near(self, step: int) -> list[int]:
+        """Return the nodes at the ends of a step, and others on both sides that are not near each other for its length."""
+        low, high = step, step + 1
+        near, apart = [low, high], (self.nodes[high] - self.nodes[low]) / 2
+        while len(near) < self.width:
+            before = int(np.searchsorted(self.nodes, self.nodes[low] - apart, side="right")) - 1
+            after = int(np.searchsorted(self.nodes, self.nodes[high] + apart))
+            if before >= 0 and (len(near) % 2 == 0 or after == self.size):
+                near.append(low := before)
+            elif after < self.size:
+                near.append(high := after)
+            else:
+                break
+        return near
 
     def interpolation(self, times: Array) -> Array:
         """Return the matrix from values on the nodes to values at times inside, by the panels' own polynomials."""
@@ -157,6 +186,18 @@ class PanelGrid:
         """Return values given on the nodes (last axis) at other times, by the panel's own polynomial."""
         columns, weights = self.stencil(np.asarray(times, dtype=float))
         return np.einsum("...pk,pk->...p", values[..., columns], weights)
+
+    @classmethod
+    def smooth(cls, times: Array) -> PanelGrid:
+        """Return the grid of the steps of a smooth function."""
+        return cls(times, 1, WIDTH)
+
+    def error_between(self, values: Array) -> Array:
+        """Return the error of interpolation in the steps beside each node: how far polynomials of lower degree are."""
+        middles = (self.nodes[1:] + self.nodes[:-1]) / 2
+        lower = PanelGrid(self.edges, self.order, self.width - 2).interpolate(values, middles)
+        gaps = np.pad(np.abs(self.interpolate(values, middles) - lower), 1)
+        return np.maximum(gaps[1:], gaps[:-1])
 
 
 def over_panels(change: Array, order: int, *, beside: bool = False) -> Array:

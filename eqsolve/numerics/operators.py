@@ -81,6 +81,14 @@ def continuation(order: int) -> Array:
     return np.asarray(np.linalg.solve(known.T, wanted.T).T)
 
 
+def interpolate_triangle(nodes: Array, table: Array, points: Array) -> Array:
+    """Return a function given on all pairs t' ≤ t of nodes at pairs between, by the polynomial that goes through them."""
+    low, left = np.tril_indices(len(nodes))
+    x, pairs = ((item - nodes[0]) / (nodes[-1] - nodes[0]) for item in (nodes, points))
+    known, wanted = (_basis(first, second, len(nodes) - 1) for first, second in ((x[low], x[left]), pairs.T))
+    return np.asarray(wanted @ np.linalg.solve(known, table[low, left]))
+
+
 @dataclass(frozen=True, eq=False)
 class OperatorGrid:
     """Nodes in time, blocks that are solved together, and the integration matrix J."""

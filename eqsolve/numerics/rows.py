@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from eqsolve.numerics.arrays import Array, chunk
-from eqsolve.numerics.grids import PanelGrid, lagrange, radau
-from eqsolve.numerics.operators import continuation
+from eqsolve.numerics.grids import WIDTH, PanelGrid, lagrange, radau
+from eqsolve.numerics.operators import continuation, interpolate_triangle
 
 # Two-time functions over many decades: rows of panels that grow with t. At late times C(t, t')
 # changes slowly with t at fixed lag near the diagonal, at fixed t' near the start, and at fixed
@@ -261,6 +261,50 @@ class RowStore:
                     block[0, 1:] = back @ block[1:, 1:]
             records.append(Record(start, end, grid.edges[: panel + 2], values))
         return cls(m, tuple(records))
+
+
+@dataclass(frozen=True, eq=False)
+class StepRows:
+    """Functions of two times on all pairs of the nodes of steps, smooth on either side of the diagonal, for t ≥ t'."""
+
+    nodes: Array
+    values: dict[str, Array]
+
+    def evaluate(self, name: str, points: Array, lower: int = 0) -> Array:
+        """Return a kernel at pairs, by polynomials of a degree that may be ``lower``.
+
+        Rows of later times are interpolated at t', then these values in t, from that on the diagonal on. In both corners,
+        where rows or columns are few, one polynomial of two times goes through all pairs.
+        """
+        made, nodes, table, width = np.empty(len(points)), self.nodes, self.values[name], WIDTH - lower
+        grid = PanelGrid(nodes, 1, width)
+        first, last = (np.sort(grid.near(step)) for step in (0, grid.panels - 1))
+        early = points[:, 0] <= nodes[first[-1]]
+        late = ~early & (points[:, 1] >= nodes[last[0]])
+        for chosen, near in ((early, first), (late, last)):
+            made[chosen] = interpolate_triangle(nodes[near], table[np.ix_(near, near)], points[chosen])
+        for column in np.unique(points[~early & ~late, 1]):
+            here = ~early & ~late & (points[:, 1] == column)
+            made[here] = _along_column(grid, table, column, points[here, 0])
+        return made
+
+    def error(self, name: str, points: Array) -> Array:
+        """Return the error of interpolation at pairs: how far polynomials of lower degree are."""
+        return np.abs(self.evaluate(name, points) - self.evaluate(name, points, 2))
+
+
+def _along_column(grid: PanelGrid, table: Array, column: float, times: Array) -> Array:
+    """Return a function given on pairs of nodes at some times and one earlier time."""
+    nodes, place = grid.nodes, np.array([column])
+    first = int(np.searchsorted(nodes, column, side="right"))
+    below = replace(grid, edges=np.append(column, nodes[first:]))
+    rows, weights = below.stencil(times)
+    values = np.zeros(below.size)
+    values[0] = grid.interpolate(np.diagonal(table), place)[0]
+    for row in np.unique(rows[rows > 0]):
+        end = first + row
+        values[row] = replace(grid, edges=nodes[:end]).interpolate(table[end - 1, :end], place)[0]
+    return np.asarray((weights * values[rows]).sum(axis=1))
 
 
 _INSIDE = np.array([0.21, 0.79])  # places between two times at which solutions are compared

@@ -20,7 +20,7 @@ from eqsolve.errors import UsageError, logger
 from eqsolve.files.atomic import atomic_path, is_damaged, seal
 from eqsolve.files.checkpoint import Codec, PackingError
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.rows import AgingRows, Layout, Record, RowStore, Solved
+from eqsolve.numerics.rows import AgingRows, Layout, Record, RowStore, Solved, StepRows
 from eqsolve.results.result import PhaseDiagram, Result, Stationary
 from eqsolve.results.words import jsonable
 from eqsolve.verbs import lazy_import
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 TABLES = (".csv", ".json", ".parquet")
 
 _ROWS = "_rows_"  # functions of two times as they were solved, packed
-_STORE = Codec((AgingRows, Layout, Record, RowStore, Solved), without=("_grid", "ends", "times"))
+_STORE = Codec((AgingRows, Layout, Record, RowStore, Solved, StepRows), without=("_grid", "ends", "times"))
 _FORMATS = (1, 2)  # of the files that are read; those of the first hold no functions of two times
 _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
 
@@ -47,7 +47,8 @@ def save(
     """
     dataset = result.dataset.copy()
     record = {name: getattr(result, name) for name in _FIELDS}
-    grid = None if result.grid is None else {"edges": result.grid.edges.tolist(), "order": result.grid.order}
+    panels = result.grid
+    grid = None if panels is None else {"edges": panels.edges.tolist(), "order": panels.order, "width": panels.width}
     kernels = [name for name in result.names if result.dataset[name].dims == ("row", "column")]
     record |= {"kernels": kernels, "grid": grid, "latex": result.latex, "families": result.families, **(more or {})}
     if result.rows is not None:
@@ -141,7 +142,7 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
 def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     """Return the result of a file's values and record."""
     grid, kernels = record["grid"], record["kernels"]
-    panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
+    panels = None if grid is None else PanelGrid(**{**grid, "edges": np.array(grid["edges"], dtype=float)})
     if kernels and panels is not None and record.get("format", 1) == 1:
         raise UsageError(
             f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "

@@ -24,7 +24,7 @@ from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
 from eqsolve.numerics.arrays import Array, Lazy, member_name, member_names, special
 from eqsolve.numerics.grids import ROWS, PanelGrid, lagrange_integrals, radau
-from eqsolve.numerics.rows import AgingRows, RowStore
+from eqsolve.numerics.rows import AgingRows, RowStore, StepRows
 from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
@@ -142,6 +142,10 @@ class _Evaluation:
                     f"the result of `{self.result.model}` keeps no paths of `{node.head.name}`; declare "
                     f"`{item}` in observables= and solve again"
                 )
+        for time in {node.moments[0] for node in processes if node.moments[0].is_number}:
+            if len(law := self.result._laws_at(float(time))) > 1:
+                parts = [self.mean(E(body.xreplace({time: Float(node, 17)}))) for node, _ in law]
+                return combine(lambda *means, law=law: sum(w * m for m, (_, w) in zip(means, law, strict=True)), parts)
         nodes, function = _lowered(body)
         weights = data["weight"].values
         rows = self.grid.size if len(self.moments) == 2 and self.grid is not None else 1
@@ -293,7 +297,7 @@ class Result:
     stats: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     grid: PanelGrid | None = None
-    rows: RowStore | AgingRows | None = None
+    rows: RowStore | AgingRows | StepRows | None = None
     latex: dict[str, str] = field(default_factory=dict)
     source: Any = None  # solver state for further evaluation and warm starts; not saved
     # of what carries indices: names and sizes of its axes; its members are values by themselves,
@@ -400,9 +404,21 @@ class Result:
         path = data[name].dims[0]
         along = {str(key): it.values for key, it in data.coords.items() if it.dims == (path,) and key != path}
         weights = [along.pop(key) for key in [*along] if key.startswith("weight")]
-        values = self._grid().interpolate(data[name].values, self._inside(np.array(moment, dtype=float)))[:, 0]
-        uniform = np.ones(data.sizes[path])
-        return Distribution((name, *along), np.array([values, *along.values()]), weights[-1] if weights else uniform)
+        mass, parts = weights[-1] if weights else np.ones(data.sizes[path]), self._laws_at(*moment)
+        values = [self._grid().interpolate(data[name].values, np.array([node]))[:, 0] for node, _ in parts]
+        made = np.array([np.concatenate(values), *(np.tile(item, len(parts)) for item in along.values())])
+        return Distribution((name, *along), made, np.concatenate([share * mass for _, share in parts]))
+
+    def _laws_at(self, moment: float) -> list[tuple[float, float]]:
+        """Return the times, with shares, whose laws make up the law of a process at a time.
+
+        Paths in white noise are too rough to be interpolated: between two nodes their law is a mixture of those of the nodes.
+        """
+        grid, time = self._grid(), self._inside(np.array([moment], dtype=float))
+        if not grid.width or time[0] in grid.nodes:
+            return [(float(time[0]), 1.0)]
+        (columns,), (shares,) = PanelGrid(grid.edges, grid.order).stencil(time)
+        return list(zip(grid.nodes[columns].tolist(), shares.tolist(), strict=True))
 
     def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols over a fixed point's laws, and its error."""
@@ -527,7 +543,8 @@ class Result:
         at_start = [points[:, axis] == nodes[0] for axis in (0, 1)]  # what is known there does not mind its neighbours
         rows_after, columns_after = (np.where(start, 0, place) for start, place in zip(at_start, (rows, columns), strict=True))
         corners = np.stack([table[r, c] for r in (rows - 1, rows_after) for c in (columns - 1, columns_after)])
-        return np.asarray(corners.max(axis=0))
+        between = self.rows.error(name, -np.sort(-points, axis=1)) if isinstance(self.rows, StepRows) else 0.0
+        return np.asarray(corners.max(axis=0) + between)
 
     def _grid(self) -> PanelGrid:
         if self.grid is None:
@@ -782,7 +799,7 @@ def dynamics_result(
     *, model: str, params: Mapping[str, Any], grid: PanelGrid, curves: Mapping[str, Array],
     errors: Mapping[str, Array], stats: Mapping[str, Any],
     kernels: Mapping[str, Kernel] | None = None, times: Array | None = None,
-    rows: RowStore | AgingRows | None = None, paths: Sequence[PathSet] = (),
+    rows: RowStore | AgingRows | StepRows | None = None, paths: Sequence[PathSet] = (),
     failure: tuple[str, str] | None = None, source: Any = None,
 ) -> Result:  # fmt: skip
     """Return the result of a solve in time.

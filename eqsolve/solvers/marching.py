@@ -330,7 +330,7 @@ def nodes_per_panel(options: Options) -> int:
     return options.order or (8 if options.rtol > 1e-4 else 10 if options.rtol > 1e-7 else 12)
 
 
-def with_numbers(program: Any, values: Values) -> tuple[Any, float]:
+def bind_program(program: Any, values: Values) -> tuple[Any, float]:
     """Return a program with its numbers, the moments of laws among them, and its start."""
     moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
     bound = at(program, {**values.numbers, **moments})

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import j1
-from sympy import atan, cos, exp, sin, sqrt
+from sympy import Rational, atan, cos, exp, sin, sqrt
 
 import eqsolve
-from eqsolve import Eq, Int, System, correlation, function, param, response, times
+from eqsolve import E, Eq, Int, Resp, System, White, correlation, function, param, process, response, times
 
 Array = np.ndarray
 Forms = dict[str, Callable[[Array], Array]]
@@ -133,6 +133,46 @@ def test_error_bars_hold_at_all_times(kind: Any, seed: int) -> None:
     assert min((ratio <= 1).mean() for ratio in every) >= 0.9
     beyond_rounding = [ratio.max() for ratio in every if ratio.any()]
     assert np.median(beyond_rounding) >= 0.05  # nor are they far too wide
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3])
+def test_white_noise_at_all_times(rtol: float, rng: np.random.Generator) -> None:
+    """An Ornstein–Uhlenbeck process by sampled paths: at times and pairs of times that were not asked for."""
+    x, xi = process("x xi")
+    eqs = [Eq(x(t).diff(t), xi(t) - x(t)), Eq(y(t), E(x(t))), Eq(z(t), E(x(t) ** 2))]
+    kernels = [Eq(C(t, tp), E(x(t) * x(tp))), Eq(R(t, tp), E(Resp(x(t), xi(tp))))]
+    model = System("relaxing", [*eqs, *kernels], laws={xi: White(2)}, init={x: Rational(1, 2)})
+    result = eqsolve.solve(model, t_max=4, rtol=rtol, solver="stochastic")
+    moments = np.append(rng.uniform(0, 4, 200), 0.0)
+    found, decay = result.at(moments), np.exp(-moments)
+    for name, truth in {"y": decay / 2, "z": decay**2 / 4 + 1 - decay**2}.items():
+        off, stated = np.abs(found[name].values - truth), found[f"{name}_error"].values
+        assert (off <= 3 * stated + 1e-12).all()
+        assert stated.max() <= rtol * truth.max()
+        assert (off <= stated + 1e-12).mean() >= 0.9
+    late, early = pairs = -np.sort(-rng.uniform(0, 4, (2, 300)), axis=0)
+    found = result.at2(pairs.T)
+    truths = {"C": np.exp(early - late) - 0.75 * np.exp(-early - late), "R": np.exp(early - late)}
+    for name, truth in truths.items():
+        off, stated = np.abs(found[name].values - truth), found[f"{name}_error"].values
+        assert (off <= 3 * stated).all()
+        assert (off <= stated).mean() >= 0.9
+    moment = 0.731  # the law of the paths that are kept: 8,192 of them
+    assert float(result.observe(E(x(moment) ** 2)).values) == pytest.approx(1 - 0.75 * np.exp(-2 * moment), abs=0.02)
+
+
+@pytest.mark.slow
+def test_noise_that_stops_at_zero_at_all_times(rng: np.random.Generator) -> None:
+    """x' = 1 − 2x + √x ξ in Itô's sense, by independent samples of paths: its mean between the nodes."""
+    x, xi = process("x xi")
+    eqs, moments = [Eq(x(t).diff(t), 1 - 2 * x(t) + sqrt(x(t)) * xi(t)), Eq(y(t), E(x(t)))], rng.uniform(0, 4, 200)
+    model = System("births", eqs, laws={xi: White(1, sense="ito")}, init={x: 3})
+    result = eqsolve.solve(model, t_max=4, rtol=1e-2)
+    found = result.at(moments)
+    off, stated = np.abs(found["y"].values - 0.5 - 2.5 * np.exp(-2 * moments)), found["y_error"].values
+    assert result.stats["solver"] == "steps"
+    assert (off <= 3 * stated).all()
+    assert (off <= stated).mean() >= 0.9
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,12 @@ def test_a_registered_solver_is_found_by_name_and_explained():
     error = abs(float(result["y"][-1]) - np.exp(-2))
     assert error <= float(result.error["y"][-1]) <= 1e-5
     assert dict(eqsolve.explain(MODEL).solver.others)["midpoint"].startswith("also applicable")
+    between = eqsolve.solve(MODEL, a=2, t_max=1, rtol=1e-5, solver="midpoint", at=[0.3])
+    moments = np.linspace(0, 1, 51)
+    off, stated = np.abs(between.at(moments)["y"] - np.exp(-2 * moments)), between.at(moments)["y_error"]
+    assert (off <= 1.5 * stated + 1e-15).all()  # the error of the finer steps is a third of what is stated
+    assert stated.max() <= 1e-5
+    assert 0.3 in between["t"]
     with pytest.raises(UsageError, match=r"solver `midpoint` cannot solve model .*: it has memory"):
         eqsolve.solve("volterra_linear", t_max=1, solver="midpoint")
 

@@ -38,9 +38,9 @@ from eqsolve.solvers.marching import (
     NoConvergenceError,
     Stop,
     best_of,
+    bind_program,
     newton,
     nodes_per_panel,
-    with_numbers,
 )
 from eqsolve.solvers.tolerance import FLOOR, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
@@ -571,7 +571,7 @@ class AgingSolver(Solver):
     def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve to the tolerance asked for; handed over to ``two_time`` where panels cannot grow."""
         program: TwoTimeProgram = plan.program(TWO_TIME_GRADIENTS)
-        compiled, begin = with_numbers(program, values)
+        compiled, begin = bind_program(program, values)
         options.demand_after(begin)
         resolution = min(FLOOR * options.rtol, math.sqrt(EPSILON))  # of the beginning, which both solutions share
         with np.errstate(all="ignore"):

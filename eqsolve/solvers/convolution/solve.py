@@ -35,7 +35,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import MemoryMarch, break_points
-from eqsolve.solvers.marching import DENSER, RATIO, Compared, DifferenceError, Sources, Stop, nodes_per_panel, with_numbers
+from eqsolve.solvers.marching import DENSER, RATIO, Compared, DifferenceError, Sources, Stop, bind_program, nodes_per_panel
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
 
@@ -59,7 +59,7 @@ class ConvolutionSolver(Solver):
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve to the tolerance asked for; what is there before a blow-up comes with the error."""
         program: ConvolutionProgram = plan.program(CONVOLUTION)
-        bound, begin = with_numbers(program, values)
+        bound, begin = bind_program(program, values)
         options.demand_after(begin)
         m = nodes_per_panel(options)
         delays = [float(item) for item in bound.delays()]

@@ -134,16 +134,30 @@ def step_limit(levels: Sequence[Curves], control: Steps) -> Curves:
     })  # fmt: skip
 
 
-def step_errors(levels: Sequence[Curves], control: Steps) -> Errors:
-    """Return the error of extrapolated curves, from steps h, 2h and 4h."""
+def on_fine_steps(levels: Sequence[Curves], errors: Errors, control: Steps, nodes: Array) -> tuple[Curves, Errors]:
+    """Return extrapolated curves with their errors, functions of one time on all ``nodes`` of the steps h.
+
+    What extrapolation adds to them is smooth and small, and is interpolated from the steps 2h.
+    """
+    limit, coarse = step_limit(levels, control), PanelGrid.smooth(nodes[::2])
+    added = {name: values - _halved(levels[0].all[name]) for name, values in limit.single.items()}
+    single = {name: levels[0].single[name] + coarse.interpolate(values, nodes) for name, values in added.items()}
+    return replace(limit, single=single), errors | {name: _doubled(errors[name], len(nodes)) for name in single}
+
+
+def step_errors(levels: Sequence[Curves], control: Steps, nodes: Array) -> Errors:
+    """Return the error of extrapolated curves, from steps h, 2h and 4h, and of interpolation between the ``nodes`` of h."""
     better, rough = step_limit(levels, control).all, step_limit(levels[1:], control).all
     gaps = {  # the largest of neighbouring values: one may be small by chance
         name: over_neighbours(np.abs(_halved(values) - rough[name]), 1, np.max) for name, values in better.items()
     }
+    grid = PanelGrid.smooth(nodes)
+    between = {name: grid.error_between(values)[::2] for name, values in levels[0].all.items() if values.ndim == 1}
     return {
         name: control.share * _doubled(gaps[name], len(values)) + control.floor * np.abs(values)
+        + between.get(name, 0.0)
         for name, values in better.items()
-    }
+    }  # fmt: skip
 
 
 def _halved(values: Array) -> Array:

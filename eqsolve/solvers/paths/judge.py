@@ -13,7 +13,7 @@ from eqsolve.numerics.arrays import Array, error_share, over_groups, over_neighb
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid, recovered_degree
 from eqsolve.numerics.relations import Kernels, Pointwise
-from eqsolve.numerics.rows import RowStore
+from eqsolve.numerics.rows import RowStore, StepRows
 from eqsolve.results.arrays import LazyArray
 from eqsolve.results.result import Kernel, PathSet, Result, dynamics_result
 from eqsolve.solvers.marching import neglected
@@ -358,28 +358,30 @@ def is_known(errors: Array) -> bool:
 # --- A solution of a stochastic system as a result: curves, kernels, and a sample of the paths.
 def package(
     engine: Engine, solved: Solved, curves: Curves, errors: Errors, over: Mapping[str, float], paths: tuple[Sample, ...],
-    options: Options, params: Mapping[str, Any], source: Any = None,
+    options: Options, params: Mapping[str, Any], source: Any = None, times: Array | None = None,
 ) -> Result:  # fmt: skip
-    """Return the result; ``over`` are the errors in units of the tolerance, ``source`` is what neighbours may begin with."""
-    grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
+    """Return the result; ``over`` are the errors in units of the tolerance, ``source`` is what neighbours may begin with,
+    ``times`` are those of functions of two times, by default all nodes."""
+    grid = solved.grid.panels or PanelGrid.smooth(solved.grid.nodes)
     kept = [path_set(item, place=place) for place, item in enumerate(paths)]
     stats = {"panels": grid.panels, "paths": solved.paths, "sweeps": engine.work.sweeps, "left": solved.left}
-    return make_result(engine.plan.name, grid, curves, errors, over, kept, options, params, stats, source)
+    return make_result(engine.plan.name, grid, curves, errors, over, kept, options, params, stats, source, times)
 
 
 def make_result(
     name: str, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float], paths: list[PathSet],
-    options: Options, params: Mapping[str, Any], stats: Mapping[str, Any], source: Any = None,
+    options: Options, params: Mapping[str, Any], stats: Mapping[str, Any], source: Any = None, times: Array | None = None,
 ) -> Result:  # fmt: skip
     """Return curves with their errors as the result of a model."""
     largest, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
     kernels = {key: Kernel(table, errors[key], True) for key, table in curves.tables.items()}
     kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in curves.values.items()}
-    kinked = curves.tables if grid.order == 1 else ()  # correlations with white noise have a kink at equal times
+    tables = {**curves.tables, **curves.values}
+    rows = StepRows(grid.nodes if times is None else times, tables) if grid.width else RowStore.from_tables(grid, tables)
     reason = f"the error estimate of `{largest}` is {worst:.3g} times the tolerance rtol={options.rtol:g}"
     return dynamics_result(
         model=name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
-        rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=kinked) if kernels else None,
+        times=times, rows=rows if kernels else None,
         paths=paths, stats={"nodes": grid.size, **stats},
         failure=None if worst <= 1.0 else ("tolerance not met", reason), source=source,
     )  # fmt: skip

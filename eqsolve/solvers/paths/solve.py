@@ -35,7 +35,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control, Sampling
-from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, step_errors, step_limit, steps_in_time
+from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, on_fine_steps, step_errors, step_limit, steps_in_time
 from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, Solved, begin_beside, hand_on, iterate, start
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
@@ -355,7 +355,9 @@ class _Solve:
             self._keep_levels(final, by_steps, by_points)
             if drawn and (worst <= 1.0 or worst > last):  # may be sampling error, not that of the steps
                 self.stage = "paths"
-                final, by_points = ensembles.refine(final, functools.partial(step_errors, control=control))
+                final, by_points = ensembles.refine(
+                    final, functools.partial(step_errors, control=control, nodes=final[0].grid.nodes)
+                )
                 by_steps, worst = self._judge_steps(final, control)
                 self._keep_levels(final, by_steps, by_points)
                 drawn = False
@@ -378,7 +380,7 @@ class _Solve:
     def _judge_steps(self, levels: Sequence[Solved], control: Steps) -> tuple[Errors, float]:
         """Return the error of the steps, and its largest value in units of the tolerance."""
         curves = [self.judge.curves(item) for item in levels]
-        errors = step_errors(curves, control)
+        errors = step_errors(curves, control, levels[0].grid.nodes)
         worst = self.ensembles.judge.worst(step_limit(curves, control), errors)
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
@@ -666,14 +668,16 @@ class _Solve:
         curves = self.judge.curves(solved)
         if errors is None:
             errors = {name: np.abs(values) for name, values in curves.all.items()}
-        doubt = self._doubt(solved, errors, curves)
+        doubt, times = self._doubt(solved, errors, curves), None
         if self.levels:
-            solved, every = self.levels[1], [self.judge.curves(item) for item in self.levels]
-            curves = step_limit(every, self.ensembles.steps)
+            every, control = [self.judge.curves(item) for item in self.levels], self.ensembles.steps
+            curves, times = step_limit(every, control), self.levels[1].grid.nodes
         over = self.judge.excesses(curves, errors, kinks=True)
+        if self.levels:
+            curves, errors = on_fine_steps(every, errors, control, solved.grid.nodes)
         kept = self._sample(solved)
         near = None if doubt else self.near
-        made = package(self.engine, solved, curves, errors, over, kept, self.options, self.params, near)
+        made = package(self.engine, solved, curves, errors, over, kept, self.options, self.params, near, times)
         return made.stopped("tolerance not met", doubt) if doubt else made
 
     def _doubt(self, solved: Solved, errors: Errors, curves: Curves) -> str:

@@ -26,7 +26,7 @@ from eqsolve.numerics.grids import DRAWN, PanelGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
-from eqsolve.solvers.marching import DENSER, Compared, DifferenceError, Stop, with_numbers
+from eqsolve.solvers.marching import DENSER, Compared, DifferenceError, Stop, bind_program
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import FLOOR, NOT_SMOOTH, excess, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
@@ -102,7 +102,7 @@ class TwoTimeSolver(Solver):
         """A few panels show the fastest scale; where very many of them would follow, rows that grow with t are better."""
         if not (plan.facts.kernels and plan.facts.memory):
             return None
-        compiled, begin = with_numbers(plan.program(TWO_TIME), values)
+        compiled, begin = bind_program(plan.program(TWO_TIME), values)
         if not compiled.separable or options.t_max <= begin:
             return None
         order = marching.nodes_per_panel(replace(options, order=None))
@@ -116,7 +116,7 @@ class TwoTimeSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a closed system of one- and two-time functions to the tolerance asked for."""
-        compiled, begin = with_numbers(plan.program(TWO_TIME), values)
+        compiled, begin = bind_program(plan.program(TWO_TIME), values)
         options.demand_after(begin)
         order = marching.nodes_per_panel(options)
         with np.errstate(all="ignore"):

@@ -191,6 +191,9 @@ def _prepare(plan: Plan, values: Values, options: Options, step: float, control:
     return _StepsSolve((program, laws, drawn, grid), options, control)
 
 
+_STRIDE = 4  # steps between the nodes of the longest of three steps that values are extrapolated from
+
+
 def _refine(plan: Plan, values: Values, options: Options, control: StepsControl) -> Result:
     """Solve in continuous time: steps are halved, and values extrapolated from two lengths of first order, until half the
     change from the two before (1/3 of it for a second order), with the sampling error, is below the tolerance."""
@@ -209,16 +212,17 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControl)
             raise KeyboardInterrupt
         if len(levels) < 3:
             continue
-        stride = 1 << number
-        coarse, middle, fine = (_every(item, stride >> shift) for item, shift in zip(levels, (2, 1, 0), strict=True))
+        coarse, middle, fine = (_every(item, stride) for item, stride in zip(levels, (1, 2, _STRIDE), strict=True))
+        grid = OperatorGrid.discrete(step * _STRIDE, begin, options.t_max)
         every = {name: 2 * value - middle.curves.all[name] for name, value in fine.curves.all.items()}
         moved = {name: every[name] - 2 * middle.curves.all[name] + coarse.curves.all[name] for name in every}
         steps = {name: over_neighbours(np.abs(value), 2, np.max) / 2 for name, value in moved.items()}
+        between = PanelGrid.smooth(grid.nodes)
+        steps |= {name: error + between.error_between(every[name]) for name, error in steps.items() if error.ndim == 1}
         spread = {name: np.hypot(2 * fine.spread[name], middle.spread[name]) for name in every}
         bias = {name: 2 * fine.bias[name] + middle.bias[name] + steps[name] for name in every}
         made = Estimate(fine.curves.filled(every), spread, bias, fine.rounds)
-        solve.options, solve.kept = options, stride
-        solve.grid = OperatorGrid.discrete(step * stride, begin, options.t_max)
+        solve.options, solve.kept, solve.grid = options, _STRIDE, grid
         chance = solve.chance(made)
         stated = {name: error + bias[name] for name, error in chance.items()}
         over = [max(solve.excesses(made.curves, item).values(), default=0.0) for item in (steps, chance, stated)]
@@ -408,7 +412,7 @@ class _StepsSolve:
 
     def excesses(self, curves: Curves, errors: Mapping[str, Array]) -> dict[str, float]:
         """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
-        watched = [name for name, _ in self.plan.observables]
+        watched = [name for name, _ in self.plan.observables] or [*curves.single]
         watched += list(curves.tables) if self.options.kernels or not watched else []
         return {name: excess(curves.all[name], errors[name], self.options, KERNEL_FLOOR) for name in watched}
 
@@ -417,7 +421,8 @@ class _StepsSolve:
         kept = self.last[2] if self.options.paths and self.last is not None else []
         kept = [replace(item, values={n: np.asarray(v)[:, :: self.kept] for n, v in item.values.items()}) for item in kept]
         stats = {"paths": estimate.rounds[-1][0], "samples": self.control.samples}
-        over, grid = self.excesses(estimate.curves, errors), PanelGrid(self.grid.nodes, 1)
+        over, nodes = self.excesses(estimate.curves, errors), self.grid.nodes
+        grid = PanelGrid.smooth(nodes) if self.options.step is None else PanelGrid(nodes, 1)
         return make_result(self.plan.name, grid, estimate.curves, errors, over, kept, self.options, params, stats)
 
 
