@@ -21,8 +21,9 @@ from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, t
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
-from eqsolve.numerics.arrays import DIFFERENCE, Array
+from eqsolve.numerics.arrays import DIFFERENCE, Array, special
 from eqsolve.numerics.grids import DRAWN
+from eqsolve.numerics.sobol import sobol_normals
 from eqsolve.progress import watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import read_seconds
@@ -349,9 +350,7 @@ class _OptimumSearch:
             grid = np.linspace(0, 1, _SCAN.get(count, 1))
             points = [np.array(entry) for entry in itertools.product(grid, repeat=count)]
         else:
-            from scipy.stats import qmc
-
-            points = [*qmc.Sobol(count, seed=0).random_base2(math.ceil(math.log2(_SCAN[2] ** 2)))]
+            points = [*special.ndtr(sobol_normals(1 << math.ceil(math.log2(_SCAN[2] ** 2)), count, 0)).T]
         values, reasons, off = [], [], []
         for point in points:
             try:

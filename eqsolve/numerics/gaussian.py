@@ -25,7 +25,7 @@ from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
 _FOLLOWED = 1e-6  # relative cut-off of the pseudo-inverse: below it round-off would be amplified
-_TURN = 0.6  # of two modes of equal strength, in a set of other modes, in radians
+_ANGLE = 0.6  # of two modes of equal strength, in a set of other modes, in radians
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Level:
     """How fine an expectation is."""
 
     accuracy: float  # combinations of modes whose contribution is estimated below it are left out
-    sharp: float  # a rule of n points along the strongest mode is trusted to exp(−sharp √n)
+    decay: float  # a rule of n points along the strongest mode is trusted to exp(−decay √n)
     constants: int  # gauss points per random constant with a density
     most: int  # most points of a sparse grid; beyond it all modes are sampled with so many points
     seed: int = 0  # of the scrambling of sampled modes
     # 0, or the seed of an independent rule for error estimates: rotated modes, other points
-    twist: int = 0
+    rotation_seed: int = 0
     density: int = 0  # which of `DENSITIES` the leading mode is drawn from, where modes are sampled with weights
 
 
@@ -51,12 +51,12 @@ def make_level(accuracy: float, seed: int) -> Level:
 def refine_level(level: Level, way: str, over: float | None = None) -> Level:
     """Return a level refined by a fixed factor, or by one for an error of ``over`` tolerances.
 
-    ``way``: "sharp" is points along the first mode, "modes" the accuracy of the sparse grid, "constants"
+    ``way``: "first mode" is points along the first mode, "modes" the accuracy of the sparse grid, "constants"
     Gauss nodes; else the size of the sample.
     """
     match way:
-        case "sharp":
-            return replace(level, sharp=level.sharp / (math.sqrt(2) if over is None else 2**0.25))
+        case "first mode":
+            return replace(level, decay=level.decay / (math.sqrt(2) if over is None else 2**0.25))
         case "modes":
             wide = 20.0 if level.accuracy > 1e-3 else 10.0
             factor = wide if over is None else min(max(over / 1.5, 2.0), 16.0)
@@ -67,7 +67,7 @@ def refine_level(level: Level, way: str, over: float | None = None) -> Level:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PointLayout:
     """How points are spread: a sparse grid given by its levels, one per mode; a sample; or a cubic design.
 
     ``kind`` is "sparse", "sample" (of the modes with both signs, for every value of the constants),
@@ -227,7 +227,7 @@ def rotate(factor: Array, quadratic: Array) -> tuple[Array, Array]:
     return rotated * np.where(signs == 0, 1.0, signs), np.sqrt(np.maximum(values[::-1], 0.0))
 
 
-def twist_modes(strengths: Array, seed: int) -> tuple[Array, Array]:
+def rotate_at_random(strengths: Array, seed: int) -> tuple[Array, Array]:
     """Return a random rotation of modes against each other, and the strengths after it, which decrease.
 
     Two modes turn by about the ratio of their strengths, so that no strength grows much.
@@ -238,7 +238,7 @@ def twist_modes(strengths: Array, seed: int) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
     drawn = rng.choice((-1.0, 1.0), (count, count)) * rng.uniform(0.5, 1.0, (count, count))
     ratios = sizes[None, :] / np.maximum(sizes[:, None], 1e-300)
-    turned = np.triu(_TURN * drawn * ratios / np.sqrt(np.maximum(np.arange(count), 1)), 1)
+    turned = np.triu(_ANGLE * drawn * ratios / np.sqrt(np.maximum(np.arange(count), 1)), 1)
     half = (turned - turned.T) / 2
     rotation = np.linalg.solve(np.eye(count) - half, np.eye(count) + half)
     mixed = np.sqrt((rotation.T**2) @ sizes**2)
@@ -261,7 +261,7 @@ def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
 _ALONG = (1, 3, 5, 7, *(many * 2**k + 1 for k in range(2, 9) for many in (2, 3)))
 
 
-def lay_out(strengths: Sequence[float], level: Level) -> Layout:
+def lay_out(strengths: Sequence[float], level: Level) -> PointLayout:
     """Return the sparse grid for modes of given strengths: every combination that may contribute the accuracy.
 
     A strength is the size of what is not linear in a mode; the first always gets some points, so that what is not linear
@@ -272,7 +272,7 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     scales = [min(strength, 0.9 * math.sqrt(1 + first**2 / 2)) / math.sqrt(1 + first**2 / 2) for strength in strengths[1:]]
     effects = [scale**2 for scale in scales if scale**2 >= level.accuracy]
     if len(effects) > min(level.most // 3, _DEEP):  # three points in each of them alone are too many
-        return Layout("sample")
+        return PointLayout("sample")
     moving = 1 + 2 * first**2
     least = next(place for place, count in enumerate(_ALONG) if count >= min(_LEAST * first, 33))
     chosen: list[tuple[int, ...]] = []
@@ -288,14 +288,14 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
         while rest and rest[-1] == 0:
             rest = rest[:-1]
         for number in range(least, len(_ALONG)):
-            unresolved = moved * math.exp(-level.sharp * math.sqrt(_ALONG[number - 1] - 1.0))
+            unresolved = moved * math.exp(-level.decay * math.sqrt(_ALONG[number - 1] - 1.0))
             if number > least and unresolved < level.accuracy:
                 break
             chosen.append((number, *rest))
             total += others * _ALONG[number]
         if total > level.most:
-            return Layout("sample")
-    return Layout("sparse", tuple(chosen))
+            return PointLayout("sample")
+    return PointLayout("sparse", tuple(chosen))
 
 
 def _combinations(effects: Sequence[float], accuracy: float, gain: Callable[[float, int], float]) -> Iterator[tuple[int, ...]]:
@@ -314,7 +314,7 @@ def _combinations(effects: Sequence[float], accuracy: float, gain: Callable[[flo
 
 
 def make_points(
-    modes: int, layout: Layout, laws: dict[str, NumericLaw], level: Level, given: tuple[Array, Array] | None = None
+    modes: int, layout: PointLayout, laws: dict[str, NumericLaw], level: Level, given: tuple[Array, Array] | None = None
 ) -> Points:
     """Return points for modes by decreasing strength and for the random constants, all independent.
 
@@ -341,7 +341,7 @@ def make_points(
     # a Gaussian constant with a rule of its own is one in which something jumps, as a rule at its
     # mean
     laws = {item: SplitNormalLaw(law.mean, law.variance) if is_gaussian(law) else law for item, law in laws.items()}
-    order = 2 if layout.kind == "cubic" else level.constants + (1 + level.twist % 2 if level.twist else 0)
+    order = 2 if layout.kind == "cubic" else level.constants + (1 + level.rotation_seed % 2 if level.rotation_seed else 0)
     constants = make_paths(laws, [dict.fromkeys(laws, order)])
     count = len(constants.weights)
     ruled = {item: np.repeat(values, len(weights)) for item, values in constants.values.items()}
@@ -372,12 +372,12 @@ def _draw(modes: int, laws: dict[str, NumericLaw], level: Level) -> Points:
     return Points(np.tile(normals, len(mass)), constants, np.repeat(mass, normals.shape[1]) / normals.shape[1])
 
 
-def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
+def _sparse(modes: int, layout: PointLayout, level: Level) -> tuple[Array, Array]:
     """Return the combination of product rules that a sparse grid is; shapes (modes, points) and (points,)."""
     used = min(layout.modes(modes), modes)
     if used == 0:
         return np.zeros((modes, 1)), np.ones(1)
-    points, weights = _combined(used, layout, level.accuracy, level.twist)
+    points, weights = _combined(used, layout, level.accuracy, level.rotation_seed)
     normals = np.zeros((modes, len(weights)))
     normals[:used] = points
     return normals, weights
@@ -409,14 +409,14 @@ def spread_lines(effects: Array, accuracy: float) -> tuple[Array, Array] | None:
     if len(chosen) > _MOST_LINES:
         return None
     used = max(map(len, chosen))
-    points, weights = _combined(used, Layout("sparse", tuple(chosen)), accuracy, 0)
+    points, weights = _combined(used, PointLayout("sparse", tuple(chosen)), accuracy, 0)
     others = np.zeros((len(order), len(weights)))
     others[order[: used - 1]] = points[1:]
     return others, weights
 
 
 @functools.lru_cache(maxsize=32)  # every start of a solve asks for the same few
-def _combined(used: int, layout: Layout, accuracy: float, twist: int) -> tuple[Array, Array]:
+def _combined(used: int, layout: PointLayout, accuracy: float, twist: int) -> tuple[Array, Array]:
     """Return the points and weights of a sparse grid in its own modes, all of which are used."""
     amounts = {entry[:used] + (0,) * (used - len(entry)): 1 for entry in layout.levels}
     for mode in range(used):
@@ -460,7 +460,7 @@ def _sample(modes: int, level: Level, *, both: bool = True) -> tuple[Array, Arra
     ``both`` uses each point with both signs; a function that is even in the modes gains nothing by it.
     """
     half = max(1, level.most // 2 if both else level.most)
-    sample = sample_normals(half, modes, level.seed + 1_000_003 * level.twist, centred=not both)
+    sample = sample_normals(half, modes, level.seed + 1_000_003 * level.rotation_seed, centred=not both)
     return (np.hstack([sample, -sample]), np.full(2 * half, 0.5 / half)) if both else (sample, np.full(half, 1 / half))
 
 
@@ -478,7 +478,7 @@ def _sample_defensively(modes: int, level: Level) -> tuple[Array, Array]:
     """
     from scipy.special import ndtr
 
-    sample = sample_normals(level.most, modes, level.seed + 1_000_003 * level.twist)
+    sample = sample_normals(level.most, modes, level.seed + 1_000_003 * level.rotation_seed)
     if not modes:
         return sample, np.full(level.most, 1 / level.most)
     parts = DENSITIES[level.density]

@@ -85,7 +85,7 @@ class Solver(ABC):
 
     generic: ClassVar[bool] = False
     """Whether it reads only ``plan.program(form)``: families whose members have the same equation are then
-    compiled once, for one representative, and instantiated for all members."""
+    compiled once, by ``plan.program``, for one of them; the solver is given every member as an unknown of its own."""
 
     def starts(self, plan: Plan) -> bool:
         """Return whether it profits from a warm start: ``Result.source`` of one solve is then

@@ -34,7 +34,8 @@ from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 class Pace:
     """Detects that a march from ``begin`` to ``end`` has stalled.
 
-    It is tested after every ``patience`` units of work, panels or calls; as many tests ahead are too many.
+    It is tested after every ``patience`` units of work, panels or calls: it has where, at the pace since the last test,
+    ``patience`` more tests would not reach the end.
     """
 
     begin: float

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from eqsolve.numerics.gaussian import (
-    Layout,
     Level,
+    PointLayout,
     align,
     factor_covariance,
     lay_out,
@@ -20,7 +20,7 @@ from eqsolve.numerics.gaussian import (
 )
 from eqsolve.numerics.laws import NormalLaw, bernoulli
 
-LEVEL = Level(accuracy=1e-6, sharp=1.4, constants=6, most=100_000)
+LEVEL = Level(accuracy=1e-6, decay=1.4, constants=6, most=100_000)
 
 
 @pytest.fixture
@@ -67,8 +67,10 @@ def test_a_rotation_keeps_the_covariance_and_makes_the_form_diagonal(covariance:
     assert (np.diff(strengths) <= 0).all()
 
 
-@pytest.mark.parametrize("layout", [lay_out([1.0, 0.3, 0.1], LEVEL), Layout("sample"), Layout("cubic"), Layout("sparse")])
-def test_weights_sum_to_one_and_modes_are_standard(layout: Layout) -> None:
+@pytest.mark.parametrize(
+    "layout", [lay_out([1.0, 0.3, 0.1], LEVEL), PointLayout("sample"), PointLayout("cubic"), PointLayout("sparse")]
+)
+def test_weights_sum_to_one_and_modes_are_standard(layout: PointLayout) -> None:
     points = make_points(3, layout, {}, Level(1e-6, 1.4, 6, 4096))
     assert points.weights.sum() == pytest.approx(1, abs=1e-12)
     np.testing.assert_allclose(points.normals @ points.weights, 0, atol=1e-10)
@@ -77,7 +79,7 @@ def test_weights_sum_to_one_and_modes_are_standard(layout: Layout) -> None:
 
 
 def test_a_cubic_design_is_exact_to_degree_three(rng: np.random.Generator) -> None:
-    points = make_points(5, Layout("cubic"), {}, LEVEL)
+    points = make_points(5, PointLayout("cubic"), {}, LEVEL)
     x = points.normals
     np.testing.assert_allclose((x * points.weights) @ x.T, np.eye(5), atol=1e-14)
     third = np.einsum("p,ip,jp,kp->ijk", points.weights, x, x, x)
@@ -133,17 +135,17 @@ def test_too_many_lines_are_none() -> None:
 
 
 def test_a_sample_depends_on_its_seed_only() -> None:
-    one, same, other = (make_points(8, Layout("sample"), {}, Level(1e-3, 1.4, 6, 1000, seed)) for seed in (3, 3, 4))
+    one, same, other = (make_points(8, PointLayout("sample"), {}, Level(1e-3, 1.4, 6, 1000, seed)) for seed in (3, 3, 4))
     assert (one.normals == same.normals).all()
     assert not (one.normals == other.normals).all()
     assert np.cos(one.normals[0]).mean() == pytest.approx(math.exp(-0.5), abs=1e-2)
 
 
-@pytest.mark.parametrize("way", ["sharp", "modes", "constants", "sample"])
+@pytest.mark.parametrize("way", ["first mode", "modes", "constants", "sample"])
 def test_a_refined_level_is_finer_in_its_way(way: str) -> None:
     level = make_level(1e-4, 0)
     finer = refine_level(level, way)
-    assert finer.sharp <= level.sharp
+    assert finer.decay <= level.decay
     assert finer.accuracy <= level.accuracy
     assert finer.constants >= level.constants
     assert finer.most >= level.most

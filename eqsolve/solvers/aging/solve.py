@@ -246,7 +246,8 @@ def graded(lengths: Array, finest: float, ratio: float, count: int) -> tuple[Arr
 
 # One row panel: all its unknowns found together by Newton's method. With x the place on a row, ∂_t
 # at fixed t' is ∂_t|_x + v ∂_x; both are collocated, at Radau nodes in t and on each column panel.
-# Memory terms cancel them there at leading order, so that all are one linear system.
+# At late times ∂_t is small, as memory terms cancel the others at leading order: explicit ones would lose these digits, and so
+# all terms of a panel are in one linear system.
 
 
 Blocks = dict[Slot, Array]

@@ -607,7 +607,8 @@ class MemoryMarch:
         weights = pieces[:, None] * masses
         self.gauge_sizes = np.nansum(np.abs(found) * weights, axis=(1, 2))
         wide = self._panel(self.width)
-        # what may start like a power of the time is as rough on any first panel, relative to itself
+        # what starts like a power of the time has the same relative error on first panels of any width: its size is taken
+        # on the widest one
         flat = (kinds != "differential") | ((guess == 0.0) & (bodies == 0.0))
         with contextlib.suppress(NoConvergenceError, NotFiniteError):
             if flat.any():

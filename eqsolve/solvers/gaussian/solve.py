@@ -38,7 +38,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import GaussianLaw, LawMeans, conditions
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.iterate import pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, make_result, path_set
 from eqsolve.solvers.paths.modes import groups_of
@@ -291,7 +291,7 @@ def subdivided(panels: PanelGrid, parts: int) -> Array:
     return np.append(inner.ravel(), nodes[-1])
 
 
-def step_limit(panels: PanelGrid, found: Sequence[Curves], other_rule: Curves) -> tuple[Curves, Errors]:
+def extrapolate_subdivisions(panels: PanelGrid, found: Sequence[Curves], other_rule: Curves) -> tuple[Curves, Errors]:
     """Return the limit of solutions on nodes that are subdivided into 1, 2, 4, ... parts.
 
     ``other_rule`` is another solution on the coarsest nodes, with other rules for integrals. The errors
@@ -404,7 +404,7 @@ class _GaussianSolve:
     def __init__(
         self, engine: Engine, program: GaussianProgram, options: Options, begin: float, params: Mapping[str, Any]
     ) -> None:
-        self.engine, self.program, self.options, self.control = engine, program, options, Control()
+        self.engine, self.program, self.options, self.control = engine, program, options, PathsControls()
         self.begin, self.params, self.nodes = begin, params, _CONSTANTS
         self.judge = Judge(engine, options)
         self.best: GaussianSolution | None = None
@@ -470,14 +470,16 @@ class _GaussianSolve:
         """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
         judge = self.judge
         if not self.rough:
-            other = self._march(panels.of_another_order(self.control.highest, self.control.other), solved, other=True)
-            return GaussianSolution(panels, solved, judge.curves(solved), judge.total(solved, judge.differ(solved, other)))
+            other = self._march(panels.of_another_order(self.control.highest, self.control.check_ratio), solved, other=True)
+            return GaussianSolution(
+                panels, solved, judge.curves(solved), judge.total(solved, judge.panel_errors(solved, other))
+            )
         other_rule = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
         for place in (1, 2):
             finest = self._march(panels, None, other=False, parts=2**place)
             every.append(judge.curves(finest))
-        curves, errors = step_limit(panels, every, other_rule)
+        curves, errors = extrapolate_subdivisions(panels, every, other_rule)
         for name, error in errors.items():
             error += 2.0 * max(finest.left, 1e-14) * float(np.abs(curves.all[name]).max(initial=0.0))
         return GaussianSolution(panels, finest, curves, errors)
@@ -517,7 +519,7 @@ class _GaussianSolve:
         over = np.zeros(found.panels.size)
         for name in judge.excesses(curves, errors, kinks=True):
             if name in curves.single:
-                over = np.maximum(over, judge.over(curves, errors, name))
+                over = np.maximum(over, judge.excess_by_time(curves, errors, name))
             else:
                 table, error = np.abs(curves.tables[name]), errors[name]
                 part = error / (self.options.rtol * np.maximum(table, 0.1 * table.max()) + (self.options.atol or 0.0) + 1e-300)
@@ -541,7 +543,7 @@ class _GaussianSolve:
     def _package(self, found: GaussianSolution) -> Result:
         engine, options, grid, solved, curves = self.engine, self.options, found.panels, found.marched, found.curves
         over = self.judge.excesses(curves, found.errors, kinks=True)
-        level = replace(make_level(1e-2, options.seed), most=self.control.kept)
+        level = replace(make_level(1e-2, options.seed), most=self.control.paths_shown)
         every = (solved.grid.size - 1) // (grid.size - 1)
         drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.plan.ensembles)
         paths = [path_set(item, every, place) for place, item in enumerate(drawn)] if options.paths else []

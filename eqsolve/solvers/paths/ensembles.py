@@ -24,16 +24,16 @@ import numpy as np
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, over_neighbours
 from eqsolve.numerics.backend import memory
-from eqsolve.numerics.gaussian import DENSITIES, Layout, Level, make_level
+from eqsolve.numerics.gaussian import DENSITIES, Level, PointLayout, make_level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.control import Sampling
-from eqsolve.solvers.paths.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
+from eqsolve.solvers.paths.controls import EnsembleControls
+from eqsolve.solvers.paths.iterate import Correction, Iteration, PathSolution, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, margin_of, standard_error
-from eqsolve.solvers.paths.means import Averages, control, steps_name
+from eqsolve.solvers.paths.means import Averages, apply_control_variates, steps_name
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sweep import (
@@ -63,7 +63,7 @@ _EVEN = 4  # fine steps that make one of the coarsest
 
 
 @dataclass(frozen=True)
-class Steps:
+class NestedStepControls:
     """What the steps of a solve are chosen by."""
 
     # how many there are at first; the last to the first: paths relax from their start
@@ -86,7 +86,7 @@ class Steps:
     enough: float = 0.45  # of the tolerance, that their error may be
 
 
-def steps_in_time(begin: float, options: Options, count: float, control: Steps) -> OperatorGrid:
+def steps_in_time(begin: float, options: Options, count: float, control: NestedStepControls) -> OperatorGrid:
     """Return a grid of about ``count`` steps, with a node at every time asked for.
 
     Between these times nodes are evenly spaced in s with t = begin + span (eˢ − 1)/(ratio − 1):
@@ -123,7 +123,7 @@ def on_coarser(engine: Engine, kernels: Kernels, kept: Sequence[Kept]) -> tuple[
     return tuple(made)
 
 
-def step_limit(levels: Sequence[Curves], control: Steps) -> Curves:
+def extrapolate_steps(levels: Sequence[Curves], control: NestedStepControls) -> Curves:
     """Return curves in the limit of vanishing steps, from those with steps h and 2h; on one grid they are as they are."""
     if len(levels) == 1:
         return levels[0]
@@ -134,20 +134,22 @@ def step_limit(levels: Sequence[Curves], control: Steps) -> Curves:
     })  # fmt: skip
 
 
-def on_fine_steps(levels: Sequence[Curves], errors: Errors, control: Steps, nodes: Array) -> tuple[Curves, Errors]:
+def on_fine_steps(
+    levels: Sequence[Curves], errors: Errors, control: NestedStepControls, nodes: Array
+) -> tuple[Curves, Errors]:
     """Return extrapolated curves with their errors, functions of one time on all ``nodes`` of the steps h.
 
     What extrapolation adds to them is smooth and small, and is interpolated from the steps 2h.
     """
-    limit, coarse = step_limit(levels, control), PanelGrid.smooth(nodes[::2])
+    limit, coarse = extrapolate_steps(levels, control), PanelGrid.smooth(nodes[::2])
     added = {name: values - _halved(levels[0].all[name]) for name, values in limit.single.items()}
     single = {name: levels[0].single[name] + coarse.interpolate(values, nodes) for name, values in added.items()}
     return replace(limit, single=single), errors | {name: _doubled(errors[name], len(nodes)) for name in single}
 
 
-def step_errors(levels: Sequence[Curves], control: Steps, nodes: Array) -> Errors:
+def step_errors(levels: Sequence[Curves], control: NestedStepControls, nodes: Array) -> Errors:
     """Return the error of extrapolated curves, from steps h, 2h and 4h, and of interpolation between the ``nodes`` of h."""
-    better, rough = step_limit(levels, control).all, step_limit(levels[1:], control).all
+    better, rough = extrapolate_steps(levels, control).all, extrapolate_steps(levels[1:], control).all
     gaps = {  # the largest of neighbouring values: one may be small by chance
         name: over_neighbours(np.abs(_halved(values) - rough[name]), 1, np.max) for name, values in better.items()
     }
@@ -174,7 +176,7 @@ def _doubled(values: Array, size: int) -> Array:
 
 # --- Ensembles, from small to large.
 
-_SINGLE = Layout("single")
+_SINGLE = PointLayout("single")
 # sweeps in which a solution is carried to other panels, where it is near: 3 to 6 in `benchmarks/corners.py`; and the factor by
 # which as many have to lower the residual, else a new start costs less
 _NEAR, _GAIN = 10, 0.1
@@ -194,12 +196,12 @@ class Ensembles:
 
     engine: Engine
     judge: Judge
-    control: Sampling
+    control: EnsembleControls
     seed: int
     rtol: float
 
     @functools.cached_property
-    def steps(self) -> Steps:
+    def steps(self) -> NestedStepControls:
         """What steps in time are chosen by.
 
         Ramps in place of jumps are as wide as a step: Newton's method finds its place on those of
@@ -207,11 +209,11 @@ class Ensembles:
         """
         plans = self.engine.plan.ensembles
         if any(plan.held for plan in plans):
-            return Steps(order=2.0, share=0.6, halved=2.0, block=1, enough=0.7)
-        return Steps(block=1) if any(plan.jumping for plan in plans) else Steps()
+            return NestedStepControls(order=2.0, share=0.6, halved=2.0, block=1, enough=0.7)
+        return NestedStepControls(block=1) if any(plan.jumping for plan in plans) else NestedStepControls()
 
     # --- the small ensemble
-    def begin(self, rough: Solved) -> Solved:
+    def begin(self, rough: PathSolution) -> PathSolution:
         """Return the fixed point of the small ensemble on the grid of a rough solution.
 
         Modes are chosen twice: by the responses of the rough paths, then by those of the ensemble
@@ -229,17 +231,17 @@ class Ensembles:
     def _iterate(
         self, grid: OperatorGrid, means: Means, design: Design, stop: float, correction: Correction | None = None,
         kept: tuple[Kept, ...] | None = None, most: int | None = None,
-    ) -> Solved:  # fmt: skip
+    ) -> PathSolution:  # fmt: skip
         """Iterate with given points until the controlled outputs move by less than so many tolerances."""
         how = Iteration(most=most or self.control.sweeps, choose=(), far=math.inf)
         return iterate(self.engine, grid, means, design, stop * self.rtol, how, correction, kept, self._moved)
 
     def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
         """Return the relative change of the controlled outputs."""
-        curves = self.judge.of(grid, old, whole=False)
-        return self.rtol * self.judge.moved(curves, grid, new)
+        curves = self.judge.curves_of_means(grid, old, whole=False)
+        return self.rtol * self.judge.change_in_tolerances(curves, grid, new)
 
-    def compare(self, rough: Solved, means: Means, others: Means) -> tuple[float, float, float]:
+    def compare(self, rough: PathSolution, means: Means, others: Means) -> tuple[float, float, float]:
         """Return how far small ensembles are from means found otherwise at a rough solution, and from each other; and how
         far two such means are apart.
 
@@ -252,7 +254,7 @@ class Ensembles:
         alone = moved({name: others[name] - means[name] for name in rough.means})
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
 
-    def excess(self, solved: Solved, errors: Errors, work: float) -> Errors:
+    def excess(self, solved: PathSolution, errors: Errors, work: float) -> Errors:
         """Return by how much small ensembles differ from a solution beyond its errors, where that is no chance; nothing where
         they scatter by more than the tolerance.
 
@@ -264,7 +266,7 @@ class Ensembles:
         move = self._mover(solved, swept)
 
         def moved(here: Means, there: Means) -> Errors:
-            return self.judge.change(curves, solved.grid, move({name: here[name] - there[name] for name in means}))
+            return self.judge.curve_changes(curves, solved.grid, move({name: here[name] - there[name] for name in means}))
 
         chance = standard_error([moved(item, centre) for item in found], np.ones(sets))
         if self.judge.worst(curves, chance) > self.control.clear:  # they cannot tell the tolerance
@@ -275,7 +277,7 @@ class Ensembles:
             if name in errors
         }
 
-    def _small_samples(self, solved: Solved, sets: int, paths: int) -> tuple[tuple[Averages, ...], list[Means], Means]:
+    def _small_samples(self, solved: PathSolution, sets: int, paths: int) -> tuple[tuple[Averages, ...], list[Means], Means]:
         """Return one sweep of independent samples at a solution, the means of all, and their average."""
         known = Design(solved.averages[0].choice.level, self._layouts(solved), variation(solved.averages))
         seeds = [self.seed + _APART * number for number in range(1, sets + 1)]
@@ -285,15 +287,15 @@ class Ensembles:
         centre = {name: np.mean([item[name] for item in found], axis=0) for name in solved.means}
         return swept[0], found, centre
 
-    def _carrier(self, solved: Solved, swept: tuple[Averages, ...], *, follow: bool = False) -> Callable[[Means], float]:
+    def _carrier(self, solved: PathSolution, swept: tuple[Averages, ...], *, follow: bool = False) -> Callable[[Means], float]:
         """Return what tells how many tolerances the controlled outputs move by where means over paths change.
 
         Unless paths are to ``follow``, means that do not act back move by their own change alone.
         """
         curves, move = self.judge.curves(solved), self._mover(solved, swept, follow=follow)
-        return lambda change: self.judge.moved(curves, solved.grid, move(change))
+        return lambda change: self.judge.change_in_tolerances(curves, solved.grid, move(change))
 
-    def _mover(self, solved: Solved, swept: tuple[Averages, ...], *, follow: bool = True) -> Callable[[Means], Means]:
+    def _mover(self, solved: PathSolution, swept: tuple[Averages, ...], *, follow: bool = True) -> Callable[[Means], Means]:
         """Return what moves all means where those over paths change.
 
         Those that act back as mean responses tell, the others as the paths do that are swept at the
@@ -323,11 +325,11 @@ class Ensembles:
         level = replace(make_level(self.rtol, seed), density=density)
         return replace(level, most=2 ** max(4, round(math.log2(paths / count_values(self.engine, level.constants)))))
 
-    def _layouts(self, solved: Solved) -> tuple[Layout, ...]:
+    def _layouts(self, solved: PathSolution) -> tuple[PointLayout, ...]:
         return tuple(item if item.kind == "cubic" else _SINGLE for item in solved.layouts)
 
     # --- panels
-    def settle_panels(self, solved: Solved) -> tuple[Solved, Errors]:
+    def settle_panels(self, solved: PathSolution) -> tuple[PathSolution, Errors]:
         """Return the small ensemble's solution on panels that are dense enough, and the error of the panels.
 
         They are compared with coarser ones first, which cost less, and which take their place while
@@ -344,14 +346,16 @@ class Ensembles:
                 base, dense = dense, self.on_panels(dense, denser(panels, ratios))
                 break
             ratios = np.full(coarse.panels, panels.panels / coarse.panels)
-            worst = judge.worst(judge.curves(dense), judge.compare(base, dense, ratios))
+            worst = judge.worst(judge.curves(dense), judge.panel_differences(base, dense, ratios))
             if worst * control.ratio ** (panels.order + 1) > control.share / 2:
                 break
             dense = base
-        before: tuple[float, Solved, Errors] | None = None
+        before: tuple[float, PathSolution, Errors] | None = None
         twice = False
         for _ in range(control.rounds):
-            errors = judge.compare(base, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0)))
+            errors = judge.panel_differences(
+                base, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0))
+            )
             curves = judge.curves(dense)
             worst = judge.worst(curves, errors)
             logger.info("time grid: %d nodes, followed by %d paths; its error is %.2g times the tolerance",
@@ -369,7 +373,7 @@ class Ensembles:
             base, dense = dense, self.on_panels(dense, denser(dense.grid.panels, ratios))
         return dense, errors
 
-    def on_panels(self, solved: Solved, panels: PanelGrid) -> Solved:
+    def on_panels(self, solved: PathSolution, panels: PanelGrid) -> PathSolution:
         """Return the solution on other panels, with the same points along the same modes."""
         near = self._carry(solved, panels)
         if near is not None:
@@ -383,7 +387,7 @@ class Ensembles:
             means = transfer(solved.means, self.engine.responses, solved.grid, grid)
         return self._iterate(grid, means, Design(level), self.control.stop, kept=carried(self.engine, solved, grid))
 
-    def _carry(self, solved: Solved, panels: PanelGrid) -> Solved | None:
+    def _carry(self, solved: PathSolution, panels: PanelGrid) -> PathSolution | None:
         """Return the solution on other panels, iterated from interpolated means; None where these are far from it."""
         grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
         with contextlib.suppress(SolverError):
@@ -401,7 +405,7 @@ class Ensembles:
                 kept = tuple(Kept(item.choice, item.paths.unknowns) for item in near.averages)
         return None
 
-    def on_coarser_steps(self, solved: Solved) -> Solved:
+    def on_coarser_steps(self, solved: PathSolution) -> PathSolution:
         """Return the solution with twice as long steps, with the same noise."""
         grid = OperatorGrid.trapezoid(solved.grid.nodes[::2], self.steps.block)
         means = transfer(solved.means, self.engine.responses, solved.grid, grid)
@@ -412,8 +416,8 @@ class Ensembles:
 
     # --- large ensembles
     def refine(
-        self, small: Sequence[Solved], by_panels: Callable[[Sequence[Curves]], Errors]
-    ) -> tuple[tuple[Solved, ...], Errors]:
+        self, small: Sequence[PathSolution], by_panels: Callable[[Sequence[Curves]], Errors]
+    ) -> tuple[tuple[PathSolution, ...], Errors]:
         """Return the solution moved to the average of large ensembles, and its error.
 
         ``small`` are solutions by the small ensemble on one grid, or on nested ones, from which
@@ -462,7 +466,7 @@ class Ensembles:
             pairs = [self._correct(*item, weights, stop) for item in zip(small, final, every, strict=True)]
             final = tuple(pair[0] for pair in pairs)
             levels = [judge.curves(item) for item in final]
-            curves = step_limit(levels, self.steps)
+            curves = extrapolate_steps(levels, self.steps)
             changes = [self._apart(curves, final, [item.means for item in made.at]) for made in rounds]
             rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
             whole = 0.99 - judge.worst(curves, by_panels(levels)) - rest
@@ -472,7 +476,7 @@ class Ensembles:
             for exact in (False, True):
                 ends = [pair[1](exact, control.left * chance) for pair in pairs[:2]]  # what is extrapolated from
                 spread = standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)], weights)
-                chance = judge.worst(curves, judge.spread(curves, [spread], margin))
+                chance = judge.worst(curves, judge.error_of_changes(curves, [spread], margin))
                 if chance > control.clear * room:  # more paths are needed, whatever the exact spread
                     break
             last_moved, moved = moved, judge.worst(curves, changes[-1])
@@ -481,8 +485,8 @@ class Ensembles:
             part = left if again or moved <= control.clear * before else 1.0  # not known, and the move is no scatter
             average = functools.partial(np.average, axis=0, weights=weights[:: control.sets])
             change = {name: average([item[name] for item in changes]) for name in spread}
-            beside = judge.spread(curves, [{name: part * value for name, value in change.items()}], 1.0)
-            errors = {name: value + beside[name] for name, value in judge.spread(curves, [spread], margin).items()}
+            beside = judge.error_of_changes(curves, [{name: part * value for name, value in change.items()}], 1.0)
+            errors = {name: value + beside[name] for name, value in judge.error_of_changes(curves, [spread], margin).items()}
             worst = judge.worst(curves, errors)
             logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
                         len(weights), paths, worst, moved)  # fmt: skip
@@ -514,7 +518,7 @@ class Ensembles:
         return min(faster * control.cost / (size**2 * (size / share + _FOLLOWING)) - spent, 0.3 * memory() / held)
 
     def _compare_small(
-        self, paths: float, means: list[list[Means]], small: Sequence[Solved], final: tuple[Solved, ...]
+        self, paths: float, means: list[list[Means]], small: Sequence[PathSolution], final: tuple[PathSolution, ...]
     ) -> "_Round":
         """Return what sets of large ensembles add to the small one at a solution."""
         taus = []
@@ -524,7 +528,7 @@ class Ensembles:
         return _Round(paths, taus, final)
 
     def _try_density(
-        self, small: Sequence[Solved], known: Design, density: int
+        self, small: Sequence[PathSolution], known: Design, density: int
     ) -> tuple[int, tuple[float, float], list[list[Means]], list[Piece], float]:
         """Return a density of the leading mode, with the best control variate by parts, small sets that are drawn so, and
         the error of their mean in tolerances."""
@@ -535,18 +539,18 @@ class Ensembles:
         by_parts, scatter = self._choose_control(small[0], [item[0] for item in means])
         return density, by_parts, means, swept, scatter / control.sets
 
-    def _control(self, final: Sequence[Solved], means: Sequence[Means], by_parts: tuple[float, float]) -> list[Means]:
+    def _control(self, final: Sequence[PathSolution], means: Sequence[Means], by_parts: tuple[float, float]) -> list[Means]:
         """Return the means of one set on every grid, with integration by parts as a control variate."""
         made = []
         for item, own in zip(final, means, strict=True):
             total: Means = {}
             for plan, averages in zip(self.engine.plan.ensembles, item.averages, strict=True):
                 groups = self.engine.groups(item.kernels, plan)
-                total |= control(plan, groups, item.kernels, own, averages.drawn, *by_parts)
+                total |= apply_control_variates(plan, groups, item.kernels, own, averages.drawn, *by_parts)
             made.append(total)
         return made
 
-    def _choose_control(self, solved: Solved, means: Sequence[Means]) -> tuple[tuple[float, float], float]:
+    def _choose_control(self, solved: PathSolution, means: Sequence[Means]) -> tuple[tuple[float, float], float]:
         """Return the ridge and the share with which integration by parts leaves the least scatter of some sets, and that."""
         moved = self._carrier(solved, solved.averages)
 
@@ -565,12 +569,12 @@ class Ensembles:
                     tried[math.inf, 0.0], tried[best])  # fmt: skip
         return best, tried[best]
 
-    def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
+    def _apart(self, curves: Curves, final: Sequence[PathSolution], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""
-        levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
-        return self.judge.apart(curves, step_limit(levels, self.steps))
+        levels = [self.judge.curves_of_means(item.grid, own) for item, own in zip(final, means, strict=False)]
+        return self.judge.distances(curves, extrapolate_steps(levels, self.steps))
 
-    def _choose_share(self, solved: Solved, means: Sequence[Means], by_parts: tuple[float, float], chance: float) -> int:
+    def _choose_share(self, solved: PathSolution, means: Sequence[Means], by_parts: tuple[float, float], chance: float) -> int:
         """Return one over the share of paths that are followed by their tangents, for the least cost of a given error.
 
         The error of N paths is N^−rate √(others² + (share^rate responses)²), their cost N n² (n / share
@@ -596,8 +600,8 @@ class Ensembles:
         return min((2**power for power in range(12)), key=cost)
 
     def _correct(
-        self, small: Solved, final: Solved, rounds: Sequence[Sequence[Means]], weights: Array, stop: float
-    ) -> tuple[Solved, Callable[[bool, float], list[Means]]]:
+        self, small: PathSolution, final: PathSolution, rounds: Sequence[Sequence[Means]], weights: Array, stop: float
+    ) -> tuple[PathSolution, Callable[[bool, float], list[Means]]]:
         """Return the solution of the average of all ensembles, and what finds that of each to first order.
 
         Those of the last round, the largest ones, by the small ensemble if asked for, to the given
@@ -606,7 +610,7 @@ class Ensembles:
         taus = [tau for item in rounds for tau in item]
         design = Design(small.averages[0].choice.level)
 
-        def solve(tau: Means, begin: Means, stop: float) -> Solved:
+        def solve(tau: Means, begin: Means, stop: float) -> PathSolution:
             return self._iterate(final.grid, begin, design, stop, Correction(small.averages, tau))
 
         mean = {name: np.average([tau[name] for tau in taus], axis=0, weights=weights) for name in taus[0]}
@@ -630,7 +634,7 @@ class _Round:
 
     paths: float
     taus: list[list[Means]]
-    at: tuple[Solved, ...]
+    at: tuple[PathSolution, ...]
 
 
 def predict_seconds(paths: float, needed: float, growth: float, each: float, besides: float) -> float:
@@ -659,7 +663,7 @@ def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
     return PanelGrid(np.concatenate(edges), panels.order)
 
 
-def carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, ...]:
+def carried(engine: Engine, solved: PathSolution, grid: OperatorGrid) -> tuple[Kept, ...]:
     """Return the points and modes of a solution on another grid, with its paths as a guess."""
     assert solved.grid.panels is not None
     forward = solved.grid.panels.interpolation(grid.nodes)
@@ -677,7 +681,7 @@ def carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, .
 
 
 def sweep_sets(
-    engine: Engine, solved: Sequence[Solved], designs: Sequence[Design],
+    engine: Engine, solved: Sequence[PathSolution], designs: Sequence[Design],
     before: Sequence[Piece | None], options: Options, text: str,
 ) -> tuple[list[list[Means]], list[Piece]]:  # fmt: skip
     """Return the means of every set, and what the next sweep of the same points begins with.

@@ -21,7 +21,7 @@ import numpy as np
 from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array, Packing
-from eqsolve.numerics.gaussian import Layout, Level, Points
+from eqsolve.numerics.gaussian import Level, PointLayout, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 _CLASSES = (
-    *(Actions, Averages, Choice, Drawn, Group, Kernels, Layout, Level, OperatorGrid),
+    *(Actions, Averages, Choice, Drawn, Group, Kernels, PointLayout, Level, OperatorGrid),
     *(PanelGrid, Paths, Points, LinearPart, Secants),
 )
 _MADE_ANEW = (
@@ -55,7 +55,7 @@ _MADE_ANEW = (
 )  # cached, found again when they are read
 
 
-def recorded(*more: type) -> Callable[[Step], Step]:
+def as_checkpoint_step(*more: type) -> Callable[[Step], Step]:
     """Make a function of an engine (its first argument) a step of the engine's checkpoint, if it has one.
 
     ``more`` are classes of its result that are not of the rooms below.
@@ -135,7 +135,7 @@ _ALONE = 25  # sweeps over a window with one more panel
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class PathSolution:
     """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
 
     ``left`` is what the iteration would still change, relative to the largest value of each mean;
@@ -163,7 +163,7 @@ class Solved:
         return None if None in known else tuple([*item] for item in known if item is not None)
 
     @property
-    def layouts(self) -> tuple[Layout, ...]:
+    def layouts(self) -> tuple[PointLayout, ...]:
         return tuple(item.choice.layout for item in self.averages)
 
     @property
@@ -248,12 +248,12 @@ def improve(
     return solve_krylov(remainder, residual, weights, most=how.krylov, tolerance=how.accuracy)
 
 
-@recorded(Solved)
+@as_checkpoint_step(PathSolution)
 def iterate(
     engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = USUAL,
     correction: Correction | None = None, kept: tuple[Kept, ...] | None = None,
     moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
-) -> Solved:  # fmt: skip
+) -> PathSolution:  # fmt: skip
     """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
 
     With a correction they are those of its paths throughout; with ``kept`` ones, these. ``moved``
@@ -321,17 +321,17 @@ def iterate(
                         remains, how.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
-    return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= how.stalled)
+    return PathSolution(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= how.stalled)
 
 
-def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
+def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> PathSolution:
     """Grow the window from the first panels to the whole time; few points, loose tolerance.
 
     Where it does not settle it grows by fewer panels.
     """
     blocks, done = min(4, len(grid.blocks)), 0
     reach = len(grid.blocks)
-    solved: Solved | None = None
+    solved: PathSolution | None = None
     while True:
         window, alone = grid.head(blocks), blocks - done <= 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
@@ -390,7 +390,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, eq=False)
-class Begun:
+class FirstGuess:
     """A first guess on a grid of one's own."""
 
     grid: OperatorGrid
@@ -398,7 +398,7 @@ class Begun:
     shapes: Shapes | None
 
 
-def hand_on(engine: Engine, solved: Solved, rate: float, ratios: Array | None) -> Neighbour:
+def hand_on(engine: Engine, solved: PathSolution, rate: float, ratios: Array | None) -> Neighbour:
     """Return what the solve of a neighbour may begin with.
 
     ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should
@@ -413,7 +413,7 @@ def hand_on(engine: Engine, solved: Solved, rate: float, ratios: Array | None) -
     return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
 
 
-def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, rate: float) -> Begun | str:
+def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, rate: float) -> FirstGuess | str:
     """Return the first guess that a neighbour's solution gives, or why it gives none."""
     if near.observables != tuple(name for name, _ in engine.plan.observables):
         return "it was solved for other observables"
@@ -431,14 +431,14 @@ def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, 
         if len(grid.nodes) > len(nodes) or not np.allclose(grid.nodes, nodes[: grid.size], rtol=1e-12, atol=0):
             return "it has another step"
         means = {name: value[(slice(grid.size),) * value.ndim] for name, value in near.means.items()}
-        return Begun(grid, _complete(means, kinds, grid.size), near.shapes if grid.size == len(nodes) else None)
+        return FirstGuess(grid, _complete(means, kinds, grid.size), near.shapes if grid.size == len(nodes) else None)
     if not 1 / _PACE < rate / near.rate < _PACE:
         return f"its first time scale is {rate / near.rate:.3g} times the one here"
     old = OperatorGrid.from_panels(near.grid)
     edges = _edges_until(near.edges, options.t_max - begin, near.rate / rate)
     grid = OperatorGrid.from_panels(PanelGrid(begin + edges, order))
     means = transfer(near.means, engine.responses, old, grid)
-    return Begun(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, engine.noises, old, grid))
+    return FirstGuess(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, engine.noises, old, grid))
 
 
 def _complete(means: Means, kinds: dict[str, str], size: int) -> Means:

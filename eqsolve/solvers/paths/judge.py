@@ -18,23 +18,25 @@ from eqsolve.results.arrays import LazyArray
 from eqsolve.results.result import Kernel, PathSet, Result, dynamics_result
 from eqsolve.solvers.marching import neglected
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.iterate import Solved
+from eqsolve.solvers.paths.iterate import PathSolution
 from eqsolve.solvers.paths.sweep import Engine, Means, Sample
 from eqsolve.solvers.tolerance import KERNEL_FLOOR, allowance, excess
 
 if TYPE_CHECKING:
     from eqsolve.solvers.gaussian.solve import LawMarch
 
-    Solution: TypeAlias = Solved | LawMarch
+    Solution: TypeAlias = PathSolution | LawMarch
 
 
 Errors = dict[str, Array]
 
-_MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
+_MARGIN = (
+    1.5  # times the larger of two differences: a normal error like them exceeds it in a fifth of cases, three times it in 3 %
+)
 _ATOMS = 8  # values of a constant that are strata of their own
 _LOOKED = 12  # nodes at which sampled paths are compared with a solution
 _DEVIATIONS = 8.0  # standard errors: what is measured on Gaussian and heavy-tailed constants is in the tests
-_LIKELY = 0.3  # of the typical error of a curve: the least at any time
+_LIKELY = 0.3  # of the root mean square of a curve's relative error: the least stated at any time
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,24 +104,24 @@ class Judge:
             values = values[apart]
         return float(values.max(initial=0.0))
 
-    def of(self, grid: OperatorGrid, means: Means, *, whole: bool = True) -> Curves:
+    def curves_of_means(self, grid: OperatorGrid, means: Means, *, whole: bool = True) -> Curves:
         """Return the curves of given means; without ``whole`` only controlled ones."""
         return self._curves(grid, self.engine.kernels(grid, means), whole=whole)
 
-    def change(self, before: Curves, grid: OperatorGrid, means: Means) -> Errors:
+    def curve_changes(self, before: Curves, grid: OperatorGrid, means: Means) -> Errors:
         """Return how far all curves move when the means do."""
-        return self.apart(before, self._curves(grid, self.engine.kernels(grid, means)))
+        return self.distances(before, self._curves(grid, self.engine.kernels(grid, means)))
 
-    def moved(self, before: Curves, grid: OperatorGrid, means: Means) -> float:
+    def change_in_tolerances(self, before: Curves, grid: OperatorGrid, means: Means) -> float:
         """Return how many tolerances the controlled outputs move by when the means do."""
-        return self.worst(before, self.apart(before, self._curves(grid, self.engine.kernels(grid, means), whole=False)))
+        return self.worst(before, self.distances(before, self._curves(grid, self.engine.kernels(grid, means), whole=False)))
 
-    def apart(self, before: Curves, after: Curves) -> Errors:
+    def distances(self, before: Curves, after: Curves) -> Errors:
         """Return how far the curves of two solutions on one grid are apart."""
         known = before.all
         return {name: _smear(np.abs(values - known[name])) for name, values in after.all.items()}
 
-    def spread(self, curves: Curves, changes: list[Errors], margin: float = _MARGIN) -> Errors:
+    def error_of_changes(self, curves: Curves, changes: list[Errors], margin: float = _MARGIN) -> Errors:
         """Return the error that some independent changes of a solution show: margin × the largest of them.
 
         Where all changes happen to be small, a part of their size at other times counts, relative
@@ -136,13 +138,13 @@ class Judge:
                 made[name].flat[0] = 0.0
         return made
 
-    def differ(self, solved: Solution, other: Solution) -> Errors:
+    def panel_errors(self, solved: Solution, other: Solution) -> Errors:
         """Return the error of a solution's panels that one on other panels, of another order, shows.
 
         They are compared on the nodes of both: between its own nodes a solution is less good than
         on them.
         """
-        made, between = self.compare(other, solved), self.compare(solved, other)
+        made, between = self.panel_differences(other, solved), self.panel_differences(solved, other)
         assert solved.grid.panels is not None
         here, there = (solved.grid.panels.locate(grid.nodes) for grid in (solved.grid, other.grid))
         for name, values in between.items():
@@ -150,9 +152,9 @@ class Judge:
             made[name] = np.maximum(made[name], over_groups(values, there, here))
             if known:
                 made[name].flat[0] = 0.0
-        return self.spread(self.curves(solved), [made], 1.0)
+        return self.error_of_changes(self.curves(solved), [made], 1.0)
 
-    def compare(self, base: Solution, dense: Solution, ratios: Array | None = None) -> Errors:
+    def panel_differences(self, base: Solution, dense: Solution, ratios: Array | None = None) -> Errors:
         """Return how far two solutions on panels are apart; with ``ratios``, what the order promises to be left of it.
 
         Panels that are r times denser leave 1/(r^{m+1} − 1) of the difference. ``ratios`` tell how
@@ -212,27 +214,27 @@ class Judge:
         plan = self.engine.plan
         smooth = [name for name, _ in plan.observables if name not in plan.kinked]
         if smooth:
-            most = np.max([self.over(curves, errors, name) for name in smooth], axis=0)
+            most = np.max([self.excess_by_time(curves, errors, name) for name in smooth], axis=0)
         elif curves.tables:
             most = np.array(self.worst(curves, errors))
         else:
             return errors
         return errors | {name: np.minimum(errors[name], most * self.allowed(curves, name)) for name in plan.kinked}
 
-    def over(self, curves: Curves, errors: Errors, name: str) -> Array:
+    def excess_by_time(self, curves: Curves, errors: Errors, name: str) -> Array:
         """Return an error in units of what is allowed, time by time."""
         return errors[name] / (self.allowed(curves, name) + 1e-300)
 
     def ratios(self, curves: Curves, errors: Errors, grid: OperatorGrid, share: float) -> Array:
         """Return how much denser each panel should be for its error to be a share of the tolerance."""
         watched = [name for name in self.excesses(curves, errors) if name in curves.single]
-        over = np.max([self.over(curves, errors, name) for name in watched] or [np.ones(grid.size)], axis=0)
+        over = np.max([self.excess_by_time(curves, errors, name) for name in watched] or [np.ones(grid.size)], axis=0)
         order = grid.panels.order if grid.panels is not None else 1
         return (np.array([over[part].max() for part in grid.blocks[1:]]) / share) ** (1 / (order + 1))
 
     def resolution(self, curves: Curves, panels: PanelGrid) -> Array:
         """Return how much denser each panel should be for what polynomials on it leave out to be within the tolerance."""
-        watched = [name for name in self.excesses(curves, self.apart(curves, curves)) if name in curves.single]
+        watched = [name for name in self.excesses(curves, self.distances(curves, curves)) if name in curves.single]
         relative = [curves.single[name] / (self.allowed(curves, name) + 1e-300) for name in watched]
         relative += [table / (self.options.rtol * np.abs(table).max() + 1e-300) for table in curves.tables.values()]
         left = [neglected(panels, values).reshape(-1, panels.panels).max(axis=0) for values in relative]
@@ -252,7 +254,7 @@ class Judge:
                 made[name].flat[0] = rounding * abs(curves.all[name].flat[0])
         return made
 
-    def nothing(self, solved: Solution) -> Errors:
+    def zero_errors(self, solved: Solution) -> Errors:
         return {name: np.zeros_like(values) for name, values in self.curves(solved).all.items()}
 
 
@@ -357,7 +359,7 @@ def is_known(errors: Array) -> bool:
 
 # --- A solution of a stochastic system as a result: curves, kernels, and a sample of the paths.
 def package(
-    engine: Engine, solved: Solved, curves: Curves, errors: Errors, over: Mapping[str, float], paths: tuple[Sample, ...],
+    engine: Engine, solved: PathSolution, curves: Curves, errors: Errors, over: Mapping[str, float], paths: tuple[Sample, ...],
     options: Options, params: Mapping[str, Any], source: Any = None, times: Array | None = None,
 ) -> Result:  # fmt: skip
     """Return the result; ``over`` are the errors in units of the tolerance, ``source`` is what neighbours may begin with,

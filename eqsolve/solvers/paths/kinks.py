@@ -20,10 +20,10 @@ import numpy as np
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import EPSILON, Array, chunk
-from eqsolve.numerics.gaussian import Layout, Level, spread_lines, star
+from eqsolve.numerics.gaussian import Level, PointLayout, spread_lines, star
 from eqsolve.numerics.relations import Kernels
-from eqsolve.solvers.paths.control import Control, Sampling
-from eqsolve.solvers.paths.iterate import Solved
+from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
+from eqsolve.solvers.paths.iterate import PathSolution
 from eqsolve.solvers.paths.judge import Errors, Judge, margin_of, standard_error
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, choose
@@ -36,7 +36,7 @@ _AGREE = 0.95
 _WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
 
 
-def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control) -> tuple[Solved, Errors]:
+def average_kinks(judge: Judge, solved: PathSolution, known: Errors, control: PathsControls) -> tuple[PathSolution, Errors]:
     """Return a solution with averages of functions with a kink, and the error that other points show.
 
     ``known`` is the error of the solution, which more paths do not change.
@@ -55,7 +55,9 @@ def average_kinks(judge: Judge, solved: Solved, known: Errors, control: Control)
                 means = solved.means | centre
                 made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
                 curves = judge.curves(made)
-                found = judge.change(curves, made.grid, means | {name: means[name] + value for name, value in spread.items()})
+                found = judge.curve_changes(
+                    curves, made.grid, means | {name: means[name] + value for name, value in spread.items()}
+                )
                 errors = {name: found[name] for name in engine.plan.kinked}
                 parts = [known, {name: value + known[name] for name, value in errors.items()}]
                 left, worst = (max(judge.excess(curves, part, name) for name in errors) for part in parts)
@@ -79,15 +81,15 @@ class _Kinks:
     """Averages with a kink by growing sets; ``missed`` is the last error over the budget left."""
 
     judge: Judge
-    solved: Solved
+    solved: PathSolution
     kinked: list[str]
-    control: Control
+    control: PathsControls
     missed: float = math.inf
 
     @property
     def most(self) -> int:
         """Paths of a set, at most: without responses they cost nodes² each."""
-        most = max(self.control.most_sample, self.control.quick / (32 * self.solved.grid.size**2))
+        most = max(self.control.most_sample, self.control.small_set_work / (32 * self.solved.grid.size**2))
         return int(2 ** math.floor(math.log2(most)))
 
     def _largest(self, changes: Sequence[Means], centre: Means) -> Means:
@@ -123,12 +125,15 @@ class _Kinks:
             sets.append(made)
             if number:  # two sets may agree by chance: part of the change before the last counts too
                 last, before = self._largest(sets[-2:-1], made), self._largest(sets[-3:-1], sets[-2])
-                spread = {name: np.maximum(2.0 * value, control.alike * before[name]) for name, value in last.items()}
+                spread = {
+                    name: np.maximum(2.0 * value, control.carried_share_if_alike * before[name])
+                    for name, value in last.items()
+                }
                 yield made, spread, f"{total} paths along lines"
 
     def by_samples(self) -> Iterator[Round]:
         """Go through more and larger independent sets of sampled paths, until they have cost all they may."""
-        control, seed, paths, total = Sampling(), self.judge.options.seed, self.control.sample, 0
+        control, seed, paths, total = EnsembleControls(), self.judge.options.seed, self.control.sample, 0
         sets: list[tuple[int, Means]] = []
         while total <= 2 * self.most:
             sets = [item for item in sets if control.growth * item[0] >= paths]
@@ -173,7 +178,7 @@ def _choose(
 ) -> Choice:
     """Return sampled points of an ensemble, or such at given coordinates of the modes."""
     groups, drives = engine.groups(kernels, plan), act(plan, kernels).drives
-    return choose(plan, kernels, groups, drives, engine.laws, level, Layout("single"), shapes, given=given)
+    return choose(plan, kernels, groups, drives, engine.laws, level, PointLayout("single"), shapes, given=given)
 
 
 class _Base:

@@ -185,7 +185,9 @@ def steps_name(response: str) -> str:
     return f"by steps, {response}"
 
 
-def by_parts(plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drawn: Reactions) -> Iterator[SteinIdentity]:
+def stein_identities(
+    plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drawn: Reactions
+) -> Iterator[SteinIdentity]:
     """Yield the noises for which integration by parts gives responses that are asked for.
 
     Of targets with the same mean response it is one whose correlations are wanted: it carries less
@@ -240,7 +242,7 @@ def _with_noises(
     from.
     """
     plan, weights, made = paths.plan, paths.points.weights, {}
-    for item in by_parts(plan, paths.kernels, [rest.group for rest in paths.drawn.rests], drawn):
+    for item in stein_identities(plan, paths.kernels, [rest.group for rest in paths.drawn.rests], drawn):
         if any(float(factor[0, 0]) != 1.0 for mean, *_ in item.sources for factor in paths.values(mean.factors)):
             continue
         left = paths.values(plan.target_values)[item.target] - _linearised(paths, item.target, drawn, steady, sampled)
@@ -258,7 +260,7 @@ def _with_noises(
     return made
 
 
-def control(
+def apply_control_variates(
     plan: EnsemblePlan, groups: Sequence[Group], kernels: Kernels, made: Mapping[str, Array], drawn: Reactions,
     ridge: float, share: float,
 ) -> dict[str, Array]:  # fmt: skip
@@ -272,7 +274,7 @@ def control(
     causal = np.zeros((size, size), dtype=bool)
     for block in kernels.grid.blocks:
         causal[block, : block.stop] = True
-    for item in by_parts(plan, kernels, groups, drawn):
+    for item in stein_identities(plan, kernels, groups, drawn):
         if item.name not in made:
             continue
         defect = made[item.name] - item.response(made) @ item.covariance
@@ -354,10 +356,10 @@ def _centred(paths: Paths, choice: Choice) -> dict[str, Array]:
         for noise, centre in zip(rest.group.noises, rest.group.centres, strict=True):
             made[noise] = paths.drawn.noises[paths.plan.driving.index(noise)] - paths.backend.put(centre[:, None])
     scales = paths.points.scales
-    if scales and choice.turn is not None:
+    if scales and choice.rotation is not None:
         coordinates = np.empty_like(choice.points.normals)
         coordinates[choice.order] = choice.points.normals
-        turn = paths.backend.put(choice.turn[len(choice.turn) - len(scales) :])
+        turn = paths.backend.put(choice.rotation[len(choice.rotation) - len(scales) :])
         made |= dict(zip(scales, turn @ coordinates, strict=True))
     return made
 

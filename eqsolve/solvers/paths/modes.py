@@ -55,8 +55,8 @@ class Group:
     def beyond(self, modes: Array) -> Array | None:
         """Return the covariance less that of the modes; None where this is rounding.
 
-        Between leading noises and followers what does not change the covariance of their sum does
-        not count, and nothing among followers.
+        Outputs are linear in followers: their covariance among themselves does not act, and of that
+        with leading noises only the sum of both off-diagonal blocks.
         """
         covariance, led = self.covariance, self.led
         left = (covariance + covariance.T) / 2 - modes @ modes.T
@@ -81,16 +81,16 @@ class Choice:
 
     ``factors`` hold one matrix (nodes of the group's leading noises, modes) per group; ``order``
     sorts all modes by strength; ``strong`` ones are followed as they are, of the others the linear
-    part is known. ``shapes`` is what they were chosen by; ``turn`` rotates the modes of all groups
+    part is known. ``shapes`` is what they were chosen by; ``rotation`` rotates the modes of all groups
     and the Gaussian constants, which come last: where there are such constants, and in a set of
     other points.
     """
 
     level: gaussian.Level
-    layout: gaussian.Layout
+    layout: gaussian.PointLayout
     shapes: Sequence[Array] | None
     factors: tuple[Array, ...]
-    turn: Array | None
+    rotation: Array | None
     order: Array
     strong: Array
     points: gaussian.Points
@@ -141,7 +141,7 @@ def groups_of(
 
 def choose(
     plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
-    level: gaussian.Level, layout: gaussian.Layout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
+    level: gaussian.Level, layout: gaussian.PointLayout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
     by_value: Sequence[Array] = (), given: tuple[Array, Array] | None = None,
 ) -> Choice:  # fmt: skip
     """Choose modes by what they do, and points for them: as laid out before, as the level asks for, or as given.
@@ -157,15 +157,15 @@ def choose(
     among = constants_among_modes(plan, mine, simple=simple) if joint else {}
     factors, strengths, turn = _rotated(plan, kernels, groups, drives, shapes, len(among))
     flat = np.concatenate(strengths) if strengths else np.empty(0)
-    if level.twist and len(flat):
-        twist, flat = gaussian.twist_modes(flat, level.twist)
+    if level.rotation_seed and len(flat):
+        twist, flat = gaussian.rotate_at_random(flat, level.rotation_seed)
         turn = twist if turn is None else turn @ twist
     order = np.argsort(-flat, kind="stable")
     if layout is None or layout.kind not in ("sample", "single", "draws"):
         ruled = [law for name, law in mine.items() if name not in among and law.has_density and not gaussian.is_gaussian(law)]
         sampled = (plan.kinked and not ruled) or len(among) >= _MANY
-        layout = layout or (gaussian.Layout("sample") if sampled else gaussian.lay_out(list(flat[order]), level))
-        layout = gaussian.Layout("cubic") if simple else layout
+        layout = layout or (gaussian.PointLayout("sample") if sampled else gaussian.lay_out(list(flat[order]), level))
+        layout = gaussian.PointLayout("cubic") if simple else layout
     rest = dict(mine)
     for name, parts in among.items():  # the number of a part
         rest[name] = Atoms(tuple(map(float, range(len(parts)))), tuple(part.probability for part in parts))
@@ -173,7 +173,9 @@ def choose(
     points = gaussian.make_points(len(flat), layout, rest, spread, given)
     if layout.kind == "single" and len(by_value) == 1 and len(by_value[0]) == points.values:
         every = _side_by_side([*factors, np.eye(len(among))])
-        points = replace(points, normals=_turned(points, every if turn is None else every @ turn, by_value[0], order))
+        points = replace(
+            points, normals=_along_leading_directions(points, every if turn is None else every @ turn, by_value[0], order)
+        )
     if among:
         assert turn is not None
         coordinates = np.empty_like(points.normals)
@@ -189,7 +191,7 @@ def choose(
     return Choice(level, layout, shapes, tuple(factors), turn, order, strong, points)
 
 
-def _turned(points: gaussian.Points, modes: Array, forms: Array, order: Array) -> Array:
+def _along_leading_directions(points: gaussian.Points, modes: Array, forms: Array, order: Array) -> Array:
     """Return coordinates whose leading one is, for every value of the constants, along what varies most there."""
     made = points.normals.copy()
     if len(modes) != forms.shape[1]:
@@ -281,8 +283,8 @@ def modes_of(groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Modes
         for group, chosen in zip(groups, choice.factors, strict=True)
     ]
     order = choice.order
-    if choice.turn is not None:  # modes of all noises and constants turn together
-        turned = _side_by_side([*factors, np.zeros((0, len(choice.points.scales)))]) @ choice.turn
+    if choice.rotation is not None:  # modes of all noises and constants turn together
+        turned = _side_by_side([*factors, np.zeros((0, len(choice.points.scales)))]) @ choice.rotation
         ends = np.cumsum([0, *(group.led for group in groups)])
         parts = [group.complete(turned[a:b], order) for group, (a, b) in zip(groups, itertools.pairwise(ends), strict=True)]
         noises = tuple(noise for group in groups for noise in group.noises)  # independent groups as one
@@ -309,7 +311,7 @@ def draw_along(plan: EnsemblePlan, modes: Modes, choice: Choice) -> Drawn:
         position = place.stop
         values = like_array(coordinates, factor) @ coordinates[place]
         weak = np.flatnonzero(~choice.strong[place])
-        mixed = choice.turn[len(choice.turn) - len(scales) :] if choice.turn is not None else ()
+        mixed = choice.rotation[len(choice.rotation) - len(scales) :] if choice.rotation is not None else ()
         steady = {name: row[weak] for name, row in zip(scales, mixed, strict=True)}
         rests.append(LinearPart(group, factor[:, weak], coordinates[place][weak], steady, beyond))
         for noise, centre in zip(group.noises, group.centres, strict=True):

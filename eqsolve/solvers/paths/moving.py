@@ -12,20 +12,30 @@ from dataclasses import dataclass, replace
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine_level
-from eqsolve.solvers.paths.control import Control
-from eqsolve.solvers.paths.iterate import USUAL, Correction, Solved, improve, iterate, pack, recorded, unpack, weigh
+from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.iterate import (
+    USUAL,
+    Correction,
+    PathSolution,
+    as_checkpoint_step,
+    improve,
+    iterate,
+    pack,
+    unpack,
+    weigh,
+)
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
 
 # in the log, the ways to refine points
-_SPOKEN = {"choice": "other modes", "sharp": "points along mode 1", "modes": "sparse-grid level"}
+_SPOKEN = {"choice": "other modes", "first mode": "points along mode 1", "modes": "sparse-grid level"}
 
 
 # --- How far a solution would move: with more points in one way, or with points that share nothing
 # with its own.
-@recorded()
-def means_with_points(engine: Engine, final: Solved, design: Design) -> Means:
+@as_checkpoint_step()
+def means_with_points(engine: Engine, final: PathSolution, design: Design) -> Means:
     """Return the means that another set of points asks for: one sweep at the solution, and linear feedback of its change."""
     swept = sweep(engine, final.grid, final.means, design)
     moved = _balanced(engine, final, final.means, swept)
@@ -37,7 +47,7 @@ def means_with_points(engine: Engine, final: Solved, design: Design) -> Means:
     return moved
 
 
-def corrected(engine: Engine, few: Solved, final: Solved, design: Design, tolerance: float) -> Means:
+def corrected(engine: Engine, few: PathSolution, final: PathSolution, design: Design, tolerance: float) -> Means:
     """Return the same, with the paths of a solution with few points to say how the means act back, in as many sweeps as
     these need."""
     grid = final.grid
@@ -46,7 +56,7 @@ def corrected(engine: Engine, few: Solved, final: Solved, design: Design, tolera
     return iterate(engine, grid, final.means, design, tolerance, few.how, correction).means
 
 
-def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages, ...]) -> Means:
+def _balanced(engine: Engine, final: PathSolution, means: Means, swept: tuple[Averages, ...]) -> Means:
     """Return the linearised fixed point: means corrected once by the mean responses."""
     image = collect(swept)
     before, weights = pack(engine, means), weigh(engine, final.grid, means)
@@ -54,15 +64,17 @@ def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages
     return unpack(engine, before + _step(engine, final, means, residual, swept, weights), image)
 
 
-def _step(engine: Engine, solved: Solved, means: Means, residual: Array, swept: tuple[Averages, ...], weights: Array) -> Array:
+def _step(
+    engine: Engine, solved: PathSolution, means: Means, residual: Array, swept: tuple[Averages, ...], weights: Array
+) -> Array:
     """Return the change of the means that a residual asks for: by mean responses, or by what past sweeps taught."""
     if any(item.reacts for item in swept):
         return improve(engine, means, residual, swept, weights)
     return solved.secants.anderson_step(residual, residual, weights)
 
 
-@recorded()
-def probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: Design, way: str) -> Means:
+@as_checkpoint_step()
+def probe(engine: Engine, solved: PathSolution, same: tuple[Averages, ...], design: Design, way: str) -> Means:
     """Return how far all means would move with more points in one way, or with modes chosen anew ("choice").
 
     ``same`` is a sweep with as many points, but modes chosen anew.
@@ -90,14 +102,14 @@ _WELL_ABOVE = 3.0  # tolerances: moves of single sets differ by less than that f
 
 
 @dataclass(frozen=True, eq=False)
-class Moved:
+class RefinedSolution:
     """A solution after the last set of points, and the error of its points.
 
     ``trend`` are the sets by number of paths, with the errors they showed in units of the
     tolerance.
     """
 
-    final: Solved
+    final: PathSolution
     errors: Errors
     trend: tuple[tuple[int, float], ...] = ()
 
@@ -108,10 +120,10 @@ class PointRefinement:
 
     engine: Engine
     judge: Judge
-    control: Control
+    control: PathsControls
     tolerance: float
 
-    def more(self, solved: Solved, design: Design, rough: float, settled: float) -> tuple[Solved, Design]:
+    def more(self, solved: PathSolution, design: Design, rough: float, settled: float) -> tuple[PathSolution, Design]:
         """Return a solution with enough points to choose panels by, iterated until ``rough``.
 
         With too few, single paths dominate: transitions at different times ask for panels that
@@ -121,13 +133,13 @@ class PointRefinement:
         for _ in range(control.early):
             if solved.is_sampled or not self.ways(solved):
                 break
-            level = refine_level(refine_level(design.level, "sharp"), "modes", control.large)
+            level = refine_level(refine_level(design.level, "first mode"), "modes", control.large)
             finer = Design(level, None, variation(solved.averages))
-            if self._count(solved, finer) > control.crowd:
+            if self._count(solved, finer) > control.most_early_paths:
                 break
             try:
                 means, curves = means_with_points(self.engine, solved, finer), judge.curves(solved)
-                if judge.moved(curves, solved.grid, means) <= control.large:
+                if judge.change_in_tolerances(curves, solved.grid, means) <= control.large:
                     break
                 found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
             except SolverError:
@@ -138,7 +150,7 @@ class PointRefinement:
             logger.info("paths: %d of them before the time grid is chosen", solved.paths)
         return solved, design
 
-    def move(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
+    def move(self, begun: PathSolution, design: Design, ways: frozenset[str], by_panels: Errors) -> RefinedSolution:
         """Return a solution moved from set to set of finer points, and the error of its points.
 
         The sets share nothing, neither modes nor rules nor samples. Each moves the solution that
@@ -147,7 +159,7 @@ class PointRefinement:
         the means act back, not mean responses (``corrected``).
         """
         judge, control = self.judge, self.control
-        final, finer, moved = begun, design, judge.nothing(begun)
+        final, finer, moved = begun, design, judge.zero_errors(begun)
         errors, far, slow = moved, 0.0, False
         trend: tuple[tuple[int, float], ...] = ()
         for number in itertools.count(1):
@@ -159,15 +171,15 @@ class PointRefinement:
             last, kernels = final, self.engine.kernels(final.grid, means)
             final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
             curves = judge.curves(final)
-            before, moved = moved, judge.change(curves, final.grid, last.means)
-            part = control.alike if _is_alike(coarse, finer.level, ways) else control.hope
-            errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
+            before, moved = moved, judge.curve_changes(curves, final.grid, last.means)
+            part = control.carried_share_if_alike if _is_alike(coarse, finer.level, ways) else control.carried_share
+            errors = judge.error_of_changes(curves, [moved, {name: part * change for name, change in before.items()}])
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
             trend = (*trend, (self._count(final, finer), by_points))
             logger.info("paths: %d quadrature points; compared with %d others the error is %.2g times the tolerance",
                         begun.paths, trend[-1][0], by_points)  # fmt: skip
             if (number > 1 and by_points > max(control.large, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
-                return Moved(last, errors, trend)  # moves that run away
+                return RefinedSolution(last, errors, trend)  # moves that run away
             if (slow and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 0.95):
                 break
             if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
@@ -175,39 +187,39 @@ class PointRefinement:
             if number >= control.checks and not (number < 2 * control.checks and is_falling(trend)):
                 break
             far, slow = by_points, by_points > 1.0
-        return Moved(final, errors, trend)
+        return RefinedSolution(final, errors, trend)
 
-    def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:
+    def _finer(self, solved: PathSolution, last: Design, ways: frozenset[str], number: int) -> Design:
         """Return another set of points, finer in the ways given as far as it is not too dear.
 
         The second is not finer in modes than the first, so that two of about the same size are
         compared.
         """
         most = self._most(solved, number)
-        level = replace(last.level, twist=number)
+        level = replace(last.level, rotation_seed=number)
         for way in (*sorted(ways - {"constants"}), "constants"):  # rules of constants that converge slowly err alike
-            if way == "sharp" and number % 2:
+            if way == "first mode" and number % 2:
                 continue
-            more = refine_level(level, way, None if way != "sharp" and number == 1 else 7.5)
+            more = refine_level(level, way, None if way != "first mode" and number == 1 else 7.5)
             if self._count(solved, replace(last, level=more)) <= most:
                 level = more
         return replace(last, level=level)
 
-    def _most(self, solved: Solved, number: int) -> float:
+    def _most(self, solved: PathSolution, number: int) -> float:
         """Return how many paths a set of other points may have."""
         control = self.control
-        return max(control.dearest * solved.paths * (1 if number == 1 else 2), control.cheap / solved.grid.size**3)
+        return max(control.most_growth * solved.paths * (1 if number == 1 else 2), control.free_work / solved.grid.size**3)
 
-    def _count(self, solved: Solved, design: Design) -> int:
+    def _count(self, solved: PathSolution, design: Design) -> int:
         return count_paths(self.engine, solved.kernels, design)
 
-    def effects(self, solved: Solved, design: Design) -> dict[str, float]:
+    def effects(self, solved: PathSolution, design: Design) -> dict[str, float]:
         """Return how far more points in each way move a solution, in tolerances."""
         same, curves, effects = sweep(self.engine, solved.grid, solved.means, design), self.judge.curves(solved), {}
         for way in ("choice", *self.ways(solved)):
             step = probe(self.engine, solved, same, design, way)
             moved = {name: value + step[name] for name, value in solved.means.items()}
-            effects[way] = self.judge.moved(curves, solved.grid, moved)
+            effects[way] = self.judge.change_in_tolerances(curves, solved.grid, moved)
         logger.info("paths: changes by refining their points, in tolerances: %s",
                     ", ".join(f"{_SPOKEN.get(way, way)} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
         return effects
@@ -221,12 +233,12 @@ class PointRefinement:
                 level = refine_level(level, way, effect)
         return level
 
-    def ways(self, solved: Solved) -> list[str]:
+    def ways(self, solved: PathSolution) -> list[str]:
         """Return the ways in which there may be more points."""
         rough = [item for item in solved.averages if item.choice.layout.kind != "cubic"]
         ways = ["sample"] if any(item.choice.layout.kind == "sample" for item in rough) else []
         if any(item.choice.layout.kind == "sparse" and len(item.choice.order) for item in rough):
-            ways += ["sharp", "modes"]
+            ways += ["first mode", "modes"]
         for item in rough:
             laws = [self.engine.laws[name] for name in item.paths.plan.constants if name not in item.choice.points.scales]
             drawn = item.choice.layout.kind == "sample"

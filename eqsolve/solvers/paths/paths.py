@@ -209,7 +209,7 @@ def read_function(plan: EnsemblePlan, kernels: Kernels, name: str) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Solving:
+class PathBatch:
     """Paths of alike ensembles that are being followed in the machine's memory: all arrays begin with the ensemble."""
 
     plans: Sequence[EnsemblePlan]  # whose signals differ in numbers alone
@@ -285,7 +285,7 @@ def follow(
         near = item.before is not None and item.before.shape == (len(item.plan.unknowns), size, item.paths)
         every.append((inputs, backend.put(item.before) if near else None))
 
-    def some(batch: tuple[Sequence[int], slice]) -> Solving:
+    def some(batch: tuple[Sequence[int], slice]) -> PathBatch:
         members, part = batch
         parts = [(inputs.of(part), None if near is None else near[..., part]) for inputs, near in (every[m] for m in members)]
         return _follow([ensembles[m] for m in members], kernels, parts, part, enough)
@@ -323,7 +323,7 @@ def _batches(ensembles: Sequence[Driven]) -> list[tuple[Sequence[int], slice]]:
 
 def _follow(
     ensembles: Sequence[Driven], kernels: Kernels, inputs: Sequence[tuple[_Inputs, Array | None]], part: slice, enough: float
-) -> Solving:
+) -> PathBatch:
     """Follow a ``part`` of the paths of alike ensembles."""
     grid, plan = kernels.grid, ensembles[0].plan
     count, shape = len(plan.unknowns), (grid.size, part.stop - part.start)
@@ -339,7 +339,7 @@ def _follow(
     guesses = [near for _, near in inputs if near is not None]
     guessed = len(guesses) == len(inputs)
     lead = len(ensembles), plan.count
-    made = Solving(
+    made = PathBatch(
         [item.plan for item in ensembles], grid.nodes, grid.blocks, [read for read, _ in inputs], operators,
         np.stack(guesses) if guessed else np.empty(base.shape), np.empty((*lead, *shape)), np.empty((*lead, count, *shape)),
         machine_code(plan), sums,
@@ -488,7 +488,7 @@ def own_part(operators: Operators, block: slice, shape: tuple[int, ...]) -> Arra
     return made
 
 
-def solve_block(paths: Solving, part: slice, base: Array, guessed: bool, settled_at: float) -> None:
+def solve_block(paths: PathBatch, part: slice, base: Array, guessed: bool, settled_at: float) -> None:
     """Solve one block by Newton's method, path by path; a step that makes a path's residual larger is shortened."""
     history = base[:, :, part].copy()
     if part.start:
@@ -516,7 +516,7 @@ def solve_block(paths: Solving, part: slice, base: Array, guessed: bool, settled
         raise _no_solution(paths.nodes, part)
 
 
-def _solve_interpreted(paths: Solving, part: slice, history: Array, settled_at: float) -> float:
+def _solve_interpreted(paths: PathBatch, part: slice, history: Array, settled_at: float) -> float:
     """Solve one block of one ensemble by functions of arrays; return the last relative step of Newton's method."""
     (plan,), (inputs,) = paths.plans, paths.inputs
     count, size, unknowns = len(history), part.stop - part.start, paths.unknowns[0, :, part].copy()

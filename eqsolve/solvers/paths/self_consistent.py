@@ -23,17 +23,17 @@ from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import demand_memory
-from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
+from eqsolve.numerics.gaussian import Level, PointLayout, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
 from eqsolve.numerics.secants import Secants
-from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.modes import Drawn, groups_of
-from eqsolve.solvers.paths.paths import Actions, Solving, act, block_inverses, machine_code, read_inputs, solve_block
+from eqsolve.solvers.paths.paths import Actions, PathBatch, act, block_inverses, machine_code, read_inputs, solve_block
 from eqsolve.solvers.paths.sweep import Engine, Means, guess
 from eqsolve.solvers.paths.transfer import extend
 
-_PATHS = Control.probe  # of an ensemble: its noise is Gaussian up to 1/paths
+_PATHS = PathsControls.probe  # of an ensemble: its noise is Gaussian up to 1/paths
 _EVALUATIONS = 30  # on one panel
 _SETTLED, _USABLE = 3e-3, 0.3  # relative change that ends them, and that is still a guess
 _PROVED = 1e-6  # of the variances: how well sections give the covariance
@@ -81,7 +81,7 @@ class _Source:
     mean: str
     factor: int
     outer: Pointwise | None
-    turn: Array
+    mixing: Array
 
 
 class _SelfDriven:
@@ -118,7 +118,7 @@ class _SelfDriven:
             base[0, place, part] += start
         for drive, matrix in zip(plan.drives, actions.drives, strict=True):
             base[0, drive.unknown, part] += matrix[part] @ self.noises[drive.noise][:size]
-        solving = Solving(
+        solving = PathBatch(
             [plan], kernels.grid.nodes, kernels.grid.blocks, [inputs],
             {key: matrix[None] for key, matrix in actions.operators.items()},
             self.unknowns[None], self.signals[None], self.slopes[None], self.code,
@@ -203,6 +203,13 @@ def self_consistent_start(engine: Engine, grid: OperatorGrid, level: Level, seed
 
 
 class _March:
+    """One ensemble of every kind of path, followed panel by panel in its own noise.
+
+    Each noise is an orthogonal mixture of the ensemble's own trajectories of what its covariance is made of, so that the
+    empirical covariance is exact and a panel needs only the values up to its end: unknowns, signals and kernels of all
+    panels before are final, those of the present one are iterated until they reproduce themselves.
+    """
+
     def __init__(self, engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> None:
         self.engine, self.grid = engine, grid
         if engine.plan.whites:
@@ -211,7 +218,7 @@ class _March:
         self.ensembles = []
         for plan in engine.plan.ensembles:
             laws = {name: engine.laws[name] for name in plan.constants}
-            points = make_points(0, Layout("draws"), laws, replace(level, most=_PATHS, seed=seed))
+            points = make_points(0, PointLayout("draws"), laws, replace(level, most=_PATHS, seed=seed))
             mixed = rng.permutation(len(points.weights))
             constants = {name: values[mixed] for name, values in points.constants.items()}
             self.ensembles.append(
@@ -331,7 +338,7 @@ class _March:
             if not scale > 0:
                 raise SolverError("a noise has zero variance at the start")
             for place, value in enumerate(values):
-                made[place] += (value[part, :-1] / math.sqrt(scale)) @ source.turn[: home.count].T
+                made[place] += (value[part, :-1] / math.sqrt(scale)) @ source.mixing[: home.count].T
                 total[place] += (value[:, :-1] * weights) @ values[0][:, :-1].T / scale
         for noise, value in zip(covariance.noises, made, strict=True):
             home.noises[noise][part] = value

@@ -36,9 +36,9 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.ensembles import carried
-from eqsolve.solvers.paths.iterate import USUAL, Solved, improve, pack, unpack, weigh
+from eqsolve.solvers.paths.iterate import USUAL, PathSolution, improve, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages, average
 from eqsolve.solvers.paths.modes import Choice, Drawn, Group, choose, draw, groups_of
@@ -84,7 +84,7 @@ class LinearisedEnsemble:
 
 
 def linearise(
-    own: Engine, engine: Engine, base: Solved, level: Level | None, before: tuple[Averages, ...] | None = None
+    own: Engine, engine: Engine, base: PathSolution, level: Level | None, before: tuple[Averages, ...] | None = None
 ) -> LinearisedEnsemble:
     """Follow the paths of a solution with the points of a level, or with its own, and prepare what is linear at it.
 
@@ -282,22 +282,24 @@ class Effort:
 
     # sweeps, at most, and what the iteration may leave, of the tolerance
     most: int = 30
-    stop: float = Control.settled
+    stop: float = PathsControls.settled
     # residual that the Krylov method of mean responses may leave: a sweep follows
     krylov: float = 0.1
-    sets: int = Control.sets  # sets of other points, at most
+    sets: int = PathsControls.sets  # sets of other points, at most
     # tolerances, as an error that needs no further set: a derivative changes its sign somewhere,
     # and what is allowed there is a tenth of what it is elsewhere
     enough: float = 3.0
     # paths of a set, relative to those of the solution, at most; unless paths × nodes³ is below
     # `cheap`
-    dearest: float = 60.0
-    cheap: float = Control.cheap
+    most_growth: float = 60.0
+    free_work: float = PathsControls.free_work
     # of the move before the last that the error is at least: every set is finer than the last
-    share: float = Control.hope
+    share: float = PathsControls.carried_share
 
 
-def add_derivatives(result: Result, own: Engine, solved: Solved, beside: tuple[Plan, Values], options: Options) -> Result:
+def add_derivatives(
+    result: Result, own: Engine, solved: PathSolution, beside: tuple[Plan, Values], options: Options
+) -> Result:
     """Return a result with the derivatives of all its functions of time and kernels, as the enlarged system names them.
 
     ``own`` is the engine of the solution.
@@ -316,11 +318,11 @@ class _SensitivitySolve:
 
     own: Engine
     engine: Engine
-    base: Solved
+    base: PathSolution
     options: Options
     effort: Effort = Effort()
 
-    def run(self) -> tuple[Solved, Errors]:
+    def run(self) -> tuple[PathSolution, Errors]:
         """Return the solution with its derivatives, and the errors of everything."""
         judge, effort, base = Judge(self.engine, self.options), self.effort, self.base
         alone = self.alone(base)
@@ -331,10 +333,10 @@ class _SensitivitySolve:
         nothing = {name: np.zeros_like(values) for name, values in curves.all.items()}
         by_panels = self.other_panels(judge, found) if self.options.step is None else nothing
         moved = errors = nothing
-        level, most = base.averages[0].choice.level, max(effort.dearest * base.paths, effort.cheap / base.grid.size**3)
+        level, most = base.averages[0].choice.level, max(effort.most_growth * base.paths, effort.free_work / base.grid.size**3)
         ways = _ways(self.own, base)
         for number in range(1, effort.sets + 1) if ways else ():
-            finer = replace(_finer(level, ways, number), twist=number)
+            finer = replace(_finer(level, ways, number), rotation_seed=number)
             if number > 2 and self.count(finer) > most:
                 break
             level, last = finer, curves
@@ -345,8 +347,8 @@ class _SensitivitySolve:
                 logger.info("derivatives: no more paths: %s", reason)
                 break
             curves = judge.curves(final)
-            before, moved = moved, judge.apart(last, curves)
-            errors = judge.spread(curves, [moved, {name: effort.share * change for name, change in before.items()}])
+            before, moved = moved, judge.distances(last, curves)
+            errors = judge.error_of_changes(curves, [moved, {name: effort.share * change for name, change in before.items()}])
             worst = judge.worst(curves, errors)
             logger.info("derivatives: set %d of paths, %d of them; their error is %.2g times the tolerance",
                         number, points.paths, worst)  # fmt: skip
@@ -354,7 +356,7 @@ class _SensitivitySolve:
                 break
         return final, judge.total(final, by_panels, errors, rounding=1e-13)
 
-    def alone(self, base: Solved) -> Engine:
+    def alone(self, base: PathSolution) -> Engine:
         """Return the engine of the derivatives alone: the means and the kernels of the solution are known to it."""
         plan = self.engine.plan
         ensembles = tuple(
@@ -365,7 +367,7 @@ class _SensitivitySolve:
     def count(self, level: Level) -> int:
         return count_paths(self.own, self.base.kernels, Design(level, None, self.base.shapes))
 
-    def iterate(self, points: LinearisedEnsemble, means: Means, secants: Secants) -> Solved:
+    def iterate(self, points: LinearisedEnsemble, means: Means, secants: Secants) -> PathSolution:
         """Solve the linearised equations of the means with a set of points; what others taught about them helps."""
         engine, grid = points.engine, points.grid
         secants.interrupt()
@@ -386,9 +388,9 @@ class _SensitivitySolve:
             if left <= self.effort.stop * self.options.rtol:
                 break
         whole = {**points.known, **means}
-        return Solved(grid, whole, engine.kernels(grid, whole), averages, secants, USUAL.leaves * left)
+        return PathSolution(grid, whole, engine.kernels(grid, whole), averages, secants, USUAL.leaves * left)
 
-    def other_panels(self, judge: Judge, found: Solved) -> Errors:
+    def other_panels(self, judge: Judge, found: PathSolution) -> Errors:
         """Return the errors of the panels: how far panels of another order move everything.
 
         Modes, points and paths are carried there, so that nothing but the panels differs. The
@@ -415,19 +417,19 @@ class _SensitivitySolve:
         begun = {name: found.means[name] for name in (mean.name for mean in _means(alone))}
         begun = transfer(begun, alone.responses, base.grid, grid)
         other = self.iterate(linearise(own, alone, there, None), begun, Secants(self.effort.most))
-        return judge.differ(found, other)
+        return judge.panel_errors(found, other)
 
 
 def _means(engine: Engine) -> list[MeanPlan]:
     return [mean for item in engine.plan.ensembles for mean in item.means]
 
 
-def _ways(engine: Engine, solved: Solved) -> list[str]:
+def _ways(engine: Engine, solved: PathSolution) -> list[str]:
     """Return the ways in which there may be more points."""
     rough = [item for item in solved.averages if item.choice.layout.kind != "cubic"]
     ways = ["sample"] if any(item.choice.layout.kind == "sample" for item in rough) else []
     if any(item.choice.layout.kind == "sparse" and item.paths.plan.noises for item in rough):
-        ways += ["modes", "sharp"]
+        ways += ["modes", "first mode"]
     if any(engine.laws[name].has_density for item in rough for name in item.paths.plan.constants):
         ways.append("constants")
     return ways
@@ -435,13 +437,13 @@ def _ways(engine: Engine, solved: Solved) -> list[str]:
 
 def _finer(level: Level, ways: list[str], number: int) -> Level:
     for way in ways:
-        if way == "sharp" and number % 2:
+        if way == "first mode" and number % 2:
             continue
         level = refine_level(level, way, None if number == 1 else 7.5)
     return level
 
 
-def _attached(result: Result, engine: Engine, found: Solved, errors: Errors, options: Options) -> Result:
+def _attached(result: Result, engine: Engine, found: PathSolution, errors: Errors, options: Options) -> Result:
     """Return the result with every curve and kernel that it does not have yet."""
     curves = Judge(engine, options).curves(found)
     data, grid = result.dataset.copy(deep=False), result.grid

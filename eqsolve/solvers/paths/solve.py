@@ -34,12 +34,20 @@ from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.control import Control, Sampling
-from eqsolve.solvers.paths.ensembles import Ensembles, Steps, denser, on_fine_steps, step_errors, step_limit, steps_in_time
-from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, Solved, begin_beside, hand_on, iterate, start
+from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
+from eqsolve.solvers.paths.ensembles import (
+    Ensembles,
+    NestedStepControls,
+    denser,
+    extrapolate_steps,
+    on_fine_steps,
+    step_errors,
+    steps_in_time,
+)
+from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, PathSolution, begin_beside, hand_on, iterate, start
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
-from eqsolve.solvers.paths.moving import Moved, PointRefinement, is_clear, is_far
+from eqsolve.solvers.paths.moving import PointRefinement, RefinedSolution, is_clear, is_far
 from eqsolve.solvers.paths.paths import LostPathError
 from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sensitivity import add_derivatives
@@ -95,21 +103,21 @@ class StochasticSolver(Solver):
         driven = f"driven by {', '.join(noises)}" if noises else "with memory"
         return f"processes {driven}: sample paths on one time grid, iterated to self-consistent averages"
 
-    def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
+    def solve(self, plan: Plan, values: Values, options: Options, control: PathsControls | None = None) -> Result:
         """Solve to the tolerance asked for; an interruption returns what there is."""
-        control = control or Control()
+        control = control or PathsControls()
         program = at(plan.program(self.form(options.step is not None or bool(plan.facts.white_noises))), values.numbers)
         begin = float(program.start()[0])
         options.demand_after(begin)
         laws = values.all_laws(program)
-        accuracy = control.paths_to * control.stop * options.rtol
+        accuracy = control.path_accuracy_share * control.stop * options.rtol
 
-        def part(asked: Options) -> _Solve:
+        def part(asked: Options) -> _StochasticSolve:
             work = Work(checkpoint=asked.checkpoint, cluster=asked.cluster)
             engine = Engine(program, laws, work, accuracy, asked.device, asked.threads)
-            return _Solve(engine, asked, control, begin, values.settings)
+            return _StochasticSolve(engine, asked, control, begin, values.settings)
 
-        def until(end: float) -> _Solve:
+        def until(end: float) -> _StochasticSolve:
             return part(replace(options, t_max=end, at=(), checkpoint=None))
 
         with np.errstate(all="ignore"), one_each():  # matrices of some hundred rows: more threads are slower
@@ -130,10 +138,12 @@ class StochasticSolver(Solver):
                 raise stop_early(error, begin, end, lambda t: until(t).begin_window(), lambda t: until(t).run()) from None
 
 
-class _Solve:
+class _StochasticSolve:
     """One solve on its way: its stage, and the best that there is by now."""
 
-    def __init__(self, engine: Engine, options: Options, control: Control, begin: float, params: Mapping[str, Any]) -> None:
+    def __init__(
+        self, engine: Engine, options: Options, control: PathsControls, begin: float, params: Mapping[str, Any]
+    ) -> None:
         self.engine, self.options, self.control, self.begin, self.params = engine, options, control, begin, params
         self.judge = Judge(engine, options)
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
@@ -141,12 +151,12 @@ class _Solve:
         self.stage = "start"
         self.mover = PointRefinement(engine, self.judge, control, self.tolerance)
         kinked = any(plan.kinked for plan in engine.plan.ensembles)  # few paths then tell little of how many react
-        self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), Sampling(), options.seed, options.rtol)
+        self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), EnsembleControls(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.hidden = 0.0  # tolerances that a sparse grid may err by as a random sample says, where it was drawn
         self.near: Neighbour | None = None
-        self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
-        self.best: tuple[Solved, Errors | None, str] | None = None
+        self.levels: tuple[PathSolution, ...] = ()  # of nested steps, where there is white noise
+        self.best: tuple[PathSolution, Errors | None, str] | None = None
         self._kinked = kinked
         self.jumps = any(plan.jumping for plan in engine.plan.ensembles)
         engine.work.notify = self._notify
@@ -167,7 +177,7 @@ class _Solve:
         solved, errors, stage = self.best
         return self._package(solved, errors).stopped(what, f"{why} {stage}; the errors are those of what was done by then")
 
-    def begin_window(self) -> Solved:
+    def begin_window(self) -> PathSolution:
         """Return a rough solution over the whole time."""
         options, rough = self.options, self._level(1e-2)
         if options.step is not None:
@@ -233,15 +243,15 @@ class _Solve:
         self.near = self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
 
-    def _beyond(self, final: Solved, errors: Errors) -> Errors:
+    def _beyond(self, final: PathSolution, errors: Errors) -> Errors:
         """Return what random samples show of a sparse grid's errors beyond those known; nothing where they cannot be drawn."""
         try:
-            return self.ensembles.excess(final, errors, self.control.quick)
+            return self.ensembles.excess(final, errors, self.control.small_set_work)
         except (SolverError, MemoryError) as reason:
             logger.info("paths: no random samples to compare with (%s)", reason)
             return {}
 
-    def _needs_sample(self, window: Solved) -> bool:
+    def _needs_sample(self, window: PathSolution) -> bool:
         """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
         if not any(item.choice.order.size for item in window.averages):
             return False
@@ -255,10 +265,10 @@ class _Solve:
         sampled = self.ensembles.control
         rate = sampled.rate
         more = max(1.0, (1e-3 / self.options.rtol) ** (1.0 / rate))
-        if (count := count_paths(self.engine, window.kernels, design)) > self.control.crowded * more:
+        if (count := count_paths(self.engine, window.kernels, design)) > self.control.sampled_from * more:
             return True
         grid, means = window.grid, window.means
-        levels = [replace(design.level, twist=twist) for twist in (0, 1)]
+        levels = [replace(design.level, rotation_seed=seed) for seed in (0, 1)]
         try:
             first, other = (collect(sweep(self.engine, grid, means, replace(design, level=level))) for level in levels)
             apart, chance, alone = self.ensembles.compare(window, first, other)
@@ -268,25 +278,28 @@ class _Solve:
                     "by %.2g)", count, alone, apart, chance)  # fmt: skip
         self.chance = chance
         control = self.control
-        # grids a hundredth apart do not converge soon; where they do, and samples, both err less with
-        # more paths by about the same power, and what needs fewer is taken
-        sure = control.large * max(1.0, 1e-3 / self.options.rtol)
-        fewer = 2 * sampled.sets * sampled.small * max(1.0, chance) ** (1.0 / rate) < count * max(1.0, alone) ** (1.0 / rate)
-        errs = alone > (control.large if fewer else sure) or apart > max(control.large, 3.0 * chance)
+        # errors of both fall with the number of paths by about the same power: samples are taken where they need fewer, but
+        # at 1e-3 and above in any case where grids differ by a hundredth of the values, since these converge too slowly
+        sampling_costs_less = 2 * sampled.sets * sampled.small * max(1.0, chance) ** (1.0 / rate) < count * max(
+            1.0, alone
+        ) ** (1.0 / rate)
+        grids_disagree = alone > control.large * (1.0 if sampling_costs_less else max(1.0, 1e-3 / self.options.rtol))
+        sample_disagrees = apart > max(control.large, 3.0 * chance)
         # many weak modes may do together what none of them does: the grids agree then, and err. Two
         # ensembles tell their scatter badly: one ratio in eight exceeds five by chance
-        errs |= apart > max(2 * control.negligible, 0.5 * control.large * chance)
+        hidden = apart > max(2 * control.negligible, 0.5 * control.large * chance)
         self.hidden = min(apart, control.negligible)
+        errs = grids_disagree or sample_disagrees or hidden
         return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
-    def _run_sampled(self, window: Solved) -> Result:
+    def _run_sampled(self, window: PathSolution) -> Result:
         """Solve by sampled paths, from a rough solution on."""
         self._keep(window, None, "after the start")
         self.stage = "time grid"
         ensembles = self.ensembles
         small = self._begin_sampled(window)
         self._keep(small, None, f"with {small.paths} paths")
-        by_panels = self.judge.nothing(small)
+        by_panels = self.judge.zero_errors(small)
         if small.grid.panels is not None:
             small, by_panels = ensembles.settle_panels(small)
             if not self._kinked:
@@ -298,7 +311,7 @@ class _Solve:
         self.near = None if self._kinked else self._hand_on(final, by_panels)
         return self._end(final, by_panels, by_points)
 
-    def _end(self, final: Solved, by_panels: Errors, by_points: Errors) -> Result:
+    def _end(self, final: PathSolution, by_panels: Errors, by_points: Errors) -> Result:
         """Return the result, with averages of functions with a kink."""
         self.stage = "averages"
         self.options.report_share(_SHARES["averages"][0], "averages over paths")
@@ -312,9 +325,9 @@ class _Solve:
         by_points |= {name: error + by_points[name] for name, error in kinked.items()}
         return self._package(final, self.judge.total(final, by_panels, by_points))
 
-    def _begin_sampled(self, window: Solved) -> Solved:
+    def _begin_sampled(self, window: PathSolution) -> PathSolution:
         """Return the small ensemble's solution; from a march, then on denser panels, where it does not come near one."""
-        best: Solved | None = None
+        best: PathSolution | None = None
         own, slower = window.grid, math.sqrt(self.control.slower)
         for grid in (own, self._slower(own), self._slower(own, slower), None):
             try:
@@ -347,9 +360,9 @@ class _Solve:
             self.stage = "time grid"
             small = ensembles.begin(rough)
             middle = ensembles.on_coarser_steps(small)
-            final: tuple[Solved, ...] = (small, middle, ensembles.on_coarser_steps(middle))
+            final: tuple[PathSolution, ...] = (small, middle, ensembles.on_coarser_steps(middle))
             by_steps, worst = self._judge_steps(final, control)
-            by_points, drawn = judge.nothing(final[1]), any(layout.kind != "cubic" for layout in final[0].layouts)
+            by_points, drawn = judge.zero_errors(final[1]), any(layout.kind != "cubic" for layout in final[0].layouts)
             if drawn:  # of one small ensemble nothing is known
                 by_points = {name: np.abs(values) for name, values in judge.curves(final[1]).all.items()}
             self._keep_levels(final, by_steps, by_points)
@@ -368,24 +381,24 @@ class _Solve:
             grid = steps_in_time(self.begin, options, count, control)
             means = transfer(final[0].means, self.engine.responses, final[0].grid, grid)
             averages = sweep(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
-            rough = Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
+            rough = PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
         assert self.best is not None
         return self._package(*self.best[:2])
 
-    def _keep_levels(self, levels: Sequence[Solved], by_steps: Errors, by_points: Errors) -> None:
+    def _keep_levels(self, levels: Sequence[PathSolution], by_steps: Errors, by_points: Errors) -> None:
         self.levels = tuple(levels)
         errors = self.judge.total(levels[1], by_steps, by_points)
         self._keep(levels[0], errors, f"with {levels[0].grid.size - 1} steps")
 
-    def _judge_steps(self, levels: Sequence[Solved], control: Steps) -> tuple[Errors, float]:
+    def _judge_steps(self, levels: Sequence[PathSolution], control: NestedStepControls) -> tuple[Errors, float]:
         """Return the error of the steps, and its largest value in units of the tolerance."""
         curves = [self.judge.curves(item) for item in levels]
         errors = step_errors(curves, control, levels[0].grid.nodes)
-        worst = self.ensembles.judge.worst(step_limit(curves, control), errors)
+        worst = self.ensembles.judge.worst(extrapolate_steps(curves, control), errors)
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
 
-    def _from_window(self, window: Solved, few: Level) -> tuple[Solved, Errors, Level] | None:
+    def _from_window(self, window: PathSolution, few: Level) -> tuple[PathSolution, Errors, Level] | None:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points.
 
         None where few points have no solution, and sampled paths may.
@@ -399,12 +412,12 @@ class _Solve:
                 found = self._begin_with(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
                 begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
         solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
-        by_panels = self.judge.nothing(solved)
+        by_panels = self.judge.zero_errors(solved)
         if self.options.step is None:
             solved, by_panels = self._settle_panels(solved, design)
         return solved, by_panels, design.level
 
-    def _begin_with(self, begun: Solved, few: Level) -> tuple[Solved, Solved, Design]:
+    def _begin_with(self, begun: PathSolution, few: Level) -> tuple[PathSolution, PathSolution, Design]:
         """Return a start, the solution that is iterated from it, and how its points are chosen."""
         self._keep(begun, None, "after the start")
         self.stage = "time grid"
@@ -416,7 +429,7 @@ class _Solve:
         """How many paths there are for every value of the constants where few are sampled."""
         return max(self.control.probe // 8, self.control.probe // count_values(self.engine))
 
-    def _from_neighbour(self, few: Level) -> tuple[Solved, Errors] | None:
+    def _from_neighbour(self, few: Level) -> tuple[PathSolution, Errors] | None:
         """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
         options, near = self.options, self.options.warm_start
         if not isinstance(near, Neighbour):
@@ -438,7 +451,7 @@ class _Solve:
             "begun with a solution at other parameters: time grid of %d nodes, %d paths", solved.grid.size, solved.paths
         )
         self._keep(solved, None, "after the start")
-        by_panels = self.judge.nothing(solved)
+        by_panels = self.judge.zero_errors(solved)
         if options.step is None:
             by_panels = self._check_panels(solved, design)
             curves = self.judge.curves(solved)
@@ -462,14 +475,14 @@ class _Solve:
         """Return first panels that grow more slowly, where a grid has panels."""
         return grid if grid.panels is None else OperatorGrid.from_panels(self._first_panels(growth or self.control.slower))
 
-    def _start(self, grid: OperatorGrid, rough: Level) -> Solved:
+    def _start(self, grid: OperatorGrid, rough: Level) -> PathSolution:
         try:
             return start(self.engine, grid, rough)
         except SolverError:
             logger.info("paths: the sparse grid gives no start; continuing with sampled paths")
             return self._start_sampled(self._slower(grid), rough)
 
-    def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
+    def _start_sampled(self, grid: OperatorGrid, rough: Level) -> PathSolution:
         """Return a start by a self-consistent ensemble, else by samples on a growing window."""
         level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
         try:
@@ -479,9 +492,9 @@ class _Solve:
             logger.info("paths: the start by a self-consistent ensemble failed (%s)", reason)
             return start(self.engine, grid, level)
         logger.info("time grid: a start on %d nodes by a self-consistent ensemble", grid.size)
-        return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
+        return PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
-    def _fitted(self, begun: Solved) -> Solved:
+    def _fitted(self, begun: PathSolution) -> PathSolution:
         """Return a rough solution on longer panels where its functions of time are quiet: half as long as these allow."""
         if begun.grid.panels is None:
             return begun
@@ -498,10 +511,10 @@ class _Solve:
                     means = transfer(begun.means, self.engine.responses, begun.grid, grid)
                 averages = sweep(self.engine, grid, means, Design(level))
                 logger.info("time grid: coarsened to %d nodes by the Legendre tails on %d", grid.size, begun.grid.size)
-                return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
+                return PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
         return begun
 
-    def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
+    def _settle_panels(self, base: PathSolution, design: Design, ratios: Array | None = None) -> tuple[PathSolution, Errors]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
         assert base.grid.panels is not None
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
@@ -510,7 +523,7 @@ class _Solve:
             assert base.grid.panels is not None
             dense, shapes = self._move(base, design, denser(base.grid.panels, ratios))
             design = replace(design, shapes=shapes)
-            errors = self.judge.compare(base, dense, ratios)
+            errors = self.judge.panel_differences(base, dense, ratios)
             curves = self.judge.curves(dense)
             worst = self.judge.worst(curves, errors)
             logger.info("time grid: %d nodes; compared with a coarser grid its error is %.2g times the tolerance",
@@ -529,34 +542,34 @@ class _Solve:
             base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors
 
-    def _unsettled(self, solved: Solved) -> bool:
+    def _unsettled(self, solved: PathSolution) -> bool:
         """Whether the iteration leaves so much that neither panels nor points are worth refining."""
         if solved.left <= self.control.settled * self.options.rtol:
             return False
         logger.info("the iteration stagnates at a residual of %.2g: a finer grid or more paths would not help", solved.left)
         return True
 
-    def _check_panels(self, solved: Solved, design: Design) -> Errors:
+    def _check_panels(self, solved: PathSolution, design: Design) -> Errors:
         """Return the error that other panels, of another order, show: the next one, as far as responses are known in it."""
         old = solved.grid.panels
         assert old is not None
-        panels = old.of_another_order(self.control.highest, self.control.other)
+        panels = old.of_another_order(self.control.highest, self.control.check_ratio)
         other, _ = self._move(solved, design, panels, replace(solved.how, choose=(), most=BESIDE.most))
-        errors = self.judge.differ(solved, other)
+        errors = self.judge.panel_errors(solved, other)
         worst = self.judge.worst(self.judge.curves(solved), errors)
         logger.info("time grid: %d nodes; compared with an independent grid of %d nodes its error is %.2g times the tolerance",
                     solved.grid.size, other.grid.size, worst)  # fmt: skip
         return errors
 
-    def _ratios(self, curves: Curves, errors: Errors, solved: Solved, bounds: tuple[float, float] = (1.1, 2.0)) -> Array:
+    def _ratios(self, curves: Curves, errors: Errors, solved: PathSolution, bounds: tuple[float, float] = (1.1, 2.0)) -> Array:
         """Return how much denser each panel and its neighbours should be."""
         wanted = self.judge.ratios(curves, errors, solved.grid, 0.3 * self.control.share)
         wanted = np.maximum(wanted, np.maximum(np.append(wanted[1:], 0), np.append(0, wanted[:-1])))
         return np.clip(wanted, *bounds)
 
     def _move(
-        self, solved: Solved, design: Design, panels: PanelGrid, how: Iteration | None = None
-    ) -> tuple[Solved, Shapes | None]:
+        self, solved: PathSolution, design: Design, panels: PanelGrid, how: Iteration | None = None
+    ) -> tuple[PathSolution, Shapes | None]:
         """Return the solution on other panels, with the same points, and what is known about responses there."""
         engine, grid = self.engine, OperatorGrid.from_panels(panels)
         means = transfer(solved.means, engine.responses, solved.grid, grid)
@@ -579,7 +592,7 @@ class _Solve:
         return min(found, key=lambda pair: pair[0].left)
 
     # --- points
-    def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
+    def _settle_points(self, solved: PathSolution, by_panels: Errors, level: Level) -> tuple[PathSolution, Errors, Errors]:
         """Move a solution from one set of points to the next, finer one until it stays where it is.
 
         Returned are the solution, the error of its panels, and that of its points. When it does not
@@ -589,7 +602,7 @@ class _Solve:
         judge, control = self.judge, self.control
         ways = self.mover.ways(solved)
         if not ways:  # every mean is exact
-            return solved, by_panels, judge.nothing(solved)
+            return solved, by_panels, judge.zero_errors(solved)
         design, matter = Design(level, None, variation(solved.averages)), frozenset(ways)
         final, errors = solved, {name: np.abs(values) for name, values in judge.curves(solved).all.items()}
         for number in range(1, control.rounds + 1):
@@ -629,7 +642,9 @@ class _Solve:
                 design = replace(design, shapes=variation(solved.averages))
         return final, by_panels, errors
 
-    def _move_points(self, solved: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> tuple[Moved, Errors]:
+    def _move_points(
+        self, solved: PathSolution, design: Design, ways: frozenset[str], by_panels: Errors
+    ) -> tuple[RefinedSolution, Errors]:
         """Return a solution moved by sets of finer points, or by large ensembles of sampled paths where these do not do."""
         judge, control = self.judge, self.control
         if "sample" in ways and "constants" not in ways:
@@ -648,12 +663,12 @@ class _Solve:
         worst, other = (judge.worst(judge.curves(item.final), item.errors) for item in (moved, sampled))
         return (sampled, panels) if other < worst else (moved, by_panels)
 
-    def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
+    def _move_sampled(self, small: PathSolution, by_panels: Errors) -> RefinedSolution:
         (final,), errors = self.ensembles.refine([small], lambda _: by_panels)
-        return Moved(final, errors)
+        return RefinedSolution(final, errors)
 
     # --- on the way
-    def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
+    def _keep(self, solved: PathSolution, errors: Errors | None, stage: str) -> None:
         """Remember a solution in case of an interruption; without known errors they are as large as the values."""
         self.best = (solved, errors, stage)
 
@@ -664,14 +679,14 @@ class _Solve:
         text = f"{self.stage}, up to t = {until:.4g}: iteration {sweeps}, residual {left:.1g}"
         self.options.report_share(low + (high - low) * inside, text)
 
-    def _package(self, solved: Solved, errors: Errors | None) -> Result:
+    def _package(self, solved: PathSolution, errors: Errors | None) -> Result:
         curves = self.judge.curves(solved)
         if errors is None:
             errors = {name: np.abs(values) for name, values in curves.all.items()}
         doubt, times = self._doubt(solved, errors, curves), None
         if self.levels:
             every, control = [self.judge.curves(item) for item in self.levels], self.ensembles.steps
-            curves, times = step_limit(every, control), self.levels[1].grid.nodes
+            curves, times = extrapolate_steps(every, control), self.levels[1].grid.nodes
         over = self.judge.excesses(curves, errors, kinks=True)
         if self.levels:
             curves, errors = on_fine_steps(every, errors, control, solved.grid.nodes)
@@ -680,7 +695,7 @@ class _Solve:
         made = package(self.engine, solved, curves, errors, over, kept, self.options, self.params, near, times)
         return made.stopped("tolerance not met", doubt) if doubt else made
 
-    def _doubt(self, solved: Solved, errors: Errors, curves: Curves) -> str:
+    def _doubt(self, solved: PathSolution, errors: Errors, curves: Curves) -> str:
         """Return how a plain Monte Carlo check contradicts a solution, or ""."""
         try:
             drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + _GUARD)
@@ -689,7 +704,7 @@ class _Solve:
             logger.info("no Monte Carlo check: %s", reason)
             return ""
 
-    def _hand_on(self, final: Solved, by_panels: Errors) -> Neighbour | None:
+    def _hand_on(self, final: PathSolution, by_panels: Errors) -> Neighbour | None:
         """Return what a solve at neighbouring parameters may begin with: panels as they would be enough here."""
         if self._unsettled(final):
             return None
@@ -698,12 +713,12 @@ class _Solve:
             ratios = self._ratios(self.judge.curves(final), by_panels, final, self.control.handed)
         return hand_on(self.engine, final, self._rate, ratios)
 
-    def _sample(self, solved: Solved) -> tuple[Sample, ...]:
+    def _sample(self, solved: PathSolution) -> tuple[Sample, ...]:
         """Return the paths that are kept, if they are wanted."""
         if not self.options.paths:
             return ()
         try:
-            return sample(self.engine, solved.kernels, solved.averages, self.control.kept, self.options.seed)
+            return sample(self.engine, solved.kernels, solved.averages, self.control.paths_shown, self.options.seed)
         except (SolverError, MemoryError) as reason:  # what was solved is returned all the same
             logger.info("no sample of paths is kept in the result: %s", reason)
             return ()

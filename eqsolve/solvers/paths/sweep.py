@@ -19,7 +19,7 @@ from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend
-from eqsolve.numerics.gaussian import Layout, Level, Points
+from eqsolve.numerics.gaussian import Level, PointLayout, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.laws import parts_of
 from eqsolve.numerics.operators import OperatorGrid
@@ -110,7 +110,7 @@ class Design:
     """
 
     level: Level
-    layouts: tuple[Layout, ...] | None = None
+    layouts: tuple[PointLayout, ...] | None = None
     shapes: Shapes | None = None
     by_value: Shapes | None = None
     share: int = 1
@@ -322,7 +322,7 @@ def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], cou
 def draw_paths(engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any = None) -> Sample:
     """Return paths of one ensemble, of positive weight, that are followed when they are looked at."""
     groups, actions = engine.groups(kernels, plan), act(plan, kernels)
-    choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), shapes)
+    choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, PointLayout("draws"), shapes)
     return follow_later(engine, kernels, plan, choice)
 
 

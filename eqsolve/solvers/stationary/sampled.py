@@ -24,13 +24,13 @@ from scipy.special import ndtri
 from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan, StochasticProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, Packing
-from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
+from eqsolve.numerics.gaussian import Level, PointLayout, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.secants import Secants
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.modes import Drawn
 from eqsolve.solvers.paths.paths import Driven, Paths, act, follow, substitute
 from eqsolve.solvers.paths.responses import enter, instantaneous
@@ -43,9 +43,9 @@ _LEVEL = Level(1e-3, 1.0, 16, 256)  # of the first time scale, and of means at t
 
 
 class BySampling:
-    """What a search by sampling is steered by, beside ``Control``."""
+    """What a search by sampling is steered by, beside ``PathsControls``."""
 
-    most = 4 * Control.sets  # ensembles of a group; the spread of the groups is the sampling error
+    most = 4 * PathsControls.sets  # ensembles of a group; the spread of the groups is the sampling error
     reach: float = 30.0  # lags at first, in the time on which paths react: more while correlations fall
     plain: int = 10  # iterations before Anderson's method, which finds unstable states too
     tail: float = 0.03  # of a variance, left of it at half of the lags
@@ -140,7 +140,7 @@ class Coordinates:
     def draw(cls, plan: EnsemblePlan, laws: Mapping[str, Any], period: int, count: int, seed: int) -> Coordinates:
         rng = np.random.default_rng((seed, 11))
         mine = {name: laws[name] for name in plan.constants}
-        points = make_points(0, Layout("draws"), mine, Level(1e-3, 1.0, 16, count, seed=seed))
+        points = make_points(0, PointLayout("draws"), mine, Level(1e-3, 1.0, 16, count, seed=seed))
         count = len(points.weights)
         mixed = rng.permutation(count)
         constants = {name: values[mixed] for name, values in points.constants.items()}
@@ -618,14 +618,14 @@ class _SampledSearch:
 
     def run(self, steps: int) -> FoundBySampling:
         """Return the state, paths followed in so many steps per time on which they react at the start."""
-        options, paths, sets = self.options, Control.probe, Control.sets
+        options, paths, sets = self.options, PathsControls.probe, PathsControls.sets
         begin = float(self.engine.plan.start()[0])
         reaction = 1 / options.step if options.step else rate(self.engine, begin, _LEVEL, typical=True)
         step = options.step or 1 / (steps * reaction)
         reach, tolerance = BySampling.reach / reaction, 1e-2 * options.rtol
         while True:
             window = Window.make(step, reach, options.step is not None)
-            if window.grid.size**2 * paths > Control.quick:  # some seconds for a sweep
+            if window.grid.size**2 * paths > PathsControls.small_set_work:  # some seconds for a sweep
                 raise NoStationaryStateError(
                     f"correlations do not fall: at the lag {window.step * window.reach:.3g} they still move (a limit cycle, "
                     "aging, or a transition that is very near)"

@@ -34,9 +34,9 @@ def test_late_times_with_weight_decay(settings: dict[str, object], end: float, w
 
 
 def test_defensive_weights_are_bounded_and_exact_for_constants() -> None:
-    from eqsolve.numerics.gaussian import Layout, Level, make_points
+    from eqsolve.numerics.gaussian import Level, PointLayout, make_points
 
-    points = make_points(5, Layout("single"), {}, Level(1e-3, 1.0, 1, 4096))
+    points = make_points(5, PointLayout("single"), {}, Level(1e-3, 1.0, 1, 4096))
     weights, normals = points.weights * 4096, points.normals
     assert abs(weights.mean() - 1) < 1e-12
     assert weights.max() < 2.05
@@ -153,7 +153,7 @@ def test_integration_by_parts_is_a_control_variate(
 ) -> None:
     """E[y ζ] = R C holds within the scatter of independent sets, and with it responses and correlations scatter less."""
     from eqsolve.solvers.paths import ensembles
-    from eqsolve.solvers.paths.means import by_parts, control
+    from eqsolve.solvers.paths.means import apply_control_variates, stein_identities
 
     seen = []
 
@@ -170,7 +170,7 @@ def test_integration_by_parts_is_a_control_variate(
     groups, drawn = engine.groups(kernels, plan), known[-1][0]
     levels = [dataclasses.replace(design.level, seed=seed) for seed in range(100, 116)]
     sets = [sweep_large(engine, grid, means, dataclasses.replace(design, level=level), known)[0] for level in levels]
-    items = list(by_parts(plan, kernels, groups, drawn))
+    items = list(stein_identities(plan, kernels, groups, drawn))
     assert sorted({noise for item in items for noise in item.noises}) == sorted(plan.driving)
     for item in items:
         defects = np.array([made[item.name] - item.response(made) @ item.covariance for made in sets])
@@ -184,7 +184,7 @@ def test_integration_by_parts_is_a_control_variate(
 
     def scatter(ridge: float, share: float) -> tuple[float, float]:
         """Of the response to the strongest mode of the noise, and of the correlation."""
-        every = [control(plan, groups, kernels, made, drawn, ridge, share) for made in sets]
+        every = [apply_control_variates(plan, groups, kernels, made, drawn, ridge, share) for made in sets]
         found = ([e[response] @ strongest for e in every], [e[other] for e in every])
         return tuple(float(np.linalg.norm(np.std(item, axis=0))) for item in found)
 
@@ -194,7 +194,7 @@ def test_integration_by_parts_is_a_control_variate(
     causal = np.zeros((grid.size, grid.size), dtype=bool)
     for block in grid.blocks:
         causal[block, : block.stop] = True
-    assert not control(plan, groups, kernels, sets[0], drawn, 30.0, 0.5)[response][~causal].any()
+    assert not apply_control_variates(plan, groups, kernels, sets[0], drawn, 30.0, 0.5)[response][~causal].any()
 
 
 @pytest.mark.slow

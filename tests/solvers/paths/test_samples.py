@@ -11,7 +11,7 @@ from sympy import Abs, exp
 import eqsolve
 from eqsolve import GP, E, Eq, System, correlation, process, random, times
 from eqsolve.laws import Normal
-from eqsolve.numerics.gaussian import Layout, Level, make_points
+from eqsolve.numerics.gaussian import Level, PointLayout, make_points
 from eqsolve.numerics.laws import NormalLaw as Gaussian
 from eqsolve.numerics.laws import bernoulli
 from eqsolve.solvers.paths.moving import predict
@@ -46,7 +46,7 @@ def test_a_loose_tolerance_is_met() -> None:
 def test_gaussian_constants_are_drawn_with_the_modes() -> None:
     """No product with the modes' points: as many paths as without them, for each value of what has atoms."""
     laws = {"a": Gaussian(1.0, 4.0), "s": bernoulli(0.25)}
-    points = make_points(3, Layout("sample"), laws, Level(1e-2, 1.4, 9, 512))
+    points = make_points(3, PointLayout("sample"), laws, Level(1e-2, 1.4, 9, 512))
     assert points.normals.shape == (3, 2 * 512)
     assert points.weights.sum() == pytest.approx(1)
     assert points.weights @ points.constants["s"] == pytest.approx(0.25)

@@ -37,7 +37,7 @@ from eqsolve.results.result import PathSet, Result
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.judge import Curves, make_result
 from eqsolve.solvers.paths.steps.draws import Chain, StepsSample, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble, is_chain
@@ -117,25 +117,25 @@ _SINGLE = 8 * float(np.finfo(np.float32).eps)  # of a value: the rounding of res
 
 
 @dataclass(frozen=True)
-class StepsControl:
-    """What a solve is steered by."""
+class StepsControls:
+    """Settings of a solve in steps."""
 
-    # independent ones, each self-consistent by itself; their spread is the statistical error
-    samples: int = 2 * Control.sets
-    paths: int = Control.sample  # of one sample, at first
+    # independent samples, each self-consistent by itself; their spread is the statistical error
+    samples: int = 2 * PathsControls.sets
+    paths: int = PathsControls.sample  # of one sample, at first
     # the share of the paths along which responses are followed, and how many at least: they cost
     # more than the paths, and scatter less (measured on batches in diagonal networks and in ridge
     # regression)
     responses: tuple[float, int] = (0.25, 2048)
-    # of the number of paths from one round to the next: at least, and at most. The correction for
-    # finitely many paths brings in the scatter of the round before: times 2.4 after a factor of
-    # two, 1.5 after four
+    # least and most ratio of the numbers of paths in two rounds. Values are extrapolated to infinitely many paths by a line
+    # in 1/paths, which scatters 2.4 times as much as the last round where that has twice the paths of the one before, 1.5
+    # times where it has four times
     growth: tuple[float, float] = (4.0, 32.0)
-    # of the correction for finitely many paths: stated as what may be left of it
+    # share of the correction for finitely many paths that is stated as its error
     remainder: float = 0.3
-    # nodes³ × paths of all samples, at most: a solve that needs more returns what it has
+    # most nodes³ × paths of all samples: a solve that needs more returns what it has
     work: float = 4e12
-    rounds: int = 5  # of refinement, at most
+    rounds: int = 5  # most refinements
 
 
 class StepsSolver(Solver):
@@ -164,16 +164,16 @@ class StepsSolver(Solver):
             )
         return "samples of paths in discrete time"
 
-    def solve(self, plan: Plan, values: Values, options: Options, control: StepsControl | None = None) -> Result:
+    def solve(self, plan: Plan, values: Values, options: Options, control: StepsControls | None = None) -> Result:
         """Solve to the tolerance asked for, or as well as the work allows."""
-        control = control or StepsControl()
+        control = control or StepsControls()
         with np.errstate(all="ignore"), one_each():
             if options.step is None:
                 return _refine(plan, values, options, control)
             return _prepare(plan, values, options, options.step, control).run(values.settings)
 
 
-def _prepare(plan: Plan, values: Values, options: Options, step: float, control: StepsControl) -> _StepsSolve:
+def _prepare(plan: Plan, values: Values, options: Options, step: float, control: StepsControls) -> _StepsSolve:
     """Return a solve at a given step."""
     source = plan.program(DISCRETE)
     program = at(source, {**values.numbers, **({"step": step} if plan.facts.needs_step_limit else {})})
@@ -194,7 +194,7 @@ def _prepare(plan: Plan, values: Values, options: Options, step: float, control:
 _STRIDE = 4  # steps between the nodes of the longest of three steps that values are extrapolated from
 
 
-def _refine(plan: Plan, values: Values, options: Options, control: StepsControl) -> Result:
+def _refine(plan: Plan, values: Values, options: Options, control: StepsControls) -> Result:
     """Solve in continuous time: steps are halved, and values extrapolated from two lengths of first order, until half the
     change from the two before (1/3 of it for a second order), with the sampling error, is below the tolerance."""
     begin = float(at(plan.program(DISCRETE), values.numbers).start()[0])
@@ -285,7 +285,7 @@ def draw_sample(
 
 def _paths(item: Ensemble) -> PathSet:
     """Return paths of an ensemble, evenly chosen; their weights are those of the sample."""
-    kept = np.arange(0, item.paths, max(1, item.paths // Control.kept))
+    kept = np.arange(0, item.paths, max(1, item.paths // PathsControls.paths_shown))
     weights = item.weights[kept] / item.weights[kept].sum()
     constants = {name: values[kept] for name, values in item.sample.constants.items()}
     return PathSet(weights, constants, {name: table[:, kept].T for name, table in item.kept.items()})
@@ -295,7 +295,7 @@ class _StepsSolve:
     """One solve on its way."""
 
     def __init__(
-        self, given: tuple[StochasticProgram, Any, Any, OperatorGrid], options: Options, control: StepsControl
+        self, given: tuple[StochasticProgram, Any, Any, OperatorGrid], options: Options, control: StepsControls
     ) -> None:
         self.given, self.options, self.control = given, options, control
         self.plan, _, _, self.grid = given

@@ -18,7 +18,7 @@ import eqsolve
 from eqsolve import E, Flow, field, gradient, param, random, state
 from eqsolve.laws import Normal
 from eqsolve.solvers.paths.steps import solve as module
-from eqsolve.solvers.paths.steps.solve import StepsControl, StepsSolver, line_shares
+from eqsolve.solvers.paths.steps.solve import StepsControls, StepsSolver, line_shares
 from eqsolve.spectra import MarchenkoPastur
 
 SETTINGS = {"delta": 1.5, "lam": 0.2, "rho2": 0.7, "sigma2": 0.3}
@@ -115,8 +115,8 @@ class Doubling(StepsSolver):
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
 
-    def solve(self, plan: Any, values: Any, options: Any, control: StepsControl | None = None) -> eqsolve.Result:
-        return super().solve(plan, values, options, StepsControl(paths=128, growth=(2.0, 2.0), rounds=self.rounds))
+    def solve(self, plan: Any, values: Any, options: Any, control: StepsControls | None = None) -> eqsolve.Result:
+        return super().solve(plan, values, options, StepsControls(paths=128, growth=(2.0, 2.0), rounds=self.rounds))
 
 
 @pytest.mark.slow
