@@ -151,13 +151,13 @@ def callback(value: Any, what: str) -> Callable[..., Any] | bool:
     if value is False:
         return False
     try:
+        if isinstance(value, type):
+            raise TypeError
         inspect.signature(value).bind(0.0, 1.0, "")
     except ValueError:  # one that does not tell what it takes
         pass
     except TypeError:
         raise UsageError(f"{what}= takes a function of (done, total, text), or False; got {got(value)}") from None
-    if isinstance(value, type):
-        raise UsageError(f"{what}= takes a function of (done, total, text), got {got(value)}")
     return value
 
 
@@ -199,7 +199,7 @@ def uncertain(value: float, deviation: float) -> Uncertain:
     Uncertain(nominal_value=0.3, std_dev=0.01)
     """
     made = Uncertain(number(value, "value"), number(deviation, "deviation"))
-    if made.std_dev < 0 or not math.isfinite(made.std_dev):
+    if made.std_dev < 0:
         raise UsageError(f"uncertain: a standard deviation is not negative, got {deviation}")
     return made
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, is_uncertain, list_of, names, number, table
 from eqsolve.arguments import path as read_path
-from eqsolve.errors import UsageError, demand_known, did_you_mean
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
@@ -43,6 +43,7 @@ from eqsolve.results.derivatives import derivative_keys
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options, read_seconds
 from eqsolve.solving import solve_as_asked
+from eqsolve.verbs import method
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -294,18 +295,14 @@ class Fit:
         values = ", ".join(f"{name} = {value:.4g} ± {self.errors[name]:.2g}" for name, value in self.parameters.items())
         return f"<Fit of {self.model!r}: {values}>"
 
-    def _repr_html_(self) -> str:
-        from eqsolve.results.html import fit_html
-
-        return fit_html(self)
+    _repr_html_ = method("fit_html")
 
     def profile(self, name: str, points: int = 7, reach: float = 2.0) -> tuple[Array, Array]:
         """Return values of a parameter within ``reach`` errors, and χ² there with all others fitted again.
 
         Without error bars in the data, χ² is in units of their scatter about the fit.
         """
-        if name not in self.parameters:
-            raise UsageError(f"`{name}` was not free; free were: {', '.join(self.parameters)}")
+        demand_known([name], self.parameters, "`{}` was not free", "free were")
         if self._problem is None:
             raise UsageError("a fit from a file holds what was found; its profiles need the model: fit again")
         values = self.parameters[name] + self.errors[name] * np.linspace(-reach, reach, points)
@@ -404,9 +401,7 @@ def fit(
     if not sources or len(settings) != len(sources):
         raise UsageError(f"there are {len(sources)} sets of data, and values for {len(settings)} of them")
     for what, known in (("own", own), ("bounds", bounds or {}), ("priors", priors or {})):
-        for name in known:
-            if name not in wanted:
-                raise UsageError(f"{what}: `{name}` is not free{did_you_mean(name, wanted)}; free are: {', '.join(wanted)}")
+        demand_known(known, wanted, f"{what}: `{{}}` is not free", "free are")
     common = {**(params or {}), **parameters}
     begin: dict[str, float] = {}
     sets = []

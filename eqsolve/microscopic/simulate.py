@@ -18,7 +18,7 @@ import numpy as np
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, text, whole
 from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
-from eqsolve.errors import SolverError, UsageError, demand_known, did_you_mean, logger
+from eqsolve.errors import SolverError, UsageError, demand_known, logger
 from eqsolve.language.binding import bind
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
@@ -31,7 +31,7 @@ from eqsolve.numerics.backend import CPU, Backend, choose_backend, demand_memory
 from eqsolve.numerics.constants import HOW, draw_constants, draw_law
 from eqsolve.progress import watching
 from eqsolve.results.provenance import meanings_of
-from eqsolve.verbs import lazy_import
+from eqsolve.verbs import lazy_import, method
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -106,9 +106,7 @@ class Simulation:
         return xr.Dataset(data, coords={"draw": np.arange(self.seeds), "t": self.t})
 
     def __getitem__(self, name: str) -> xr.DataArray:
-        if name not in self.values:
-            has = ", ".join(self.values)
-            raise KeyError(f"the simulation has no `{name}`{did_you_mean(name, self.values)} (it has: {has})")
+        demand_known([name], self.values, "the simulation has no `{}`", error=KeyError)
         return self.dataset[name]
 
     def __contains__(self, name: object) -> bool:
@@ -177,10 +175,7 @@ class Simulation:
     def __repr__(self) -> str:
         return f"<Simulation of {self.model!r}: {self._how}: {', '.join(self.values)}>"
 
-    def _repr_html_(self) -> str:
-        from eqsolve.results.html import simulation_html
-
-        return simulation_html(self)
+    _repr_html_ = method("simulation_html")
 
 
 def read_simulation(dataset: xr.Dataset, record: Mapping[str, Any]) -> Simulation:

@@ -17,7 +17,7 @@ from eqsolve.arguments import checked, numbers, text, whole
 from eqsolve.arguments import pairs as read_pairs
 from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
-from eqsolve.errors import ParameterError, UsageError, demand_known, did_you_mean
+from eqsolve.errors import ParameterError, UsageError, demand_known
 from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
@@ -28,7 +28,7 @@ from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
-from eqsolve.verbs import lazy_import
+from eqsolve.verbs import lazy_import, method
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -246,9 +246,7 @@ class Errors(Mapping[str, "xr.DataArray"]):
     def __getitem__(self, name: str) -> xr.DataArray:
         if name in self._families:
             return _with_times(stack_family(self._dataset, name, self._families[name], _ERROR))
-        if name not in self:
-            has = ", ".join(self)
-            raise KeyError(f"the result has no error of `{name}`{did_you_mean(name, self)} (it has those of: {has})")
+        demand_known([name], self, "the result has no error of `{}`", "it has those of", KeyError)
         return _with_times(self._dataset[name + _ERROR].rename(name))
 
     def __contains__(self, name: object) -> bool:
@@ -355,10 +353,8 @@ class Result:
             return _with_times(self.dataset[name])
         if name in self.families:
             return _with_times(self.family(name))
-        if name in self._coordinates:
-            return self.dataset[name]
-        has = (*self.names, *self._coordinates)
-        raise KeyError(f"the result has no `{name}`{did_you_mean(name, has)} (it has: {', '.join(has)})")
+        demand_known([name], (*self.names, *self._coordinates), "the result has no `{}`", error=KeyError)
+        return self.dataset[name]
 
     @property
     def _coordinates(self) -> tuple[str, ...]:
@@ -698,10 +694,7 @@ class Result:
         what = f"{self.kind}, {self.status}{took}"
         return f"<Result of {self.model!r} ({what}): {', '.join(self.names)}{over}>"
 
-    def _repr_html_(self) -> str:
-        from eqsolve.results.html import result_html
-
-        return result_html(self)
+    _repr_html_ = method("result_html")
 
 
 class PhaseDiagram(Result):

@@ -36,7 +36,7 @@ from eqsolve.results.result import Distribution, Result, midpoints
 from eqsolve.results.words import jsonable, percent
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
-from eqsolve.verbs import lazy_import
+from eqsolve.verbs import lazy_import, method
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -235,10 +235,7 @@ class Validation:
         words = f"{self.verdict}{' (low power)' if self.low_power else ''}, d={self.d}, {self.seeds} seeds"
         return f"<Validation of {self.model!r}: {words}, largest |z| = {worst:.2g}>"
 
-    def _repr_html_(self) -> str:
-        from eqsolve.results.html import validation_html
-
-        return validation_html(self)
+    _repr_html_ = method("validation_html")
 
 
 def compare(
@@ -650,8 +647,7 @@ class _Task:
     def rate(self) -> Validation:
         theory = solve(self.model, region=self.region, params=self._own())
         name = (self.wanted or ("gamma",))[0]
-        if name not in theory.names:
-            raise UsageError(f"model `{self.model.name}` has no observable `{name}`, the decay rate to compare")
+        demand_known([name], theory.names, f"model `{self.model.name}` has no decay rate `{{}}` to compare")
         d = self.d or 400
         shared = self._shared()
         rates = [decay_rates(self.flow, size, self.seeds, self.seed, shared, self.data) for size in (d, d // 2)]
