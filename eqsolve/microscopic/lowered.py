@@ -138,7 +138,6 @@ Function = Callable[..., list[Any]]
 class Average:
     """An expectation as a mean over coordinates or over samples."""
 
-    node: E
     on_samples: bool
     values: Function
 
@@ -220,13 +219,12 @@ def lower_flow(binding: Binding) -> LoweredFlow:
     on_coordinates = (time, *states, *gradients, *coordinate, *drawn[0])
     on_samples = (time, *flow.fields, *sample, *drawn[1])
     plain = (time, *states, *coordinate, *drawn[0])
+    outer = [binding.apply(expr) for expr in flow.observables.values()]
+    nodes = sorted(set[E]().union(*(expr.atoms(E) for expr in outer)), key=str)
     averages = []
-    for node in _expectations(flow):
-        argument = binding.apply(node.argument)
-        sampled = any(isinstance(item, Field) or item in sample for item in argument.free_symbols)
-        averages.append(Average(node, sampled, lower([argument], on_samples if sampled else on_coordinates)))
-    nodes = [average.node for average in averages]
-    outer = [_apply_outside(expr, binding) for expr in flow.observables.values()]
+    for node in nodes:
+        sampled = any(isinstance(item, Field) or item in sample for item in node.argument.free_symbols)
+        averages.append(Average(sampled, lower([node.argument], on_samples if sampled else on_coordinates)))
     variables = [binding.apply(expr) for expr in flow.variables.values()]
     names = tuple(
         name
@@ -242,13 +240,6 @@ def lower_flow(binding: Binding) -> LoweredFlow:
         lower(weights, plain), lower([losses[place] for place in active], on_samples), lower(drift, on_coordinates),
         tuple(averages), lower(outer, (time, *nodes)), lower(kept, plain), names,
     )  # fmt: skip
-
-
-def _apply_outside(expr: Expr, binding: Binding) -> Expr:
-    """Put in the parameters outside expectations; the nodes themselves stay as declared, to be looked up."""
-    nodes = {node: Time(f"node{place}") for place, node in enumerate(expr.atoms(E))}
-    back = {placeholder: node for node, placeholder in nodes.items()}
-    return binding.apply(expr.xreplace(nodes)).xreplace(back)
 
 
 class FlowSample:

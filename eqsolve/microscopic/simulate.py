@@ -24,7 +24,7 @@ from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.system import Flow
-from eqsolve.microscopic.data import Features, Placement, balance, read_data
+from eqsolve.microscopic.data import Features, GaussianMatrix, Placement, read_data
 from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, lower_flow, refuse_continuous, wander
 from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, demand_memory, memory, read_device
@@ -345,18 +345,18 @@ def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, An
     return rows, columns, {**settings, name: Rational(rows, columns)}
 
 
-def _times(t_max: float | None, at: float | Iterable[float] | None, step: float | None) -> Array:
-    if step is not None and not (np.isfinite(step) and step > 0):
+def _times(t_max: float | None, at: Any, step: float | None) -> Array:
+    if step is not None and step <= 0:
         raise UsageError(f"step= takes a positive number, got {step}")
     if at is None:
         if t_max is None:
             raise UsageError("say how far to run: t_max=, or at= with the times to report")
         grid = np.linspace(0.0, t_max, 25) if t_max <= 1 else np.r_[0.0, np.geomspace(0.02, t_max, 24)]
     else:
-        grid = np.array(sorted(at) if isinstance(at, Iterable) else [at], dtype=float)
-    if t_max is not None and (not np.isfinite(t_max) or t_max <= 0):
+        grid = np.array(sorted(at))
+    if t_max is not None and t_max <= 0:
         raise UsageError(f"t_max= takes a positive time, got {t_max}")
-    if not len(grid) or not np.isfinite(grid).all() or grid[0] < 0:
+    if not len(grid) or grid[0] < 0:
         raise UsageError(f"at= takes times of at least 0, got {at}")
     if t_max is not None and grid[-1] > t_max * (1 + 1e-12):
         raise UsageError(f"at= asks for the time {grid[-1]:g}, but t_max is {t_max:g}")
@@ -483,7 +483,10 @@ def draw_balanced(
     lowered: LoweredFlow, d: int, seed: int, index: int, visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]],
     backend: Backend = CPU, threads: int = 1,
 ) -> FlowSample:  # fmt: skip
-    """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average."""
+    """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average.
+
+    ``visits`` are times at which directions are taken, beside the start; ``run`` returns the states of a draw at given times.
+    """
     for_matrix, *streams = _streams(seed, index)
     n = max(1, int(np.floor(lowered.ratio * d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
     on_coordinates, on_samples = Placement(d, for_matrix), Placement(n, for_matrix)
@@ -492,7 +495,20 @@ def draw_balanced(
     def make(features: Any) -> FlowSample:
         return FlowSample(lowered, features, values, start, backend, (seed, index, 1))
 
-    return balance(make, on_samples, on_coordinates, visits, run, for_matrix, backend, threads)
+    matrix = GaussianMatrix(on_samples, on_coordinates, backend)
+    if matrix.most > 0:
+        sample = make(backend.arrays.zeros((n, d)))
+        on_coordinates.placed += [*map(backend.get, sample.coordinate_constants), *start]
+        on_samples.placed += map(backend.get, sample.sample_constants)
+        matrix.visit(sample, 0.0, start)
+        sample = make(matrix.known())  # the fields of weights at rest are kept in it
+        try:
+            for moment, flat in zip(visits, run(sample, visits) if len(visits) else (), strict=True):
+                matrix.visit(sample, float(moment), flat.reshape(-1, d))
+                sample.features[:] = matrix.known()
+        except SolverError:
+            pass  # with features known in part the flow cannot be followed: the rest stays random
+    return make(matrix.complete(for_matrix, threads))
 
 
 def draw_sample(
