@@ -6,7 +6,7 @@ from typing import Any
 from eqsolve.arguments import checked, flag, number, text
 from eqsolve.compile.plan import Plan, compile, refuse_continuous, solved_model
 from eqsolve.errors import EqsolveError, ModelError
-from eqsolve.language.loading import read_model
+from eqsolve.language.loading import load, read_model
 from eqsolve.language.model import Model
 from eqsolve.language.system import Cases, Flow
 from eqsolve.passes.check.check import check
@@ -86,8 +86,6 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
 
 
 def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> ChosenSolver:
-    from eqsolve.language.loading import load
-
     found = {}
     for condition, name in model.cases:
         try:

@@ -155,14 +155,10 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
 
 def _derivatives(made: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the derivatives of the values shown along each parameter, and their errors, named dNAME/dPARAMETER."""
-    tables = [(made["derivatives"][one], made["derivative_errors"][one], one) for one in made.get("derivatives", {})]
-    keys = {"values": 0, "errors": 1}
+    parts = {"values": "derivatives", "errors": "derivative_errors"}
     return [
-        {
-            key: {f"d{name}/d{it[2]}": it[place][name] for name in made["values"] if name in it[place]}
-            for key, place in keys.items()
-        }
-        for it in tables
+        {key: {f"d{name}/d{one}": made[part][one][name] for name in made["values"]} for key, part in parts.items()}
+        for one in made.get("derivatives", {})
     ]
 
 

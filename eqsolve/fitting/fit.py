@@ -118,10 +118,10 @@ class Search:
     def __init__(self, report: Report | None, budget: float | None) -> None:
         self.report, self.until = report, time.process_time() + (math.inf if budget is None else budget)
 
-    def tell(self, solves: int, point: Iterable[tuple[str, float]], text: str, result: Result) -> None:
+    def tell(self, solves: int, point: Mapping[str, float], text: str, result: Result) -> None:
         """Say where the last solve was, and what was found there."""
         if self.report is not None:
-            where = ", ".join(f"{name}={value:.4g}" for name, value in point)
+            where = ", ".join(f"{name}={value:.4g}" for name, value in point.items())
             self.report(solves, math.inf, f"{where}, {text}, {result.stats['seconds']:.2g} s")
         self.demand(solves)
 
@@ -257,13 +257,9 @@ class Fit:
 
     def json_object(self) -> dict[str, Any]:
         """Return the fit as plain numbers and texts."""
-        return {
-            "model": self.model, "parameters": self.parameters, "errors": self.errors,
-            "intervals": {name: list(pair) for name, pair in self.intervals.items()},
-            "correlations": self.correlations, "chi2": self.chi2, "reduced_chi2": self.reduced_chi2,
-            "freedom": self.freedom, "value": self.chi2, "at_edge": bool(self.at_edge), "assumes": self.assumes,
-            "solves": self.solves, "status": self.status,
-        }  # fmt: skip
+        made = {name: getattr(self, name) for name in _FIELDS if name != "latex"}
+        made["intervals"] = {name: list(pair) for name, pair in self.intervals.items()}
+        return {**made, "reduced_chi2": self.reduced_chi2, "value": self.chi2, "at_edge": bool(self.at_edge)}
 
     def report(self) -> str:
         """Return values ± errors, correlations, χ² where the data have error bars, as text."""
@@ -588,7 +584,7 @@ class _Problem:
             self.best = (size, point.copy())
         if fresh:
             told = f"{'sum of squares' if self.scaled else 'chi2'} {size:.4g}"
-            self.search.tell(self.solves, zip(self.keys, point, strict=True), told, found.result)
+            self.search.tell(self.solves, dict(zip(self.keys, point, strict=True)), told, found.result)
         return off, np.vstack(rows)
 
     def descend(self, begin: Array, held: int | None = None) -> tuple[Array, Array]:

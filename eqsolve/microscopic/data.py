@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean, logger
+from eqsolve.language.binding import read_value
 from eqsolve.language.laws import Law, Normal, Rademacher, StudentT, read_numbers
 from eqsolve.microscopic.lowered import FlowSample
 from eqsolve.numerics.arrays import Array, chunk, special
@@ -239,8 +240,6 @@ def _from_law(law: Law, label: str) -> Features:
 
 def _from_text(text: str) -> Features:
     if "(" in text and not Path(text).exists():
-        from eqsolve.language.binding import read_value
-
         value = read_value(text, what="data")
         if isinstance(value, Law):
             return _from_law(value, text)

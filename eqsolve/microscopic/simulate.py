@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sympy import Rational
 
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, text, whole
 from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import SolverError, UsageError, demand_known, logger
-from eqsolve.language.binding import bind
+from eqsolve.language.binding import bind, read_value
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
 from eqsolve.language.printing import latex_names
@@ -332,16 +333,12 @@ def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, An
         raise UsageError(f"data: the matrix has {columns} columns, but d = {d}; leave d out, or give a matrix that fits")
     name = flow.ratio.name
     if name in settings:
-        from eqsolve.language.binding import read_value
-
         asked = float(read_value(settings[name], what=f"parameter `{name}`"))
         if abs(asked - rows / columns) > 0.5 / columns:
             raise UsageError(
                 f"data: the matrix is {rows} × {columns}, so {name} = {rows / columns:.6g}, but {name} = {asked:g} is set; "
                 "leave it out"
             )
-    from sympy import Rational
-
     return rows, columns, {**settings, name: Rational(rows, columns)}
 
 

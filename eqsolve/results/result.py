@@ -27,7 +27,7 @@ from eqsolve.numerics.grids import ROWS, PanelGrid, lagrange_integrals, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
-from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
+from eqsolve.results.derivatives import ALONG, between, derivative_keys, derivative_table, read_derivative
 from eqsolve.verbs import lazy_import, method
 
 if TYPE_CHECKING:
@@ -444,8 +444,6 @@ class Result:
         The sweep was made with ``derivatives=`` along that axis: cubic pieces go through its points with their slopes. Their
         errors hold what these pieces leave.
         """
-        from eqsolve.results.derivatives import between
-
         return between(self, values)
 
     # --- evaluation anywhere

@@ -40,8 +40,7 @@ _SAME = 0.01  # of a correlation at equal times: what differs by less is the sam
 
 @documented
 @checked(
-    model=read_model, axes=table, observable=text, lyapunov=flag, tolerance=number, out=path,
-    progress=callback, params=table,
+    model=read_model, axes=table, observable=text, lyapunov=flag, tolerance=number, out=path, progress=callback, params=table,
 )  # fmt: skip
 def phase_diagram(
     model: Model | str, axes: Mapping[str, Any] | None = None, *, observable: str | None = None,

@@ -270,8 +270,7 @@ Answer = tuple[Record, Any]
 @documented
 @checked(
     model=read_model, axes=table, executor=offers("submit", "a concurrent.futures executor"), out=path, t_max=number,
-    at=numbers, progress=callback, params=table, solver=text, observables=names,
-    derivatives=names,
+    at=numbers, progress=callback, params=table, solver=text, observables=names, derivatives=names,
 )  # fmt: skip
 def sweep(
     model: Model | str, axes: Mapping[str, Any] | None = None, *, executor: Executor | None = None,
@@ -380,7 +379,7 @@ def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], flo
             raise UsageError(f"t_max = {last:g} does not lie after the start, {start:g}")
         at = [start, *(start + (last - start) * np.geomspace(1e-3, 1, 3 * ROWS))]
         at[-1] = last
-    times = [float(moment) for moment in (at if isinstance(at, Iterable) else [at])]
+    times = [float(moment) for moment in at]
     if not times or min(times) < start:
         raise UsageError(f"at: times start at {start:g}, got {times}")
     return times, max(times) if t_max is None else t_max

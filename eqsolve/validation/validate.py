@@ -597,7 +597,7 @@ class _Task:
             known = (sampled[name].values[begin:], sampled[f"{name}_error"].values[begin:])
             compared[name] = (*known, large.values[name][:, begin:], half_values)
         distance = distances(theory, large, half, _lawful(theory, self.flow)) if keep else None
-        return self._package("dynamics", compared, (large.d, large.n, large.data), notes, theory, large.t[begin:], distance)
+        return self._package(compared, (large.d, large.n, large.data), notes, theory, large.t[begin:], distance)
 
     def fixed_point(self, t_max: float | None) -> Validation:
         theory = solve(self.model, rtol=min(self.rtol, 1e-4), params=self._own())
@@ -615,7 +615,7 @@ class _Task:
                 notes.append(f"`{name}` still changes by {moving:.2g} {span}; take a larger t_max")
             small = None if half is None else half.values[name][:, 1]
             compared[name] = _number(theory, name, moving, runs[:, 1], small)
-        made = self._package("fixed point", compared, (large.d, large.n, large.data), notes, theory, None, None)
+        made = self._package(compared, (large.d, large.n, large.data), notes, theory)
         names = () if variable is None else theory.law(variable).names
         if not names or any(name not in large.snapshots[0][-1] for name in names):
             return made
@@ -641,7 +641,7 @@ class _Task:
         compared = {name: _number(theory, name, 0.0, large[name], half[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
         sizes = (d, round(binding.number(spec.ratio) * d), str(self.data))
-        made = self._package("fixed point", compared, sizes, [], theory, None, None)
+        made = self._package(compared, sizes, [], theory)
         return self._with_law(made, theory, [rough, law]) if law.names[0] in self.model.variables else made
 
     def rate(self) -> Validation:
@@ -653,11 +653,11 @@ class _Task:
         rates = [decay_rates(self.flow, size, self.seeds, self.seed, shared, self.data) for size in (d, d // 2)]
         compared = {name: _number(theory, name, 0.0, *rates)}
         n = round(float(bind(self.flow, shared).values[self.flow.ratio]) * d)
-        return self._package("singularity", compared, (d, n, str(self.data)), [], theory, None, None, order=2 / 3)
+        return self._package(compared, (d, n, str(self.data)), [], theory, order=2 / 3)
 
     def _package(
-        self, kind: str, compared: dict[str, Any], size: tuple[int, int, str], notes: list[str], theory: Result,
-        times: Array | None, distance: dict[str, Any] | None, order: float = 1.0,
+        self, compared: dict[str, Any], size: tuple[int, int, str], notes: list[str], theory: Result,
+        times: Array | None = None, distance: dict[str, Any] | None = None, order: float = 1.0,
     ) -> Validation:  # fmt: skip
         count = sum(values[0].size for values in compared.values())
         made = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
@@ -669,7 +669,7 @@ class _Task:
         spread = {name: values[2] for name, values in compared.items()}
         d, n, data = size
         return Validation(
-            self.model.name, kind, verdict, made, dict(theory.params), d, n, self.seeds, data, times, distance,
+            self.model.name, theory.kind, verdict, made, dict(theory.params), d, n, self.seeds, data, times, distance,
             tuple(dict.fromkeys(notes)), {}, theory, spread,
         )  # fmt: skip
 
