@@ -137,11 +137,7 @@ def table(value: Any, what: str) -> dict[str, Any]:
 
 def path(value: Any, what: str) -> str:
     """Return the path of a file."""
-    try:
-        made = os.fspath(value)
-    except TypeError:
-        made = None
-    if not isinstance(made, str):
+    if not isinstance(value, str | os.PathLike) or not isinstance(made := os.fspath(value), str):
         raise UsageError(f"{what}= takes the path of a file, got {got(value)}")
     return made
 

@@ -358,22 +358,21 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     linear, tables, sloped = indices.with_slopes(model, arrays, plain, options.derivatives)
     differenced = tuple(name for name in options.derivatives if on_arrays or name in making.difference(sloped))
     options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))
+    found: Result | None = None
     if on_arrays:
         drawn = indices.with_draws(model)
         known = {name: value for name, value in rest.items() if name in drawn.settable or name not in model.settable}
         found = solve(drawn, known, options, tables=arrays)
-    else:
-        alike = None if alone else _solve_generic(model, rest, options, solve, arrays)
-        if alike is not None:
-            found = alike
-        else:
-            made = (indices.expand if options.observables else indices.expand_with_pairs)(linear)
-            wanted = options.observables
-            if wanted is not None:
-                shapes = {name: counts(axes.get(name, ())) for name in wanted}
-                wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
-            known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
-            found = solve(made.model, {**known, **made.settings(tables)}, replace(options, observables=wanted))
+    elif not alone and (solver is None or solver.generic):
+        found = _solve_generic(model, rest, options, solve, arrays)
+    if found is None:
+        made = (indices.expand if options.observables else indices.expand_with_pairs)(linear)
+        wanted = options.observables
+        if wanted is not None:
+            shapes = {name: counts(axes.get(name, ())) for name in wanted}
+            wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
+        known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
+        found = solve(made.model, {**known, **made.settings(tables)}, replace(options, observables=wanted))
     given = {item.name: model.given(item) for item in model.parameters}
     shown = {**given, **rest}
     params = {name: value for name, value in found.params.items() if name in model.settable}
@@ -404,12 +403,8 @@ def _solve_generic(
     from eqsolve.compile.members import for_members
     from eqsolve.passes.rewrite.indices import by_family, generic
     from eqsolve.results.provenance import describe
-    from eqsolve.solvers.registry import find_solver
 
-    solver = find_solver(options.solver) if isinstance(options.solver, str) else options.solver
-    if not isinstance(model, System) or options.derivatives or (solver is not None and not solver.generic):
-        return None
-    if (stands := generic(model)) is None:
+    if not isinstance(model, System) or options.derivatives or (stands := generic(model)) is None:
         return None
     called = dict(zip(model.observables, stands.observables, strict=True))
     wanted = options.observables and tuple(called.get(name, name) for name in options.observables)

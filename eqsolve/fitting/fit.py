@@ -391,8 +391,7 @@ def fit(
     if not wanted:
         raise UsageError("name at least one parameter to fit")
     found = find_parameters(model, wanted)
-    many = isinstance(data, list | tuple)
-    sources = [read_data(item) for item in (data if many else [data])]
+    sources = [read_data(item) for item in (data if isinstance(data, list | tuple) else [data])]
     settings = [table(item, "each") for item in (each or [{}] * len(sources))]
     if not sources or len(settings) != len(sources):
         raise UsageError(f"there are {len(sources)} sets of data, and values for {len(settings)} of them")

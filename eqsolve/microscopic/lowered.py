@@ -382,8 +382,7 @@ def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> It
     """
     flat, now = sample.start.ravel().copy(), 0.0
     sample.begin()
-    least = 200  # steps of a run
-    longest = min(_SHARE / max(speed, 1e-300), max(float(times[-1]) / least, 1e-12))
+    longest = min(_SHARE / max(speed, 1e-300), max(float(times[-1]) / 200, 1e-12))  # 200 steps at least
     with np.errstate(all="ignore"):
         for wanted in times:
             count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0

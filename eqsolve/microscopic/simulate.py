@@ -132,8 +132,7 @@ class Simulation:
         place = int(np.argmin(np.abs(self.t - time)))
         if abs(self.t[place] - time) > 1e-9 * max(1.0, abs(time)):
             raise UsageError(f"the run has no time {time:g}; it reports {', '.join(f'{t:g}' for t in self.t)}")
-        known = self.snapshots[0][place]
-        demand_known([name], known, "the run has no `{}`")
+        demand_known([name], self.snapshots[0][place], "the run has no `{}`")
         return np.stack([run[place][name] for run in self.snapshots])
 
     def to_dataframe(self) -> Any:

@@ -44,8 +44,7 @@ def refuse_kinks(switches: Result) -> None:
             continue
         values = np.asarray(switches.dataset[name].values, float)
         errors = np.asarray(switches.dataset[name + _ERROR].values, float)
-        size = float(np.abs(values).max(initial=0.0))
-        on = np.abs(values) <= np.maximum(errors, 1e-12 * size)
+        on = np.abs(values) <= np.maximum(errors, 1e-12 * np.abs(values).max(initial=0.0))
         on[1:] |= np.sign(values[1:]) != np.sign(values[:-1])
         if on.any():
             time = float(switches.dataset["t"].values[on.argmax()])

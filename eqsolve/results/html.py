@@ -102,8 +102,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a table whose first two cells, a name as LaTeX and as code, are left-aligned."""
     top = "".join(f"<th>{head}</th>" for head in heads)
     cells = ("".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<table><tr>{top}</tr>{body}</table>"
+    return f"<table><tr>{top}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def _named(name: str, latex: Mapping[str, str]) -> str:

@@ -80,8 +80,7 @@ def phase_diagram(
     if not 0 < tolerance < 1:
         raise UsageError(f"tolerance must lie between 0 and 1, got {tolerance:g}")
     if model.is_indexed:
-        every = model.tables.values()
-        makers = {name for sources in every for name in sources.arguments}
+        makers = {name for sources in model.tables.values() for name in sources.arguments}
         makers |= {index.size.name for index in all_indices(model) if not index.size.is_Integer}
         if wrong := [axis.name for axis in grid if axis.name in makers]:
             raise UsageError(

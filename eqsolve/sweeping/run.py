@@ -621,9 +621,8 @@ def package(
     dims = tuple(axis.name for axis in run.axes)
     shape = tuple(map(len, run.axes))
     records = [run.records[index] for index in range(run.total)]
-    times = list(run.options.at) or None
-    more: tuple[str, ...] = ("t",) if times is not None else ()
-    length = () if times is None else (len(times),)
+    times = list(run.options.at)
+    more, length = (("t",), (len(times),)) if times else ((), ())
     data: dict[str, Any] = {}
     found = dict.fromkeys(name for record in records for name in record["values"])
     marks = {key: pair for record in records for key, pair in record.get("marks", {}).items()}
@@ -634,8 +633,7 @@ def package(
             rows = np.array([record[part].get(name, np.full(length, np.nan)) for record in records], dtype=float)
             data[key] = ((*dims, *more), rows.reshape(*shape, *length), own)
     coordinates |= {axis.name: list(axis.labels) for axis in run.axes}
-    if times is not None:
-        coordinates["t"] = times
+    coordinates |= {"t": times} if times else {}
     for key in ("status", "message", *(["class"] if "class" in records[0] else [])):
         coordinates[key] = (dims, np.array([record[key] for record in records], dtype=object).reshape(shape))
     coordinates["seconds"] = (dims, np.array([record["seconds"] for record in records], dtype=float).reshape(shape))

@@ -264,8 +264,8 @@ def compare(
     extra = np.hypot(bias, _NEXT * np.maximum(common, usual * height))
     whole = np.sqrt(spread**2 + error**2 + extra**2)
     certain = np.sqrt(spread**2 + error**2 + sure**2)
-    difference = mean - theory
-    floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
+    difference, size = mean - theory, max(float(height.max()), 1e-300)
+    floor = 1e-12 * size
     ratio = np.abs(difference) / np.maximum(whole, floor)
     z = -np.sign(difference) * special.ndtri(np.maximum(special.stdtr(freedom, -ratio), 1e-300))
     z = np.where(np.abs(difference) <= floor, 0.0, z)
@@ -273,12 +273,11 @@ def compare(
     # in standard errors, what a two-sided Student test finds with probability 1 − _MISSED
     seen = special.nctdtrinc(freedom, _MISSED, -special.stdtrit(freedom, special.ndtr(-limit)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        detectable = np.maximum(whole, floor) * seen / np.abs(theory)
-    size = float(np.abs(theory).max())
+        detectable = np.maximum(whole, floor) * seen / height
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:
         verdict = DISAGREES
-    elif largest <= _WITHIN and float(certain.max()) <= _TELLING * max(size, 1e-300):
+    elif largest <= _WITHIN and float(certain.max()) <= _TELLING * size:
         verdict = AGREES
     else:
         verdict = UNDECIDED
