@@ -41,10 +41,6 @@ class Transition:
     def falls(self) -> bool:
         return self.after < self.before
 
-    def against(self, expected: float) -> float:
-        """Return the distance from an expected time in units of the transition's own length."""
-        return (self.time - expected) / max(self.end - self.start, self.error)
-
 
 def find_phases(
     data: Any, observable: str | None = None, *, log: bool = True, flat: float = 0.15, least: float = 0.03, points: int = 600

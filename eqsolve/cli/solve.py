@@ -9,10 +9,11 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.cli.options import command, read_shared, switch, value
-from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write_json
+from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, write_json
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar
+from eqsolve.results.words import list_settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -41,6 +41,7 @@ from eqsolve.progress import Report, watching
 from eqsolve.results.archive import write_dataset
 from eqsolve.results.derivatives import derivative_keys
 from eqsolve.results.result import Result
+from eqsolve.results.words import list_settings
 from eqsolve.solvers.options import Options, read_seconds
 from eqsolve.solving import solve_as_asked
 from eqsolve.verbs import method
@@ -203,7 +204,7 @@ class FitSet:
 
     @property
     def label(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return list_settings(self.settings)
 
 
 @dataclass(frozen=True, eq=False)

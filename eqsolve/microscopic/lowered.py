@@ -181,11 +181,8 @@ def sides(flow: Flow) -> tuple[tuple[Random, ...], tuple[Random, ...]]:
     samples = _randoms(flow.loss_gradient)
     coordinates = _randoms([*flow.weights, *flow.drift.values(), *starts, *flow.variables.values()]) - samples
     for node in _expectations(flow):
-        more = _randoms([node.argument]) - samples - coordinates
-        if any(isinstance(item, Field) or item in samples for item in node.argument.free_symbols):
-            samples |= more
-        else:
-            coordinates |= more
+        sampled = any(isinstance(item, Field) or item in samples for item in node.argument.free_symbols)
+        (samples if sampled else coordinates).update(_randoms([node.argument]) - samples - coordinates)
     return tuple(sorted(coordinates, key=str)), tuple(sorted(samples, key=str))
 
 
@@ -284,8 +281,7 @@ class FlowSample:
             (self.coordinate_constants, self.lowered.coordinate_noises),
             (self.sample_constants, self.lowered.sample_noises),
         ):
-            for place, item in enumerate(reversed(noises)):
-                constants[len(constants) - 1 - place] = self.backend.put(values[item])
+            constants[len(constants) - len(noises) :] = [self.backend.put(values[item]) for item in noises]
 
     def weights(self, time: float, state: Any) -> list[Any]:
         """Return w, one array of length d per weight."""

@@ -279,7 +279,12 @@ def simulate(
     cores = workers or os.cpu_count() or 1
     at_once, each = min(seeds, cores), 3 if constants == "balanced" else 1
     work = 300 * 4.0 * n * d * seeds  # some 300 drifts in one run
-    backend, at_once, remarks = _place(choose_backend(device, work), n, d, at_once, each)
+    backend, size, remarks = choose_backend(device, work), 8.0 * n * d * each, list[str]()
+    if backend is not CPU and (room := int(0.9 * backend.memory() / (size + 1))):
+        at_once = min(at_once, room)
+    elif backend is not CPU:
+        told = f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"
+        backend, remarks = CPU, [told]
     matrices = 1 if features.matrix is not None else at_once * each if backend is CPU else 0
     held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
     lowered = lower_flow(binding)
@@ -357,17 +362,6 @@ def _times(t_max: float | None, at: Any, step: float | None) -> Array:
     if t_max is not None and grid[-1] > t_max * (1 + 1e-12):
         raise UsageError(f"at= asks for the time {grid[-1]:g}, but t_max is {t_max:g}")
     return np.unique(np.rint(grid / step) * step) if step is not None else grid
-
-
-def _place(backend: Backend, n: int, d: int, at_once: int, matrices: int) -> tuple[Backend, int, tuple[str, ...]]:
-    """Return where runs of so many matrices each go, how many at once, and a note if no card can hold one."""
-    if backend is CPU:
-        return backend, at_once, ()
-    size = 8.0 * n * d * matrices
-    if room := int(0.9 * backend.memory() / (size + 1)):
-        return backend, min(at_once, room), ()
-    note = f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"
-    return CPU, at_once, (note,)
 
 
 def _memory(n: int, d: int, states: int, at_once: int, matrices: int, kept: int) -> int:

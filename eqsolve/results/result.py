@@ -342,17 +342,13 @@ class Result:
             hidden |= {*members} - {members[k] for k in shown}
         return tuple(name for name in self.names if name not in hidden)
 
-    def family(self, name: str) -> xr.DataArray:
-        """Return what carries indices, an axis for each in front."""
-        return stack_family(self.dataset, name, self.families[name])
-
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
             raise KeyError(f"values of a result are named by texts, got {name!r} (it has: {', '.join(self.names)})")
         if name in self.names:
             return _with_times(self.dataset[name])
         if name in self.families:
-            return _with_times(self.family(name))
+            return _with_times(stack_family(self.dataset, name, self.families[name]))
         demand_known([name], (*self.names, *self._coordinates), "the result has no `{}`", error=KeyError)
         return self.dataset[name]
 
@@ -920,10 +916,6 @@ class Histogram:
     @property
     def density(self) -> Array:
         return np.asarray(self.probabilities / np.diff(self.edges))
-
-    @property
-    def centres(self) -> Array:
-        return np.asarray((self.edges[1:] + self.edges[:-1]) / 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,7 @@ from eqsolve.results.archive import open as open_result
 from eqsolve.results.derivatives import ALONG, OF, derivative_keys
 from eqsolve.results.provenance import derived_names, describe
 from eqsolve.results.result import Result, values_and_errors
+from eqsolve.results.words import list_settings
 from eqsolve.solvers.contract import Wanted
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.registry import choose_solver
@@ -165,8 +166,7 @@ class SweepPoint:
 
     @property
     def text(self) -> str:
-        values = (f"{value:.6g}" if isinstance(value, float) else value for value in self.settings.values())
-        return ", ".join(f"{name}={value}" for name, value in zip(self.settings, values, strict=True))
+        return list_settings(self.settings)
 
 
 def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[SweepPoint]:
