@@ -138,11 +138,11 @@ class Validation:
     n: int
     seeds: int
     data: str
+    result: Result
     t: Array | None = None
     wasserstein: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
     stats: dict[str, Any] = field(default_factory=dict)
-    result: Result | None = None
     spread: dict[str, Array] = field(default_factory=dict)
     laws: tuple[Distribution, Distribution] | None = None
     law_picture: dict[str, Any] | None = None
@@ -182,13 +182,12 @@ class Validation:
             key: {"verdict": item.verdict, **{name: jsonable(getattr(item, name)[every]) for name in _ARRAYS}}
             for key, item in self.observables.items()
         }
-        about = None if self.result is None else self.result.provenance
-        known = {"t": None if self.t is None else self.t.tolist(), "wasserstein": self.wasserstein, "provenance": about}
+        known = {"t": None if self.t is None else self.t.tolist(), "wasserstein": self.wasserstein}
         return {
             "model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params, "d": self.d, "n": self.n,
             "seeds": self.seeds, "data": self.data, "observables": observables, "power": jsonable(self.power),
             "warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats,
-            **{name: value for name, value in known.items() if value is not None},
+            **{name: value for name, value in known.items() if value is not None}, "provenance": self.result.provenance,
         }  # fmt: skip
 
     def to_dataframe(self) -> Any:
@@ -207,7 +206,6 @@ class Validation:
         # what was compared lies over ``compared``, the times of the comparison, and ``draw``
         import xarray as xr
 
-        assert self.result is not None
         data: dict[str, Any] = {}
         for name, item in self.observables.items():
             data |= {f"{_MARK}{name}_{part}": ("compared", getattr(item, part)) for part in _ARRAYS}
@@ -668,8 +666,8 @@ class _Task:
         spread = {name: values[2] for name, values in compared.items()}
         d, n, data = size
         return Validation(
-            self.model.name, theory.kind, verdict, made, dict(theory.params), d, n, self.seeds, data, times, distance,
-            tuple(dict.fromkeys(notes)), {}, theory, spread,
+            self.model.name, theory.kind, verdict, made, dict(theory.params), d, n, self.seeds, data, theory, times, distance,
+            tuple(dict.fromkeys(notes)), spread=spread,
         )  # fmt: skip
 
 
