@@ -242,10 +242,10 @@ class Fit:
     at_edge: list[str]
     assumes: str
     solves: int
-    sets: tuple[FitSet, ...] = field(repr=False)
-    latex: dict[str, str] = field(repr=False, default_factory=dict)
-    status: str = "ok"
-    _problem: _Problem | None = field(repr=False, default=None)
+    sets: tuple[FitSet, ...]
+    latex: dict[str, str]
+    status: str
+    _problem: _Problem | None = None
 
     data = property(lambda self: self.sets[0].data)
     curves = property(lambda self: self.sets[0].curves)

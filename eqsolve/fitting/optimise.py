@@ -81,11 +81,11 @@ class Optimum:
     edge: str
     scan: tuple[Array, Array]
     ranges: tuple[Range, ...]
-    solves: int = 0
-    latex: dict[str, str] = field(default_factory=dict)
-    active: tuple[str, ...] = ()
-    status: str = "ok"
-    settings: dict[str, Any] = field(default_factory=dict)  # that stay, the time among them
+    solves: int
+    latex: dict[str, str]
+    active: tuple[str, ...]
+    status: str
+    settings: dict[str, Any]  # that stay, the time among them
 
     def __repr__(self) -> str:
         places = ", ".join(f"{name} = {value:.4g} ± {self.errors[name]:.2g}" for name, value in self.parameters.items())

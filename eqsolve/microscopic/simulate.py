@@ -423,8 +423,8 @@ class _Runner:
     rtol: float
     keep: bool
     tell: Callable[[int, float], None] | None  # how far a draw is
-    backend: Backend = CPU
-    threads: int = 1
+    backend: Backend
+    threads: int
 
     def __getstate__(self) -> dict[str, Any]:  # compiled functions are made again, and another process reports nothing
         return {**self.__dict__, "lowered": self.lowered.binding, "tell": None}

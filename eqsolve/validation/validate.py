@@ -139,11 +139,11 @@ class Validation:
     seeds: int
     data: str
     result: Result
-    t: Array | None = None
-    wasserstein: dict[str, Any] | None = None
-    notes: tuple[str, ...] = ()
+    t: Array | None
+    wasserstein: dict[str, Any] | None
+    notes: tuple[str, ...]
+    spread: dict[str, Array]
     stats: dict[str, Any] = field(default_factory=dict)
-    spread: dict[str, Array] = field(default_factory=dict)
     laws: tuple[Distribution, Distribution] | None = None
     law_picture: dict[str, Any] | None = None
 
@@ -527,8 +527,8 @@ class _Task:
     workers: int | None
     progress: Any
     wanted: tuple[str, ...] | None
-    region: tuple[float, float] | None = None
-    device: str = "cpu"
+    region: tuple[float, float] | None
+    device: str
 
     def _shared(self) -> dict[str, Any]:
         """Return the settings of the flow: those of the theory, so that defaults cannot differ."""
@@ -667,7 +667,7 @@ class _Task:
         d, n, data = size
         return Validation(
             self.model.name, theory.kind, verdict, made, dict(theory.params), d, n, self.seeds, data, theory, times, distance,
-            tuple(dict.fromkeys(notes)), spread=spread,
+            tuple(dict.fromkeys(notes)), spread,
         )  # fmt: skip
 
 
