@@ -765,8 +765,6 @@ def read_data(data: Any) -> Data:
     A table has a column ``t``, one for each observable, error bars as ``NAME_error``, and, of several draws, a column
     ``seed`` (or ``draw``, ``run``).
     """
-    if isinstance(data, Data):
-        return data
     if isinstance(data, Simulation):
         return Data(np.asarray(data.t, float), {name: np.asarray(entry, float) for name, entry in data.values.items()}, {})
     lines: list[int] = []

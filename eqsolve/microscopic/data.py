@@ -220,8 +220,6 @@ def draw_rows(
 
 def read_data(given: Any) -> Features:
     """Return a source of features from a name, a law, an array, or the name of a file."""
-    if isinstance(given, Features):
-        return given
     if isinstance(given, Law):
         return _from_law(given, str(given))
     if isinstance(given, str) and given in _NAMED:
