@@ -137,11 +137,7 @@ def table(value: Any, what: str) -> dict[str, Any]:
 
 def path(value: Any, what: str) -> str:
     """Return the path of a file."""
-    try:
-        made = os.fspath(value)
-    except TypeError:
-        made = None
-    if not isinstance(made, str):
+    if not isinstance(value, str | os.PathLike) or not isinstance(made := os.fspath(value), str):
         raise UsageError(f"{what}= takes the path of a file, got {got(value)}")
     return made
 
@@ -151,13 +147,13 @@ def callback(value: Any, what: str) -> Callable[..., Any] | bool:
     if value is False:
         return False
     try:
+        if isinstance(value, type):
+            raise TypeError
         inspect.signature(value).bind(0.0, 1.0, "")
     except ValueError:  # one that does not tell what it takes
         pass
     except TypeError:
         raise UsageError(f"{what}= takes a function of (done, total, text), or False; got {got(value)}") from None
-    if isinstance(value, type):
-        raise UsageError(f"{what}= takes a function of (done, total, text), got {got(value)}")
     return value
 
 
@@ -199,7 +195,7 @@ def uncertain(value: float, deviation: float) -> Uncertain:
     Uncertain(nominal_value=0.3, std_dev=0.01)
     """
     made = Uncertain(number(value, "value"), number(deviation, "deviation"))
-    if made.std_dev < 0 or not math.isfinite(made.std_dev):
+    if made.std_dev < 0:
         raise UsageError(f"uncertain: a standard deviation is not negative, got {deviation}")
     return made
 

@@ -94,11 +94,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean `{lowered[close[0]]}`?" if close else ""
 
 
-def demand_known(names: Iterable[str], known: Collection[str], says: str, has: str = "it has") -> None:
+def demand_known(
+    names: Iterable[str], known: Collection[str], says: str, has: str = "it has", error: type[Exception] = UsageError
+) -> None:
     """Raise for the first name that is not known; {} in ``says`` stands for it."""
     for name in names:
         if name not in known:
-            raise UsageError(f"{says.format(name)}{did_you_mean(name, known)} ({has}: {', '.join(known) or 'none'})")
+            raise error(f"{says.format(name)}{did_you_mean(name, known)} ({has}: {', '.join(known) or 'none'})")
 
 
 def quoted(items: Iterable[object]) -> str:

@@ -1,18 +1,18 @@
 """`explain`: what the engine makes of a model, and what `solve` will do with it."""
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
 from eqsolve.arguments import checked, flag, number, text
 from eqsolve.compile.plan import Plan, compile, refuse_continuous, solved_model
 from eqsolve.errors import EqsolveError, ModelError
-from eqsolve.language.loading import read_model
+from eqsolve.language.loading import load, read_model
 from eqsolve.language.model import Model
 from eqsolve.language.system import Cases, Flow
 from eqsolve.passes.check.check import check
 from eqsolve.passes.explain.explain import ChosenSolver, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
-from eqsolve.passes.forms.structure import Derivation
 from eqsolve.passes.rewrite.indices import for_reading
 from eqsolve.solvers.contract import Solver, Wanted
 from eqsolve.solvers.registry import choose_solver, find_solver, solver_names, why_unfit
@@ -37,23 +37,15 @@ def explain(
         made = explain(read, kernels=kernels, step=step, solver=solver)
         return replace(made, equations=own.equations, signature=own.signature, settings=own.settings)
     chosen = foresee(model, kernels, step, solver)
-    mean_field = None
-    derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) and chosen.name else None
+    derivation, mean_field = None, None
+    with contextlib.suppress(EqsolveError):  # of a model with problems
+        if chosen.name and model.kind in ("System", "Flow"):  # what the plan that runs was compiled from
+            plan = compile(model, steps=step is not None)
+            discrete = step is not None or plan.model.step is not None
+            derivation = plan.derivation(find_solver(chosen.name).form(discrete))
     if isinstance(model, Flow) and derivation is not None:
         mean_field, derivation = explain_equations(solved_model(model, {})[0], derivation), None
     return replace(explain_equations(model, derivation, mean_field), solver=chosen)
-
-
-def _derivation(model: Model, solver: str, step: float | None) -> Derivation | None:
-    """Return what the plan that runs was compiled from; nothing of a model without time, or with problems."""
-    try:
-        plan = compile(model, steps=step is not None)
-        if plan.facts.kind != "System":
-            return None
-        discrete = step is not None or plan.model.step is not None
-        return plan.derivation(find_solver(solver).form(discrete))
-    except EqsolveError:
-        return None
 
 
 def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver: str | Solver | None = None) -> ChosenSolver:
@@ -86,8 +78,6 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
 
 
 def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> ChosenSolver:
-    from eqsolve.language.loading import load
-
     found = {}
     for condition, name in model.cases:
         try:

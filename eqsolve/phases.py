@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.numerics.arrays import Array
 
 
@@ -40,10 +40,6 @@ class Transition:
     @property
     def falls(self) -> bool:
         return self.after < self.before
-
-    def against(self, expected: float) -> float:
-        """Return the distance from an expected time in units of the transition's own length."""
-        return (self.time - expected) / max(self.end - self.start, self.error)
 
 
 def find_phases(
@@ -111,10 +107,8 @@ def activation_times(result: Any, process: str, level: float, times: Iterable[fl
     Paths are those the result keeps, in their order: ``result["weight"]`` are their weights, and
     random constants stand beside them. Without ``times``, 20 times per panel are read.
     """
-    if process not in result.names or result.dataset[process].dims != ("path", "t"):
-        kept = [name for name in result.names if result.dataset[name].dims == ("path", "t")]
-        has = ", ".join(kept) or "none"
-        raise UsageError(f"the result of `{result.model}` keeps no paths of `{process}` (it keeps: {has})")
+    kept = [name for name in result.names if result.dataset[name].dims == ("path", "t")]
+    demand_known([process], kept, f"the result of `{result.model}` keeps no paths of `{{}}`", "it keeps")
     edges = result.grid.edges
     fine = np.interp(np.linspace(0, len(edges) - 1, 20 * (len(edges) - 1) + 1), np.arange(len(edges)), edges)
     grid = fine if times is None else np.asarray(list(times), dtype=float)

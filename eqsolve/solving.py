@@ -11,17 +11,33 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from eqsolve._version import __version__
 from eqsolve.arguments import callback, checked, flag, got, is_uncertain, names, number, offers, path, table, text
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, did_you_mean, logger
 from eqsolve.files.checkpoint import Checkpoint
+from eqsolve.language.indices import counts
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.language.printing import latex_names
 from eqsolve.language.system import FixedPoint, Flow, System
+from eqsolve.numerics.arrays import DIFFERENCE, GENERIC, member_names
 from eqsolve.numerics.backend import choose_backend
 from eqsolve.options import documented, refuse_idle
 from eqsolve.progress import Bar, part_of, watching
+from eqsolve.results.arrays import LazyArray
+from eqsolve.results.derivatives import (
+    refuse_kinks,
+    width_limit,
+    with_derivatives,
+    with_differences,
+    with_scalar_derivatives,
+    with_spread,
+)
 from eqsolve.results.result import Result
 from eqsolve.solvers.cluster import Cluster, connect
+from eqsolve.solvers.contract import HandOver, Wanted
 from eqsolve.solvers.options import Options
 
 if TYPE_CHECKING:
@@ -133,24 +149,19 @@ def solve(
         logger.warning("%s: tolerance not met: %s (the errors reached: res.error)", model.name, result.message)
     if not unsure:
         return result
-    from eqsolve.results.derivatives import with_spread
-
     return with_spread(result, {name: value.std_dev for name, value in unsure.items()})
 
 
 def solve_as_asked(model: Model, settings: Mapping[str, Any], options: Options, **how: Any) -> Result:
     """Solve as ``_solve`` does; what divides by a parameter that is 0 is named."""
-    import numpy
-
     from eqsolve.passes.check.check import zero_divisors
-    from eqsolve.results.arrays import LazyArray
 
     failure: Exception | None = None
     try:
         result = _solve(model, settings, options, **how)
         items = [result.variables[name] for name in result.names]
         known = [item.values for item in items if not isinstance(getattr(item, "content", None), LazyArray)]
-        finite = all(numpy.isfinite(values).all() for values in known if values.dtype.kind == "f")
+        finite = all(np.isfinite(values).all() for values in known if values.dtype.kind == "f")
     except ZeroDivisionError as error:
         failure, finite = error, False
     if not finite and (problems := tuple(zero_divisors(model, settings))):
@@ -173,12 +184,9 @@ def _solve(
     from eqsolve.compile.forms import COVARIANCES
     from eqsolve.compile.members import with_tables
     from eqsolve.compile.plan import make_task
-    from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import check, refuse_words
     from eqsolve.passes.forms.structure import models_behind, settable
-    from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import derived_names, describe
-    from eqsolve.solvers.contract import HandOver, Wanted
     from eqsolve.solvers.registry import choose_solver, find_solver, solver_names
 
     started = time.perf_counter()
@@ -296,7 +304,6 @@ def _solve(
 def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options: Options) -> Result:
     """Solve a flow with steps of ever smaller widths where its loss gradients jump, and extrapolate to none."""
     from eqsolve.passes.forms.kinks import JUMP_WIDTH
-    from eqsolve.results.derivatives import width_limit
     from eqsolve.results.provenance import describe
     from eqsolve.solvers.tolerance import KERNEL_FLOOR, find_worst
 
@@ -336,10 +343,7 @@ class _WritingOut(Exception):
 
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
     """Solve a model with indices by ``solve``: on arrays where the solver takes families, else with members written out."""
-    from eqsolve.language.indices import counts
-    from eqsolve.numerics.arrays import DIFFERENCE, member_names
     from eqsolve.passes.rewrite import indices
-    from eqsolve.results.derivatives import with_differences
     from eqsolve.solvers.registry import find_solver
 
     model, plain = indices.with_laws(indices.sized(model, settings), settings)
@@ -354,22 +358,21 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     linear, tables, sloped = indices.with_slopes(model, arrays, plain, options.derivatives)
     differenced = tuple(name for name in options.derivatives if on_arrays or name in making.difference(sloped))
     options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))
+    found: Result | None = None
     if on_arrays:
         drawn = indices.with_draws(model)
         known = {name: value for name, value in rest.items() if name in drawn.settable or name not in model.settable}
         found = solve(drawn, known, options, tables=arrays)
-    else:
-        alike = None if alone else _solve_generic(model, rest, options, solve, arrays)
-        if alike is not None:
-            found = alike
-        else:
-            made = (indices.expand if options.observables else indices.expand_with_pairs)(linear)
-            wanted = options.observables
-            if wanted is not None:
-                shapes = {name: counts(axes.get(name, ())) for name in wanted}
-                wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
-            known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
-            found = solve(made.model, {**known, **made.settings(tables)}, replace(options, observables=wanted))
+    elif not alone and (solver is None or solver.generic):
+        found = _solve_generic(model, rest, options, solve, arrays)
+    if found is None:
+        made = (indices.expand if options.observables else indices.expand_with_pairs)(linear)
+        wanted = options.observables
+        if wanted is not None:
+            shapes = {name: counts(axes.get(name, ())) for name in wanted}
+            wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
+        known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
+        found = solve(made.model, {**known, **made.settings(tables)}, replace(options, observables=wanted))
     given = {item.name: model.given(item) for item in model.parameters}
     shown = {**given, **rest}
     params = {name: value for name, value in found.params.items() if name in model.settable}
@@ -398,16 +401,10 @@ def _solve_generic(
 ) -> Result | None:
     """Solve a system whose members are alike, compiled for one that stands for all; None for others."""
     from eqsolve.compile.members import for_members
-    from eqsolve.language.printing import latex_names
-    from eqsolve.numerics.arrays import GENERIC
     from eqsolve.passes.rewrite.indices import by_family, generic
     from eqsolve.results.provenance import describe
-    from eqsolve.solvers.registry import find_solver
 
-    solver = find_solver(options.solver) if isinstance(options.solver, str) else options.solver
-    if not isinstance(model, System) or options.derivatives or (solver is not None and not solver.generic):
-        return None
-    if (stands := generic(model)) is None:
+    if not isinstance(model, System) or options.derivatives or (stands := generic(model)) is None:
         return None
     called = dict(zip(model.observables, stands.observables, strict=True))
     wanted = options.observables and tuple(called.get(name, name) for name in options.observables)
@@ -479,13 +476,9 @@ def _run_kept(
 
 
 def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
-    import numpy
-
-    from eqsolve._version import __version__
-
     tables = {f"table {name}": hashlib.sha256(array.tobytes()).hexdigest() for name, array in task.values.tables.items()}
     return {
-        "eqsolve version": __version__, "numpy version": numpy.__version__, "model": task.plan.name, **options.identity,
+        "eqsolve version": __version__, "numpy version": np.__version__, "model": task.plan.name, **options.identity,
         "equations (signature)": task.signature, "parameters": dict(task.values.settings), "observables": task.observables,
         "solver": solver.name, **tables,
     }  # fmt: skip

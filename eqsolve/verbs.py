@@ -18,7 +18,7 @@ _HOMES = {
     "passes.rewrite.rescaling": "rescale_time shift_time rescale_unknown leading_order",
     "microscopic.simulate": "simulate read_simulation",
     "results.archive": "save write_dataset write_table",
-    "results.html": "sections_html",
+    "results.html": "sections_html result_html simulation_html validation_html fit_html",
     "plotting.choose": "plot_result plot_law animate_law slide_sweep",
     "plotting.validation": "plot_validation plot_simulation",
     "fitting.fit": "read_fit",
@@ -30,3 +30,8 @@ _WHERE = {name: module for module, names in _HOMES.items() for name in names.spl
 def lazy_import(name: str) -> Any:
     """Import a function of a later layer by its name, and return it."""
     return getattr(importlib.import_module(f"eqsolve.{_WHERE[name]}"), name)
+
+
+def method(name: str) -> Any:
+    """Return a method without arguments that a function of a later layer carries out."""
+    return lambda self: lazy_import(name)(self)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from eqsolve.cli.options import command, value
 from eqsolve.cli.output import lay_out, paint, write, write_json
 from eqsolve.errors import EqsolveError, UsageError
+from eqsolve.solvers.threads import THREAD_LIMITS
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
@@ -100,7 +101,6 @@ def examine() -> Iterator[Finding]:
 
     from eqsolve.language.loading import folders, list_models
     from eqsolve.numerics.backend import card_problem, choose_backend
-    from eqsolve.solvers.threads import THREAD_LIMITS
 
     yield "installation", "eqsolve", f"{eq.__version__} in {Path(__file__).resolve().parents[1]}", ""
     yield "installation", "Python", f"{platform.python_version()} ({platform.python_implementation()})", ""

@@ -64,14 +64,12 @@ def run_explore(options: Namespace) -> int:
 
 
 def _refuse_idle(options: Namespace, asked: dict[str, Any], *, exporting: bool) -> None:
+    given = {"--grid": options.grid, "--workers": asked.get("workers"), "--observables": asked.get("observables")}
+    what = "is for a page that is written; name its file: --export page.html"
     if exporting:
-        idle = [flag for flag, given in (("--port", options.port is not None), ("--no-browser", options.no_browser)) if given]
+        given = {"--port": options.port, "--no-browser": options.no_browser}
         what = "is for the page that is served; with --export none is"
-    else:
-        given = {"--grid": options.grid, "--workers": asked.get("workers"), "--observables": asked.get("observables")}
-        idle = [flag for flag, value in given.items() if value]
-        what = "is for a page that is written; name its file: --export page.html"
-    if idle:
+    if idle := [flag for flag, value in given.items() if value]:
         raise UsageError(f"{idle[0]} {what}")
 
 

@@ -103,8 +103,7 @@ def _tell(made: Any, options: Namespace) -> None:
         return
     worst = max((item.z for item in made.agreements), default=None)
     agreement = "" if worst is None else f", largest |z| = {worst:.1f}"
-    how = "from the cache" if made.cached else clock(made.seconds)
-    say(f"{made.name}: {how}{agreement}")
+    say(f"{made.name}: {'from the cache' if made.cached else clock(made.seconds)}{agreement}")
 
 
 def _report(made: list[Any], options: Namespace, out: Path) -> int:

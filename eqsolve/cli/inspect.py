@@ -9,15 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import YEAR, __version__
-from eqsolve.cli.options import (
-    FIGURES,
-    check_destination,
-    command,
-    read_options,
-    read_settings,
-    switch,
-    value,
-)  # fmt: skip
+from eqsolve.cli.options import FIGURES, check_destination, command, read_options, read_settings, switch, value
 from eqsolve.cli.output import complain, lay_out, paint, room, say, say_wrote, write, write_json
 from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError, did_you_mean
 

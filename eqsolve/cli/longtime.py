@@ -5,10 +5,11 @@ from argparse import Namespace
 from typing import Any
 
 from eqsolve.cli.options import command, read_shared, switch
-from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write
+from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, write
 from eqsolve.cli.solve import report, tables
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar
+from eqsolve.results.words import list_settings
 
 
 @command(

@@ -99,11 +99,6 @@ def say_wrote(options: Namespace, *paths: Path | None) -> None:
             say(f"wrote {path}")
 
 
-def list_settings(params: Mapping[str, Any]) -> str:
-    """Return parameters and laws with their values: `g=3, gamma=0.2`."""
-    return ", ".join(f"{key}={item:.6g}" if isinstance(item, float) else f"{key}={item}" for key, item in params.items())
-
-
 def room() -> int | None:
     """Return how many letters a line of the terminal holds; None where output goes elsewhere."""
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None

@@ -7,23 +7,20 @@ import inspect
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NoReturn
 
 from eqsolve._version import __version__
 from eqsolve.cli import options as declared
 from eqsolve.cli.output import paint
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import EqsolveError, UsageError, demand_known, did_you_mean
 
-_LOOK = ("list", "show", "check")
-_SHARED = {  # modules of several commands
-    **dict.fromkeys((*_LOOK, "explain", "cite"), "inspect"), "diagram": "sweep", "stationary": "longtime", "optimise": "fit",
-    "new": "doctor",
+VERBS = {  # and the modules that hold them
+    "list": "inspect", "show": "inspect", "check": "inspect", "explain": "inspect", "solve": "solve", "longtime": "longtime",
+    "stationary": "longtime", "diagram": "sweep", "validate": "validate", "sweep": "sweep", "optimise": "fit", "fit": "fit",
+    "plot": "plot", "explore": "explore", "figure": "figure", "new": "doctor", "cite": "inspect", "doctor": "doctor",
+    "completion": "completion",
 }  # fmt: skip
-VERBS = (
-    *_LOOK, "explain", "solve", "longtime", "stationary", "diagram", "validate", "sweep", "optimise", "fit", "plot", "explore",
-    "figure", "new", "cite", "doctor", "completion",
-)  # fmt: skip
 
 
 def _layout(prog: str) -> argparse.HelpFormatter:
@@ -55,8 +52,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         _build(VERBS)[0].print_help()
         raise SystemExit(2)
     verb = next((word for word in arguments if not word.startswith("-")), None)
-    if verb is not None and verb not in VERBS:
-        raise UsageError(f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})")
+    if verb is not None:
+        demand_known([verb], VERBS, "there is no command `{}`", "there are")
     parser, verbs = _build(VERBS if verb in (None, "completion") else (verb,))
     # argparse takes the second word of ``--region -3,20`` for an option: they are joined into one
     joined = re.sub(r"(^|\0)(--[a-z][a-z0-9-]*)\0(?=-\.?\d)", r"\1\2=", "\0".join(arguments))
@@ -104,7 +101,6 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
 
 
 def _settings_of(model: str | None) -> list[str]:
-    from eqsolve.errors import EqsolveError
     from eqsolve.language.loading import load
 
     with contextlib.suppress(EqsolveError):
@@ -112,9 +108,9 @@ def _settings_of(model: str | None) -> list[str]:
     return []
 
 
-def _build(names: Sequence[str]) -> tuple[_Parser, dict[str, _Parser]]:
+def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
     for name in names:  # only the modules of those asked for are imported
-        importlib.import_module(f"eqsolve.cli.{_SHARED.get(name, name)}")
+        importlib.import_module(f"eqsolve.cli.{VERBS[name]}")
     verbs = {name: declared.VERBS[name] for name in names}
     parser = _Parser(
         prog="eqsolve",

@@ -9,10 +9,11 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.cli.options import command, read_shared, switch, value
-from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write_json
+from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, write_json
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar
+from eqsolve.results.words import list_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,14 +156,10 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
 
 def _derivatives(made: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the derivatives of the values shown along each parameter, and their errors, named dNAME/dPARAMETER."""
-    tables = [(made["derivatives"][one], made["derivative_errors"][one], one) for one in made.get("derivatives", {})]
-    keys = {"values": 0, "errors": 1}
+    parts = {"values": "derivatives", "errors": "derivative_errors"}
     return [
-        {
-            key: {f"d{name}/d{it[2]}": it[place][name] for name in made["values"] if name in it[place]}
-            for key, place in keys.items()
-        }
-        for it in tables
+        {key: {f"d{name}/d{one}": made[part][one][name] for name in made["values"]} for key, part in parts.items()}
+        for one in made.get("derivatives", {})
     ]
 
 

@@ -9,6 +9,7 @@ from eqsolve.cli.options import command, read_shared
 from eqsolve.cli.output import deliver, lay_out, number_with_error
 from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar
+from eqsolve.results.words import percent
 
 if TYPE_CHECKING:
     from eqsolve.validation.validate import Comparison, Validation
@@ -88,8 +89,6 @@ def _text(found: Validation) -> str:
 
 def _power(found: Validation, name: str) -> str:
     """Return the smallest deviations that would have been detected, at the best time and at the worst."""
-    from eqsolve.results.words import percent
-
     item = found.observables[name]
     places = [item.keenest] if found.t is None or len(item.detectable) == 1 else [item.keenest, item.dullest]
     when = [""] * len(places) if found.t is None else [f" (t = {found.t[k]:g})" for k in places]
@@ -97,8 +96,6 @@ def _power(found: Validation, name: str) -> str:
 
 
 def _table(found: Validation, item: Comparison) -> str:
-    from eqsolve.results.words import percent
-
     heads = ["theory", "finite size", "bias", "z", "could see"]
     columns = [
         map(number_with_error, item.theory.tolist(), item.theory_error.tolist()),

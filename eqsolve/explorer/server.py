@@ -126,9 +126,9 @@ class Session:
             if self._child is not None:
                 self._child.send(message)
 
-    def _ensure(self) -> Child:
+    def _ensure(self) -> None:
         if self._child is not None and self._child.number is not None:
-            return self._child
+            return
         child = Child(self.program, self.model, threads=True)
         lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
@@ -140,7 +140,6 @@ class Session:
 
         threading.Thread(target=listen, daemon=True).start()
         self._child, self._lines = child, lines
-        return child
 
     def _kill(self) -> None:
         child, self._child = self._child, None

@@ -29,12 +29,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
         raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
     if target.is_dir():
         raise UsageError(f"cannot write {str(path)!r}: it is a folder, not a file")
+    temporary = ""
     try:
         handle, temporary = tempfile.mkstemp(dir=folder, prefix=".eqsolve-", suffix=target.suffix)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-    os.close(handle)
-    try:
+        os.close(handle)
         yield temporary
         mask = os.umask(0)
         os.umask(mask)

@@ -27,7 +27,7 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, is_uncertain, list_of, names, number, table
 from eqsolve.arguments import path as read_path
-from eqsolve.errors import UsageError, demand_known, did_you_mean
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
@@ -41,8 +41,10 @@ from eqsolve.progress import Report, watching
 from eqsolve.results.archive import write_dataset
 from eqsolve.results.derivatives import derivative_keys
 from eqsolve.results.result import Result
+from eqsolve.results.words import list_settings
 from eqsolve.solvers.options import Options, read_seconds
 from eqsolve.solving import solve_as_asked
+from eqsolve.verbs import method
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -117,10 +119,10 @@ class Search:
     def __init__(self, report: Report | None, budget: float | None) -> None:
         self.report, self.until = report, time.process_time() + (math.inf if budget is None else budget)
 
-    def tell(self, solves: int, point: Iterable[tuple[str, float]], text: str, result: Result) -> None:
+    def tell(self, solves: int, point: Mapping[str, float], text: str, result: Result) -> None:
         """Say where the last solve was, and what was found there."""
         if self.report is not None:
-            where = ", ".join(f"{name}={value:.4g}" for name, value in point)
+            where = ", ".join(f"{name}={value:.4g}" for name, value in point.items())
             self.report(solves, math.inf, f"{where}, {text}, {result.stats['seconds']:.2g} s")
         self.demand(solves)
 
@@ -202,7 +204,7 @@ class FitSet:
 
     @property
     def label(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return list_settings(self.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,10 +242,10 @@ class Fit:
     at_edge: list[str]
     assumes: str
     solves: int
-    sets: tuple[FitSet, ...] = field(repr=False)
-    latex: dict[str, str] = field(repr=False, default_factory=dict)
-    status: str = "ok"
-    _problem: _Problem | None = field(repr=False, default=None)
+    sets: tuple[FitSet, ...]
+    latex: dict[str, str]
+    status: str
+    _problem: _Problem | None = None
 
     data = property(lambda self: self.sets[0].data)
     curves = property(lambda self: self.sets[0].curves)
@@ -256,13 +258,9 @@ class Fit:
 
     def json_object(self) -> dict[str, Any]:
         """Return the fit as plain numbers and texts."""
-        return {
-            "model": self.model, "parameters": self.parameters, "errors": self.errors,
-            "intervals": {name: list(pair) for name, pair in self.intervals.items()},
-            "correlations": self.correlations, "chi2": self.chi2, "reduced_chi2": self.reduced_chi2,
-            "freedom": self.freedom, "value": self.chi2, "at_edge": bool(self.at_edge), "assumes": self.assumes,
-            "solves": self.solves, "status": self.status,
-        }  # fmt: skip
+        made = {name: getattr(self, name) for name in _FIELDS if name != "latex"}
+        made["intervals"] = {name: list(pair) for name, pair in self.intervals.items()}
+        return {**made, "reduced_chi2": self.reduced_chi2, "value": self.chi2, "at_edge": bool(self.at_edge)}
 
     def report(self) -> str:
         """Return values ± errors, correlations, χ² where the data have error bars, as text."""
@@ -294,18 +292,14 @@ class Fit:
         values = ", ".join(f"{name} = {value:.4g} ± {self.errors[name]:.2g}" for name, value in self.parameters.items())
         return f"<Fit of {self.model!r}: {values}>"
 
-    def _repr_html_(self) -> str:
-        from eqsolve.results.html import fit_html
-
-        return fit_html(self)
+    _repr_html_ = method("fit_html")
 
     def profile(self, name: str, points: int = 7, reach: float = 2.0) -> tuple[Array, Array]:
         """Return values of a parameter within ``reach`` errors, and χ² there with all others fitted again.
 
         Without error bars in the data, χ² is in units of their scatter about the fit.
         """
-        if name not in self.parameters:
-            raise UsageError(f"`{name}` was not free; free were: {', '.join(self.parameters)}")
+        demand_known([name], self.parameters, "`{}` was not free", "free were")
         if self._problem is None:
             raise UsageError("a fit from a file holds what was found; its profiles need the model: fit again")
         values = self.parameters[name] + self.errors[name] * np.linspace(-reach, reach, points)
@@ -398,15 +392,12 @@ def fit(
     if not wanted:
         raise UsageError("name at least one parameter to fit")
     found = find_parameters(model, wanted)
-    many = isinstance(data, list | tuple)
-    sources = [read_data(item) for item in (data if many else [data])]
+    sources = [read_data(item) for item in (data if isinstance(data, list | tuple) else [data])]
     settings = [table(item, "each") for item in (each or [{}] * len(sources))]
     if not sources or len(settings) != len(sources):
         raise UsageError(f"there are {len(sources)} sets of data, and values for {len(settings)} of them")
     for what, known in (("own", own), ("bounds", bounds or {}), ("priors", priors or {})):
-        for name in known:
-            if name not in wanted:
-                raise UsageError(f"{what}: `{name}` is not free{did_you_mean(name, wanted)}; free are: {', '.join(wanted)}")
+        demand_known(known, wanted, f"{what}: `{{}}` is not free", "free are")
     common = {**(params or {}), **parameters}
     begin: dict[str, float] = {}
     sets = []
@@ -593,7 +584,7 @@ class _Problem:
             self.best = (size, point.copy())
         if fresh:
             told = f"{'sum of squares' if self.scaled else 'chi2'} {size:.4g}"
-            self.search.tell(self.solves, zip(self.keys, point, strict=True), told, found.result)
+            self.search.tell(self.solves, dict(zip(self.keys, point, strict=True)), told, found.result)
         return off, np.vstack(rows)
 
     def descend(self, begin: Array, held: int | None = None) -> tuple[Array, Array]:
@@ -774,8 +765,6 @@ def read_data(data: Any) -> Data:
     A table has a column ``t``, one for each observable, error bars as ``NAME_error``, and, of several draws, a column
     ``seed`` (or ``draw``, ``run``).
     """
-    if isinstance(data, Data):
-        return data
     if isinstance(data, Simulation):
         return Data(np.asarray(data.t, float), {name: np.asarray(entry, float) for name, entry in data.values.items()}, {})
     lines: list[int] = []

@@ -82,11 +82,11 @@ class Optimum:
     edge: str
     scan: tuple[Array, Array]
     ranges: tuple[Range, ...]
-    solves: int = 0
-    latex: dict[str, str] = field(default_factory=dict)
-    active: tuple[str, ...] = ()
-    status: str = "ok"
-    settings: dict[str, Any] = field(default_factory=dict)  # that stay, the time among them
+    solves: int
+    latex: dict[str, str]
+    active: tuple[str, ...]
+    status: str
+    settings: dict[str, Any]  # that stay, the time among them
 
     def __repr__(self) -> str:
         places = ", ".join(f"{name} = {value:.4g} ± {self.errors[name]:.2g}" for name, value in self.parameters.items())
@@ -185,7 +185,7 @@ def optimise(
     goal = _read(observable, None if timed is None else times, sign) if isinstance(observable, str) else observable
     with watching(progress, count="solve") as report:
         search = Search(report, budget)
-        return _OptimumSearch(question, own, timed, sign, name, goal, limits, search).run(maximise)
+        return _OptimumSearch(question, own, timed, sign, name, goal, limits, search).run()
 
 
 def _name(goal: str | Function) -> str:
@@ -252,10 +252,10 @@ class _Seen:
     error: float
     gradient: Array
     unsure: Array
-    moment: float = math.nan
-    limits: Array = field(default_factory=lambda: np.empty(0))
-    limit_errors: Array = field(default_factory=lambda: np.empty(0))
-    limit_slopes: Array = field(default_factory=lambda: np.empty((0, 0)))
+    moment: float
+    limits: Array
+    limit_errors: Array
+    limit_slopes: Array
 
 
 @dataclass(eq=False)
@@ -270,7 +270,16 @@ class _OptimumSearch:
     search: Search
     _known: dict[tuple[float, ...], _Seen] = field(default_factory=dict)
 
-    def run(self, maximise: bool) -> Optimum:
+    def point(self, place: Array) -> dict[str, float]:
+        """Return the parameters at a place, in coordinates from 0 to 1."""
+        ends = np.clip(place, 0.0, 1.0).tolist()
+        return {item.name: item.value(x) for item, x in zip(self.ranges, ends, strict=True)}
+
+    def slopes(self, place: Array) -> Array:
+        """Return the derivatives of the parameters along the coordinates."""
+        return np.array([item.slope(float(x)) for item, x in zip(self.ranges, place, strict=True)])
+
+    def run(self) -> Optimum:
         points, values = self._scan()
         start = points[int(np.argmin(values))]
         status = "ok"
@@ -282,11 +291,12 @@ class _OptimumSearch:
             status, known = str(reason), self._known.items()
             (*place, _), here = min(known, key=lambda item: (-np.minimum(item[1].limits, 0.0).sum(), item[1].value))
             best = np.array(place)
-        edges = [bool(np.isclose([place, 1 - place], 0.0).any()) for place in best]
+        edges = np.isclose(best, 0.0) | np.isclose(1 - best, 0.0)
+        found: dict[str, float] = self.point(best)
         allowed = np.maximum(here.limit_errors, 1e-6 * np.maximum(1.0, np.abs(here.limits)))
         if (here.limits < -allowed).any():
             missed, (worst, _) = min(zip(here.limits, self.limits, strict=True), key=lambda item: float(item[0]))
-            at = ", ".join(f"{item.name}={item.value(place):.4g}" for item, place in zip(self.ranges, best, strict=True))
+            at = ", ".join(f"{name}={value:.4g}" for name, value in found.items())
             raise UsageError(
                 f"no point of the ranges was found where {worst} holds; the nearest, {at}, misses it by {-missed:.3g}: "
                 "widen the ranges, or ask for less"
@@ -298,11 +308,9 @@ class _OptimumSearch:
         except SpentError as reason:
             status = str(reason)
         if active.any() and len(here.gradient):  # the value changes to first order with what the constraints hold
-            scale = [item.slope(float(place)) for item, place in zip(self.ranges, best, strict=True)]
-            error += float(np.abs(np.where(here.gradient == 0, 0.0, errors / scale) * here.gradient).sum())
-        found = {item.name: float(item.value(float(place))) for item, place in zip(self.ranges, best, strict=True)}
-        spread = {item.name: float(entry) for item, entry in zip(self.ranges, errors, strict=True)}
-        where = [f"{item.name} = {found[item.name]:g}" for item, edge in zip(self.ranges, edges, strict=True) if edge]
+            error += float(np.abs(np.where(here.gradient == 0, 0.0, errors / self.slopes(best)) * here.gradient).sum())
+        spread: dict[str, float] = dict(zip(found, errors.tolist(), strict=True))
+        where = [f"{name} = {value:g}" for (name, value), edge in zip(found.items(), edges, strict=True) if edge]
         if self.timed is not None:
             found["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (2 * DRAWN)
             if min(here.moment - self.timed.low, self.timed.high - here.moment) < 1e-9 * (self.timed.high - self.timed.low):
@@ -310,9 +318,9 @@ class _OptimumSearch:
         last, times = self.question.last, self.question.times
         stay = dict(last.params) if last else {}
         stay |= {"t": float(times[0])} if times is not None and len(times) == 1 else {}
-        goal, name = "largest" if maximise else "smallest", self.name
+        goal, name, maximise = ("largest" if self.sign < 0 else "smallest"), self.name, self.sign < 0
         edge = f"`{name}` is {goal} at an end of the range, {', '.join(where)}: there is no optimum inside" if where else ""
-        table = np.array([[item.value(place) for item, place in zip(self.ranges, point, strict=True)] for point in points])
+        table = np.array([[*self.point(place).values()] for place in points])
         return Optimum(
             self.question.model.name, name, maximise, found, spread, self.sign * here.value, error, bool(where), edge,
             (table, self.sign * values), self.ranges, self.question.solves, latex_names((self.question.model,)),
@@ -324,11 +332,11 @@ class _OptimumSearch:
         """Return what is seen at a point."""
         key = (*map(float, place), float(slopes))
         if key not in self._known:
-            point = [item.value(min(max(float(x), 0.0), 1.0)) for item, x in zip(self.ranges, place, strict=True)]
+            point = self.point(place)
             rough = None if slopes else self.question.rtol ** (2 / 3)  # a scan needs fewer digits
             along = self.question.names if slopes else ()
-            scale = np.array([item.slope(float(x)) for item, x in zip(self.ranges, place, strict=True)][: len(along)])
-            result = self.question.solve(point, slopes=bool(along), rtol=rough)
+            scale = self.slopes(place)[: len(along)]
+            result = self.question.solve([*point.values()], slopes=bool(along), rtol=rough)
             value, error, gradient, unsure = through(self.goal, result, along)
             held, times, moment = [through(limit, result, along) for _, limit in self.limits], self.question.times, math.nan
             if self.timed is not None and times is not None:
@@ -338,9 +346,7 @@ class _OptimumSearch:
                 limits=np.array([item[0] for item in held]), limit_errors=np.array([item[1] for item in held]),
                 limit_slopes=np.array([item[2] * scale for item in held]).reshape(len(held), len(scale)),
             )  # fmt: skip
-            where = zip([item.name for item in self.ranges], point, strict=True)
-            told = f"{self.name} {self.sign * self._known[key].value:.4g}"
-            self.search.tell(self.question.solves, where, told, result)
+            self.search.tell(self.question.solves, point, f"{self.name} {value:.4g}", result)
         return self._known[key]
 
     def _scan(self) -> tuple[list[Array], Array]:
@@ -391,21 +397,20 @@ class _OptimumSearch:
         )  # fmt: skip
         return np.clip(np.asarray(found.x), 0.0, 1.0)
 
-    def _errors(self, best: Array, here: _Seen, edges: list[bool], active: Array) -> Array:
+    def _errors(self, best: Array, here: _Seen, edges: Array, active: Array) -> Array:
         """Return the error bars of the parameters: what errors of gradient and constraints are to the optimum.
 
         Constraints that hold as equalities are Lagrange's, with the multipliers of least squares.
         """
         made = np.where(edges, 0.0, math.inf)
-        inside = np.flatnonzero(~np.array(edges, dtype=bool))
+        inside = np.flatnonzero(~edges)
         if not len(inside):
             return made
-        held = here.limit_slopes[active][:, inside] if active.any() else np.empty((0, len(inside)))
-        multipliers = np.linalg.lstsq(held.T, here.gradient[inside], rcond=None)[0] if len(held) else np.empty(0)
+        held = here.limit_slopes[active][:, inside]
+        multipliers = np.linalg.lstsq(held.T, here.gradient[inside], rcond=None)[0]
 
         def lagrangian(seen: _Seen) -> Array:
-            more = multipliers @ seen.limit_slopes[active][:, inside] if len(held) else 0.0
-            return np.asarray(seen.gradient[inside] - more)
+            return np.asarray(seen.gradient[inside] - multipliers @ seen.limit_slopes[active][:, inside])
 
         hessian = np.zeros((len(inside), len(inside)))
         for row, place in enumerate(inside):
@@ -422,6 +427,5 @@ class _OptimumSearch:
             spread = np.abs(np.linalg.inv(whole)) @ off
         except (np.linalg.LinAlgError, EqsolveError):
             return made
-        for row, place in enumerate(inside):
-            made[place] = spread[row] * self.ranges[place].slope(float(best[place]))
+        made[inside] = spread * self.slopes(best)[inside]
         return made

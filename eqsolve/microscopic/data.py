@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import SolverError, UsageError, did_you_mean, logger
+from eqsolve.errors import UsageError, did_you_mean, logger
+from eqsolve.language.binding import read_value
 from eqsolve.language.laws import Law, Normal, Rademacher, StudentT, read_numbers
 from eqsolve.microscopic.lowered import FlowSample
 from eqsolve.numerics.arrays import Array, chunk, special
@@ -75,7 +76,7 @@ class Placement:
         return float(product.mean())
 
 
-class _Matrix:
+class GaussianMatrix:
     """A Gaussian matrix X, n × d with variance 1/d, as far as it is known.
 
     ``along`` are orthonormal directions, of the coordinates and of the samples; ``images`` are X on the first and Xᵀ on the
@@ -97,6 +98,16 @@ class _Matrix:
             image = other @ (direction @ images) + self.scale * self.sides[side].normal(other)
             self.along[side] = np.column_stack([self.along[side], direction])
             self.images[side] = np.column_stack([self.images[side], image])
+
+    def visit(self, sample: FlowSample, time: float, state: Array) -> None:
+        """Make X known on the weights of a state of a flow, and Xᵀ on its loss gradients."""
+        if np.isfinite(state).all():
+            weights = sample.weights(time, sample.state(state))
+            for weight in weights:
+                self.learn(self.backend.get(weight))
+            known = self.known()
+            for loss in sample.losses(time, [known @ weight for weight in weights]):
+                self.learn(self.backend.get(loss), 1)
 
     def known(self) -> Any:
         """Return X where it is known, 0 elsewhere."""
@@ -126,39 +137,6 @@ def _outside(vector: Array, known: Array, most: int) -> Array | None:
     return rest / left if left > FLOOR * length else None
 
 
-def balance(
-    make: Callable[[Any], FlowSample], on_samples: Placement, on_coordinates: Placement,
-    visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]], rng: np.random.Generator,
-    backend: Backend = CPU, threads: int = 1,
-) -> FlowSample:  # fmt: skip
-    """Return a draw with balanced features.
-
-    Parameters
-    ----------
-    make
-        Returns the draw for given features.
-    visits
-        Times at which directions are taken, beside the start.
-    run
-        Returns the states of a draw at given times, one after another.
-    """
-    n, d = on_samples.size, on_coordinates.size
-    matrix = _Matrix(on_samples, on_coordinates, backend)
-    if matrix.most > 0:
-        sample = make(backend.arrays.zeros((n, d)))
-        on_coordinates.placed += [*map(backend.get, sample.coordinate_constants), *sample.start]
-        on_samples.placed += map(backend.get, sample.sample_constants)
-        _visit(matrix, sample, 0.0, sample.start)
-        sample = make(matrix.known())  # the fields of weights at rest are kept in it
-        try:
-            for moment, flat in zip(visits, run(sample, visits) if len(visits) else (), strict=True):
-                _visit(matrix, sample, float(moment), flat.reshape(-1, d))
-                sample.features[:] = matrix.known()
-        except SolverError:
-            pass  # with features known in part the flow cannot be followed: the rest stays random
-    return make(matrix.complete(rng, threads))
-
-
 def balance_regression(
     target: Array, noise: Array, on_samples: Placement, on_coordinates: Placement, rng: np.random.Generator
 ) -> Array:
@@ -166,7 +144,7 @@ def balance_regression(
 
     An estimator is a function of these, at least in part: that of least squares of nothing else.
     """
-    matrix = _Matrix(on_samples, on_coordinates)
+    matrix = GaussianMatrix(on_samples, on_coordinates)
     on_coordinates.placed.append(target)
     on_samples.placed.append(noise)
     matrix.learn(target)
@@ -177,18 +155,6 @@ def balance_regression(
         matrix.learn(weight)
         loss = matrix.known() @ weight
     return np.asarray(matrix.complete(rng))
-
-
-def _visit(matrix: _Matrix, sample: FlowSample, time: float, state: Array) -> None:
-    """Learn the features on the weights of a state, and their transpose on its loss gradients."""
-    if not np.isfinite(state).all():
-        return
-    get, weights = sample.backend.get, sample.weights(time, sample.state(state))
-    for weight in weights:
-        matrix.learn(get(weight))
-    known = matrix.known()
-    for loss in sample.losses(time, [known @ weight for weight in weights]):
-        matrix.learn(get(loss), 1)
 
 
 _NAMED = {"gaussian": Normal(0, 1), "binary": Rademacher(1), "student_t": StudentT(5)}
@@ -254,8 +220,6 @@ def draw_rows(
 
 def read_data(given: Any) -> Features:
     """Return a source of features from a name, a law, an array, or the name of a file."""
-    if isinstance(given, Features):
-        return given
     if isinstance(given, Law):
         return _from_law(given, str(given))
     if isinstance(given, str) and given in _NAMED:
@@ -274,8 +238,6 @@ def _from_law(law: Law, label: str) -> Features:
 
 def _from_text(text: str) -> Features:
     if "(" in text and not Path(text).exists():
-        from eqsolve.language.binding import read_value
-
         value = read_value(text, what="data")
         if isinstance(value, Law):
             return _from_law(value, text)

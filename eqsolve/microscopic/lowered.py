@@ -138,7 +138,6 @@ Function = Callable[..., list[Any]]
 class Average:
     """An expectation as a mean over coordinates or over samples."""
 
-    node: E
     on_samples: bool
     values: Function
 
@@ -182,11 +181,8 @@ def sides(flow: Flow) -> tuple[tuple[Random, ...], tuple[Random, ...]]:
     samples = _randoms(flow.loss_gradient)
     coordinates = _randoms([*flow.weights, *flow.drift.values(), *starts, *flow.variables.values()]) - samples
     for node in _expectations(flow):
-        more = _randoms([node.argument]) - samples - coordinates
-        if any(isinstance(item, Field) or item in samples for item in node.argument.free_symbols):
-            samples |= more
-        else:
-            coordinates |= more
+        sampled = any(isinstance(item, Field) or item in samples for item in node.argument.free_symbols)
+        (samples if sampled else coordinates).update(_randoms([node.argument]) - samples - coordinates)
     return tuple(sorted(coordinates, key=str)), tuple(sorted(samples, key=str))
 
 
@@ -220,13 +216,12 @@ def lower_flow(binding: Binding) -> LoweredFlow:
     on_coordinates = (time, *states, *gradients, *coordinate, *drawn[0])
     on_samples = (time, *flow.fields, *sample, *drawn[1])
     plain = (time, *states, *coordinate, *drawn[0])
+    outer = [binding.apply(expr) for expr in flow.observables.values()]
+    nodes = sorted(set[E]().union(*(expr.atoms(E) for expr in outer)), key=str)
     averages = []
-    for node in _expectations(flow):
-        argument = binding.apply(node.argument)
-        sampled = any(isinstance(item, Field) or item in sample for item in argument.free_symbols)
-        averages.append(Average(node, sampled, lower([argument], on_samples if sampled else on_coordinates)))
-    nodes = [average.node for average in averages]
-    outer = [_apply_outside(expr, binding) for expr in flow.observables.values()]
+    for node in nodes:
+        sampled = any(isinstance(item, Field) or item in sample for item in node.argument.free_symbols)
+        averages.append(Average(sampled, lower([node.argument], on_samples if sampled else on_coordinates)))
     variables = [binding.apply(expr) for expr in flow.variables.values()]
     names = tuple(
         name
@@ -242,13 +237,6 @@ def lower_flow(binding: Binding) -> LoweredFlow:
         lower(weights, plain), lower([losses[place] for place in active], on_samples), lower(drift, on_coordinates),
         tuple(averages), lower(outer, (time, *nodes)), lower(kept, plain), names,
     )  # fmt: skip
-
-
-def _apply_outside(expr: Expr, binding: Binding) -> Expr:
-    """Put in the parameters outside expectations; the nodes themselves stay as declared, to be looked up."""
-    nodes = {node: Time(f"node{place}") for place, node in enumerate(expr.atoms(E))}
-    back = {placeholder: node for node, placeholder in nodes.items()}
-    return binding.apply(expr.xreplace(nodes)).xreplace(back)
 
 
 class FlowSample:
@@ -293,8 +281,7 @@ class FlowSample:
             (self.coordinate_constants, self.lowered.coordinate_noises),
             (self.sample_constants, self.lowered.sample_noises),
         ):
-            for place, item in enumerate(reversed(noises)):
-                constants[len(constants) - 1 - place] = self.backend.put(values[item])
+            constants[len(constants) - len(noises) :] = [self.backend.put(values[item]) for item in noises]
 
     def weights(self, time: float, state: Any) -> list[Any]:
         """Return w, one array of length d per weight."""
@@ -391,8 +378,7 @@ def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> It
     """
     flat, now = sample.start.ravel().copy(), 0.0
     sample.begin()
-    least = 200  # steps of a run
-    longest = min(_SHARE / max(speed, 1e-300), max(float(times[-1]) / least, 1e-12))
+    longest = min(_SHARE / max(speed, 1e-300), max(float(times[-1]) / 200, 1e-12))  # 200 steps at least
     with np.errstate(all="ignore"):
         for wanted in times:
             count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0

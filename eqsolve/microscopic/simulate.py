@@ -14,24 +14,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sympy import Rational
 
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, text, whole
 from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
-from eqsolve.errors import SolverError, UsageError, demand_known, did_you_mean, logger
-from eqsolve.language.binding import bind
+from eqsolve.errors import SolverError, UsageError, demand_known, logger
+from eqsolve.language.binding import bind, read_value
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.system import Flow
-from eqsolve.microscopic.data import Features, Placement, balance, read_data
+from eqsolve.microscopic.data import Features, GaussianMatrix, Placement, read_data
 from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, lower_flow, refuse_continuous, wander
 from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, demand_memory, memory, read_device
 from eqsolve.numerics.constants import HOW, draw_constants, draw_law
 from eqsolve.progress import watching
 from eqsolve.results.provenance import meanings_of
-from eqsolve.verbs import lazy_import
+from eqsolve.verbs import lazy_import, method
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -106,9 +107,7 @@ class Simulation:
         return xr.Dataset(data, coords={"draw": np.arange(self.seeds), "t": self.t})
 
     def __getitem__(self, name: str) -> xr.DataArray:
-        if name not in self.values:
-            has = ", ".join(self.values)
-            raise KeyError(f"the simulation has no `{name}`{did_you_mean(name, self.values)} (it has: {has})")
+        demand_known([name], self.values, "the simulation has no `{}`", error=KeyError)
         return self.dataset[name]
 
     def __contains__(self, name: object) -> bool:
@@ -133,8 +132,7 @@ class Simulation:
         place = int(np.argmin(np.abs(self.t - time)))
         if abs(self.t[place] - time) > 1e-9 * max(1.0, abs(time)):
             raise UsageError(f"the run has no time {time:g}; it reports {', '.join(f'{t:g}' for t in self.t)}")
-        known = self.snapshots[0][place]
-        demand_known([name], known, "the run has no `{}`")
+        demand_known([name], self.snapshots[0][place], "the run has no `{}`")
         return np.stack([run[place][name] for run in self.snapshots])
 
     def to_dataframe(self) -> Any:
@@ -177,10 +175,7 @@ class Simulation:
     def __repr__(self) -> str:
         return f"<Simulation of {self.model!r}: {self._how}: {', '.join(self.values)}>"
 
-    def _repr_html_(self) -> str:
-        from eqsolve.results.html import simulation_html
-
-        return simulation_html(self)
+    _repr_html_ = method("simulation_html")
 
 
 def read_simulation(dataset: xr.Dataset, record: Mapping[str, Any]) -> Simulation:
@@ -284,7 +279,12 @@ def simulate(
     cores = workers or os.cpu_count() or 1
     at_once, each = min(seeds, cores), 3 if constants == "balanced" else 1
     work = 300 * 4.0 * n * d * seeds  # some 300 drifts in one run
-    backend, at_once, remarks = _place(choose_backend(device, work), n, d, at_once, each)
+    backend, size, remarks = choose_backend(device, work), 8.0 * n * d * each, list[str]()
+    if backend is not CPU and (room := int(0.9 * backend.memory() / (size + 1))):
+        at_once = min(at_once, room)
+    elif backend is not CPU:
+        told = f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"
+        backend, remarks = CPU, [told]
     matrices = 1 if features.matrix is not None else at_once * each if backend is CPU else 0
     held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
     lowered = lower_flow(binding)
@@ -337,46 +337,31 @@ def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, An
         raise UsageError(f"data: the matrix has {columns} columns, but d = {d}; leave d out, or give a matrix that fits")
     name = flow.ratio.name
     if name in settings:
-        from eqsolve.language.binding import read_value
-
         asked = float(read_value(settings[name], what=f"parameter `{name}`"))
         if abs(asked - rows / columns) > 0.5 / columns:
             raise UsageError(
                 f"data: the matrix is {rows} × {columns}, so {name} = {rows / columns:.6g}, but {name} = {asked:g} is set; "
                 "leave it out"
             )
-    from sympy import Rational
-
     return rows, columns, {**settings, name: Rational(rows, columns)}
 
 
-def _times(t_max: float | None, at: float | Iterable[float] | None, step: float | None) -> Array:
-    if step is not None and not (np.isfinite(step) and step > 0):
+def _times(t_max: float | None, at: Any, step: float | None) -> Array:
+    if step is not None and step <= 0:
         raise UsageError(f"step= takes a positive number, got {step}")
     if at is None:
         if t_max is None:
             raise UsageError("say how far to run: t_max=, or at= with the times to report")
         grid = np.linspace(0.0, t_max, 25) if t_max <= 1 else np.r_[0.0, np.geomspace(0.02, t_max, 24)]
     else:
-        grid = np.array(sorted(at) if isinstance(at, Iterable) else [at], dtype=float)
-    if t_max is not None and (not np.isfinite(t_max) or t_max <= 0):
+        grid = np.array(sorted(at))
+    if t_max is not None and t_max <= 0:
         raise UsageError(f"t_max= takes a positive time, got {t_max}")
-    if not len(grid) or not np.isfinite(grid).all() or grid[0] < 0:
+    if not len(grid) or grid[0] < 0:
         raise UsageError(f"at= takes times of at least 0, got {at}")
     if t_max is not None and grid[-1] > t_max * (1 + 1e-12):
         raise UsageError(f"at= asks for the time {grid[-1]:g}, but t_max is {t_max:g}")
     return np.unique(np.rint(grid / step) * step) if step is not None else grid
-
-
-def _place(backend: Backend, n: int, d: int, at_once: int, matrices: int) -> tuple[Backend, int, tuple[str, ...]]:
-    """Return where runs of so many matrices each go, how many at once, and a note if no card can hold one."""
-    if backend is CPU:
-        return backend, at_once, ()
-    size = 8.0 * n * d * matrices
-    if room := int(0.9 * backend.memory() / (size + 1)):
-        return backend, min(at_once, room), ()
-    note = f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"
-    return CPU, at_once, (note,)
 
 
 def _memory(n: int, d: int, states: int, at_once: int, matrices: int, kept: int) -> int:
@@ -438,8 +423,8 @@ class _Runner:
     rtol: float
     keep: bool
     tell: Callable[[int, float], None] | None  # how far a draw is
-    backend: Backend = CPU
-    threads: int = 1
+    backend: Backend
+    threads: int
 
     def __getstate__(self) -> dict[str, Any]:  # compiled functions are made again, and another process reports nothing
         return {**self.__dict__, "lowered": self.lowered.binding, "tell": None}
@@ -488,7 +473,10 @@ def draw_balanced(
     lowered: LoweredFlow, d: int, seed: int, index: int, visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]],
     backend: Backend = CPU, threads: int = 1,
 ) -> FlowSample:  # fmt: skip
-    """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average."""
+    """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average.
+
+    ``visits`` are times at which directions are taken, beside the start; ``run`` returns the states of a draw at given times.
+    """
     for_matrix, *streams = _streams(seed, index)
     n = max(1, int(np.floor(lowered.ratio * d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
     on_coordinates, on_samples = Placement(d, for_matrix), Placement(n, for_matrix)
@@ -497,7 +485,20 @@ def draw_balanced(
     def make(features: Any) -> FlowSample:
         return FlowSample(lowered, features, values, start, backend, (seed, index, 1))
 
-    return balance(make, on_samples, on_coordinates, visits, run, for_matrix, backend, threads)
+    matrix = GaussianMatrix(on_samples, on_coordinates, backend)
+    if matrix.most > 0:
+        sample = make(backend.arrays.zeros((n, d)))
+        on_coordinates.placed += [*map(backend.get, sample.coordinate_constants), *start]
+        on_samples.placed += map(backend.get, sample.sample_constants)
+        matrix.visit(sample, 0.0, start)
+        sample = make(matrix.known())  # the fields of weights at rest are kept in it
+        try:
+            for moment, flat in zip(visits, run(sample, visits) if len(visits) else (), strict=True):
+                matrix.visit(sample, float(moment), flat.reshape(-1, d))
+                sample.features[:] = matrix.known()
+        except SolverError:
+            pass  # with features known in part the flow cannot be followed: the rest stays random
+    return make(matrix.complete(for_matrix, threads))
 
 
 def draw_sample(

@@ -316,11 +316,8 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     set_scales(axes, log_x=axis.log, log_y=ways.logy)
     drawn = []
     for place, name in enumerate(names):
-        label = (
-            ways.label
-            if len(names) == 1 and ways.label
-            else ", ".join(filter(None, (written(name, result.latex), ways.label)))
-        )
+        own = [] if len(names) == 1 and ways.label else [written(name, result.latex)]
+        label = ", ".join([*own, *filter(None, [ways.label])])
         style = {"color": COLOURS[(before + place) % len(COLOURS)], "label": label, **ways.style}
         error = curves[f"{name}_error"].values if f"{name}_error" in curves else None
         drawn.append((draw_line(axes, times, curves[name].values, error, style), name))

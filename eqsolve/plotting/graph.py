@@ -78,8 +78,7 @@ def _arrows(causality: Causality) -> list[tuple[int, int, str]]:
     place = {name: index for index, name in enumerate(causality.order)}
     found: dict[tuple[int, int], set[str]] = {}
     for edge in causality.dependencies:
-        volterra = edge.kind == "slice" and edge.source == edge.reader
-        kind = "history" if volterra else edge.kind
+        kind = "history" if edge.kind == "slice" and edge.source == edge.reader else edge.kind
         found.setdefault((place[edge.source], place[edge.reader]), set()).add(kind)
     arrows = []
     for (source, reader), kinds in found.items():

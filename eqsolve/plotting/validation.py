@@ -83,7 +83,7 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
     shown = list(names) or list(found.observables)
     axis = _time(found, shown, ways)
     if ways.ax is not None:
-        before, latex = len(ways.ax.lines), _latex(found)
+        before, latex = len(ways.ax.lines), found.result.latex
         for place, name in enumerate(shown):
             _draw(ways.ax, found, name, COLOURS[(before + place) % len(COLOURS)], axis, ways, named=True)
         ways.ax.set_ylabel(written(shown[0], latex) if len(shown) == 1 else "")
@@ -107,38 +107,32 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
             above.axis("off")
     verdict = f"{found.verdict}{', low power' if found.low_power else ''}"
     head = f"{found.model}: {verdict} (d = {found.d}, {found.seeds} draws, {found.data})"
-    figure.suptitle(settings_title(head, found.params, _latex(found), figure), fontsize=TITLE_SIZE)
+    figure.suptitle(settings_title(head, found.params, found.result.latex, figure), fontsize=TITLE_SIZE)
     return figure
-
-
-def _latex(found: Validation) -> dict[str, str]:
-    return {} if found.result is None else found.result.latex
 
 
 def _time(found: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
     """Return the axis of time of all panels: by the rule of curves, over the times compared too."""
     if found.t is None or len(found.t) < 2:
         return None
-    if found.result is not None and found.result.grid is not None:
-        times = spread_times(found.result.grid)
-        curves = found.result.at(times)
-        axis = time_axis(times, [curves[name].values for name in names], ways.logx)
-        last = float(found.t[-1]) * (1.15 if axis.log else 1.03)
-        first = float(found.t[found.t > 0].min()) if (found.t > 0).any() else axis.first
-        return TimeAxis(axis.log, min(axis.first, 0.7 * first) if axis.log else axis.first, last)
-    return time_axis(found.t, [found.observables[name].theory for name in names], ways.logx)
+    times = spread_times(found.result._grid())
+    curves = found.result.at(times)
+    axis = time_axis(times, [curves[name].values for name in names], ways.logx)
+    if not axis.log:
+        return TimeAxis(False, axis.first, 1.03 * float(found.t[-1]))
+    return TimeAxis(True, min(axis.first, 0.7 * float(found.t[found.t > 0].min())), 1.15 * float(found.t[-1]))
 
 
 def _draw(
     axes: Any, found: Validation, name: str, colour: str, axis: TimeAxis | None, ways: Ways, named: bool = False
 ) -> None:
     """Draw one observable: the theory, what could not have been told from it, and the draws."""
-    item, text = found.observables[name], written(name, _latex(found))
+    item, text = found.observables[name], written(name, found.result.latex)
     times = found.t if found.t is not None else np.zeros(1)
     set_scales(axes, log_x=None if axis is None else axis.log, log_y=ways.logy)
     line_t, line, band = times, item.theory, item.theory_error
-    if axis is not None and found.result is not None and found.result.grid is not None:
-        line_t = spread_times(found.result.grid)
+    if axis is not None:
+        line_t = spread_times(found.result._grid())
         curves = found.result.at(line_t)
         line, band = curves[name].values, curves[f"{name}_error"].values
     single = {"marker": "_", "ms": 20} if len(line_t) == 1 else {}
@@ -165,7 +159,7 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
     seen = " to ".join(dict.fromkeys(map(percent, (best, worst))))
     power = f" (would detect deviations of {seen})" if np.isfinite(best) else ""
     above.set_title(f"{item.verdict}{power}", fontsize=8)
-    above.set_ylabel(written(name, _latex(found)))
+    above.set_ylabel(written(name, found.result.latex))
     above.legend(frameon=False, fontsize=7)
     below.axhspan(-3, 3, color="0.93", lw=0)
     below.axhline(0, color="0.6", lw=0.8)
@@ -177,7 +171,7 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
     below.set_xlim(above.get_xlim())
     above.tick_params(labelbottom=False)
     if found.t is not None:
-        below.set_xlabel(written("t", _latex(found)))
+        below.set_xlabel(written("t", found.result.latex))
     else:
         below.set_xticks([])
         above.set_xticks([])
@@ -196,7 +190,7 @@ def _draw_laws(axes: Any, below: Any, found: Validation) -> None:
     for value, mass, share in law["atoms"]:
         text = f"atom at {value:g}: {mass:.4f}, finite size {share:.4f}"
         axes.axvline(value, color=COLOURS[1], lw=1, ls=":", label=text)
-    variable = written(law["variable"], _latex(found))
+    variable = written(law["variable"], found.result.latex)
     axes.set(xlabel=variable, ylabel="density")
     distance = "" if found.wasserstein is None else f", $W_2$ = {found.wasserstein['values'][-1][0]:.2g}"
     axes.set_title(f"law of {variable}{distance}", fontsize=8)

@@ -19,6 +19,8 @@ from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError, logger
 from eqsolve.files.atomic import atomic_path, is_damaged, seal
 from eqsolve.files.checkpoint import Codec, PackingError
+from eqsolve.language.loading import load
+from eqsolve.language.system import Cases
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, Layout, Record, RowStore, Solved, StepRows
 from eqsolve.results.result import PhaseDiagram, Result, Stationary
@@ -189,8 +191,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
 
 
 def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:
-    from eqsolve.language.loading import load
-    from eqsolve.language.system import Cases
     from eqsolve.passes.forms.structure import sign
 
     wanted = load(model) if isinstance(model, str) else model

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.errors import UsageError, demand_known, did_you_mean
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.numerics.arrays import Array
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def refuse_kinks(switches: Result) -> None:
             continue
         values = np.asarray(switches.dataset[name].values, float)
         errors = np.asarray(switches.dataset[name + _ERROR].values, float)
-        size = float(np.abs(values).max(initial=0.0))
-        on = np.abs(values) <= np.maximum(errors, 1e-12 * size)
+        on = np.abs(values) <= np.maximum(errors, 1e-12 * np.abs(values).max(initial=0.0))
         on[1:] |= np.sign(values[1:]) != np.sign(values[:-1])
         if on.any():
             time = float(switches.dataset["t"].values[on.argmax()])
@@ -130,11 +129,8 @@ def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray |
         return None
     if (what, parameter) not in keys:
         along = sorted({name for _, name in keys})
-        if parameter not in along:
-            raise UsageError(
-                f"the result has no derivative along `{parameter}`{did_you_mean(parameter, along)}; "
-                f"solve with derivatives=[..., {parameter!r}] (it has those along: {', '.join(along)})"
-            )
+        how = f"solve with derivatives=[..., {parameter!r}]"
+        demand_known([parameter], along, f"the result has no derivative along `{{}}`, {how}", "it has those along")
         has = [name for name, other in keys if other == parameter]
         demand_known([what], has, "the result has no derivative of `{}`", "it has those of")
     key = keys[what, parameter]

@@ -56,7 +56,7 @@ def simulation_html(found: Simulation) -> str:
 
 def validation_html(found: Validation) -> str:
     """Return the verdict and, for every observable, how far both sides are apart and what could be seen."""
-    latex = {} if found.result is None else found.result.latex
+    latex = found.result.latex
     colour = {"agrees": "#009E73", "disagrees": _BAD}.get(found.verdict, "#8a5a00")
     rows = []
     for name, item in found.observables.items():
@@ -73,7 +73,7 @@ def validation_html(found: Validation) -> str:
     notes = "".join(f"<br><small>{_text(note)}</small>" for note in (*found.notes, *found.warnings))
     head = f"<b>{_text(found.model)}</b> (validation): <b style='color:{colour}'>{_text(found.verdict)}</b>"
     how = f"d = {found.d}, n = {found.n}, {found.seeds} draws, {_text(found.data)}"
-    settings = _settings(found.params, latex, {} if found.result is None else found.result.provenance.get("meanings"))
+    settings = _settings(found.params, latex, found.result.provenance.get("meanings"))
     return f"<div>{head}, {how}{notes}<br><small>{settings}</small>{_table(heads, rows)}</div>"
 
 
@@ -102,8 +102,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a table whose first two cells, a name as LaTeX and as code, are left-aligned."""
     top = "".join(f"<th>{head}</th>" for head in heads)
     cells = ("".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<table><tr>{top}</tr>{body}</table>"
+    return f"<table><tr>{top}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def _named(name: str, latex: Mapping[str, str]) -> str:

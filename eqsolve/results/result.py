@@ -17,7 +17,7 @@ from eqsolve.arguments import checked, numbers, text, whole
 from eqsolve.arguments import pairs as read_pairs
 from eqsolve.arguments import path as read_path
 from eqsolve.compile.lowering import lower
-from eqsolve.errors import ParameterError, UsageError, demand_known, did_you_mean
+from eqsolve.errors import ParameterError, UsageError, demand_known
 from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
@@ -27,8 +27,8 @@ from eqsolve.numerics.grids import ROWS, PanelGrid, lagrange_integrals, radau
 from eqsolve.numerics.rows import AgingRows, RowStore, StepRows
 from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
-from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
-from eqsolve.verbs import lazy_import
+from eqsolve.results.derivatives import ALONG, between, derivative_keys, derivative_table, read_derivative
+from eqsolve.verbs import lazy_import, method
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -250,9 +250,7 @@ class Errors(Mapping[str, "xr.DataArray"]):
     def __getitem__(self, name: str) -> xr.DataArray:
         if name in self._families:
             return _with_times(stack_family(self._dataset, name, self._families[name], _ERROR))
-        if name not in self:
-            has = ", ".join(self)
-            raise KeyError(f"the result has no error of `{name}`{did_you_mean(name, self)} (it has those of: {has})")
+        demand_known([name], self, "the result has no error of `{}`", "it has those of", KeyError)
         return _with_times(self._dataset[name + _ERROR].rename(name))
 
     def __contains__(self, name: object) -> bool:
@@ -348,21 +346,15 @@ class Result:
             hidden |= {*members} - {members[k] for k in shown}
         return tuple(name for name in self.names if name not in hidden)
 
-    def family(self, name: str) -> xr.DataArray:
-        """Return what carries indices, an axis for each in front."""
-        return stack_family(self.dataset, name, self.families[name])
-
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
             raise KeyError(f"values of a result are named by texts, got {name!r} (it has: {', '.join(self.names)})")
         if name in self.names:
             return _with_times(self.dataset[name])
         if name in self.families:
-            return _with_times(self.family(name))
-        if name in self._coordinates:
-            return self.dataset[name]
-        has = (*self.names, *self._coordinates)
-        raise KeyError(f"the result has no `{name}`{did_you_mean(name, has)} (it has: {', '.join(has)})")
+            return _with_times(stack_family(self.dataset, name, self.families[name]))
+        demand_known([name], (*self.names, *self._coordinates), "the result has no `{}`", error=KeyError)
+        return self.dataset[name]
 
     @property
     def _coordinates(self) -> tuple[str, ...]:
@@ -464,8 +456,6 @@ class Result:
         The sweep was made with ``derivatives=`` along that axis: cubic pieces go through its points with their slopes. Their
         errors hold what these pieces leave.
         """
-        from eqsolve.results.derivatives import between
-
         return between(self, values)
 
     # --- evaluation anywhere
@@ -715,10 +705,7 @@ class Result:
         what = f"{self.kind}, {self.status}{took}"
         return f"<Result of {self.model!r} ({what}): {', '.join(self.names)}{over}>"
 
-    def _repr_html_(self) -> str:
-        from eqsolve.results.html import result_html
-
-        return result_html(self)
+    _repr_html_ = method("result_html")
 
 
 class PhaseDiagram(Result):
@@ -946,10 +933,6 @@ class Histogram:
     @property
     def density(self) -> Array:
         return np.asarray(self.probabilities / np.diff(self.edges))
-
-    @property
-    def centres(self) -> Array:
-        return np.asarray((self.edges[1:] + self.edges[:-1]) / 2)
 
 
 @dataclass(frozen=True, eq=False)

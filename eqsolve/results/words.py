@@ -10,6 +10,11 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.2g}%" if fraction < 0.995 else f"{100 * fraction:.0f}%"
 
 
+def list_settings(params: Mapping[str, Any]) -> str:
+    """Return parameters and laws with their values: `g=3, gamma=0.2`."""
+    return ", ".join(f"{key}={item:.6g}" if isinstance(item, float) else f"{key}={item}" for key, item in params.items())
+
+
 def jsonable(value: Any) -> Any:
     """Return plain numbers and texts; numbers that JSON cannot hold become None."""
     if isinstance(value, Mapping):

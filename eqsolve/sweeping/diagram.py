@@ -40,8 +40,7 @@ _SAME = 0.01  # of a correlation at equal times: what differs by less is the sam
 
 @documented
 @checked(
-    model=read_model, axes=table, observable=text, lyapunov=flag, tolerance=number, out=path,
-    progress=callback, params=table,
+    model=read_model, axes=table, observable=text, lyapunov=flag, tolerance=number, out=path, progress=callback, params=table,
 )  # fmt: skip
 def phase_diagram(
     model: Model | str, axes: Mapping[str, Any] | None = None, *, observable: str | None = None,
@@ -81,8 +80,7 @@ def phase_diagram(
     if not 0 < tolerance < 1:
         raise UsageError(f"tolerance must lie between 0 and 1, got {tolerance:g}")
     if model.is_indexed:
-        every = model.tables.values()
-        makers = {name for sources in every for name in sources.arguments}
+        makers = {name for sources in model.tables.values() for name in sources.arguments}
         makers |= {index.size.name for index in all_indices(model) if not index.size.is_Integer}
         if wrong := [axis.name for axis in grid if axis.name in makers]:
             raise UsageError(

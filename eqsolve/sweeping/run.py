@@ -38,6 +38,7 @@ from eqsolve.results.archive import open as open_result
 from eqsolve.results.derivatives import ALONG, OF, derivative_keys
 from eqsolve.results.provenance import derived_names, describe
 from eqsolve.results.result import Result, values_and_errors
+from eqsolve.results.words import list_settings
 from eqsolve.solvers.contract import Wanted
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.registry import choose_solver
@@ -165,8 +166,7 @@ class SweepPoint:
 
     @property
     def text(self) -> str:
-        values = (f"{value:.6g}" if isinstance(value, float) else value for value in self.settings.values())
-        return ", ".join(f"{name}={value}" for name, value in zip(self.settings, values, strict=True))
+        return list_settings(self.settings)
 
 
 def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[SweepPoint]:
@@ -270,8 +270,7 @@ Answer = tuple[Record, Any]
 @documented
 @checked(
     model=read_model, axes=table, executor=offers("submit", "a concurrent.futures executor"), out=path, t_max=number,
-    at=numbers, progress=callback, params=table, solver=text, observables=names,
-    derivatives=names,
+    at=numbers, progress=callback, params=table, solver=text, observables=names, derivatives=names,
 )  # fmt: skip
 def sweep(
     model: Model | str, axes: Mapping[str, Any] | None = None, *, executor: Executor | None = None,
@@ -380,7 +379,7 @@ def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], flo
             raise UsageError(f"t_max = {last:g} does not lie after the start, {start:g}")
         at = [start, *(start + (last - start) * np.geomspace(1e-3, 1, 3 * ROWS))]
         at[-1] = last
-    times = [float(moment) for moment in (at if isinstance(at, Iterable) else [at])]
+    times = [float(moment) for moment in at]
     if not times or min(times) < start:
         raise UsageError(f"at: times start at {start:g}, got {times}")
     return times, max(times) if t_max is None else t_max
@@ -622,9 +621,8 @@ def package(
     dims = tuple(axis.name for axis in run.axes)
     shape = tuple(map(len, run.axes))
     records = [run.records[index] for index in range(run.total)]
-    times = list(run.options.at) or None
-    more: tuple[str, ...] = ("t",) if times is not None else ()
-    length = () if times is None else (len(times),)
+    times = list(run.options.at)
+    more, length = (("t",), (len(times),)) if times else ((), ())
     data: dict[str, Any] = {}
     found = dict.fromkeys(name for record in records for name in record["values"])
     marks = {key: pair for record in records for key, pair in record.get("marks", {}).items()}
@@ -635,8 +633,7 @@ def package(
             rows = np.array([record[part].get(name, np.full(length, np.nan)) for record in records], dtype=float)
             data[key] = ((*dims, *more), rows.reshape(*shape, *length), own)
     coordinates |= {axis.name: list(axis.labels) for axis in run.axes}
-    if times is not None:
-        coordinates["t"] = times
+    coordinates |= {"t": times} if times else {}
     for key in ("status", "message", *(["class"] if "class" in records[0] else [])):
         coordinates[key] = (dims, np.array([record[key] for record in records], dtype=object).reshape(shape))
     coordinates["seconds"] = (dims, np.array([record["seconds"] for record in records], dtype=float).reshape(shape))

@@ -36,7 +36,7 @@ from eqsolve.results.result import Distribution, Result, midpoints
 from eqsolve.results.words import jsonable, percent
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
-from eqsolve.verbs import lazy_import
+from eqsolve.verbs import lazy_import, method
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -138,12 +138,12 @@ class Validation:
     n: int
     seeds: int
     data: str
-    t: Array | None = None
-    wasserstein: dict[str, Any] | None = None
-    notes: tuple[str, ...] = ()
+    result: Result
+    t: Array | None
+    wasserstein: dict[str, Any] | None
+    notes: tuple[str, ...]
+    spread: dict[str, Array]
     stats: dict[str, Any] = field(default_factory=dict)
-    result: Result | None = None
-    spread: dict[str, Array] = field(default_factory=dict)
     laws: tuple[Distribution, Distribution] | None = None
     law_picture: dict[str, Any] | None = None
 
@@ -182,13 +182,12 @@ class Validation:
             key: {"verdict": item.verdict, **{name: jsonable(getattr(item, name)[every]) for name in _ARRAYS}}
             for key, item in self.observables.items()
         }
-        about = None if self.result is None else self.result.provenance
-        known = {"t": None if self.t is None else self.t.tolist(), "wasserstein": self.wasserstein, "provenance": about}
+        known = {"t": None if self.t is None else self.t.tolist(), "wasserstein": self.wasserstein}
         return {
             "model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params, "d": self.d, "n": self.n,
             "seeds": self.seeds, "data": self.data, "observables": observables, "power": jsonable(self.power),
             "warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats,
-            **{name: value for name, value in known.items() if value is not None},
+            **{name: value for name, value in known.items() if value is not None}, "provenance": self.result.provenance,
         }  # fmt: skip
 
     def to_dataframe(self) -> Any:
@@ -207,7 +206,6 @@ class Validation:
         # what was compared lies over ``compared``, the times of the comparison, and ``draw``
         import xarray as xr
 
-        assert self.result is not None
         data: dict[str, Any] = {}
         for name, item in self.observables.items():
             data |= {f"{_MARK}{name}_{part}": ("compared", getattr(item, part)) for part in _ARRAYS}
@@ -235,10 +233,7 @@ class Validation:
         words = f"{self.verdict}{' (low power)' if self.low_power else ''}, d={self.d}, {self.seeds} seeds"
         return f"<Validation of {self.model!r}: {words}, largest |z| = {worst:.2g}>"
 
-    def _repr_html_(self) -> str:
-        from eqsolve.results.html import validation_html
-
-        return validation_html(self)
+    _repr_html_ = method("validation_html")
 
 
 def compare(
@@ -267,8 +262,8 @@ def compare(
     extra = np.hypot(bias, _NEXT * np.maximum(common, usual * height))
     whole = np.sqrt(spread**2 + error**2 + extra**2)
     certain = np.sqrt(spread**2 + error**2 + sure**2)
-    difference = mean - theory
-    floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
+    difference, size = mean - theory, max(float(height.max()), 1e-300)
+    floor = 1e-12 * size
     ratio = np.abs(difference) / np.maximum(whole, floor)
     z = -np.sign(difference) * special.ndtri(np.maximum(special.stdtr(freedom, -ratio), 1e-300))
     z = np.where(np.abs(difference) <= floor, 0.0, z)
@@ -276,12 +271,11 @@ def compare(
     # in standard errors, what a two-sided Student test finds with probability 1 − _MISSED
     seen = special.nctdtrinc(freedom, _MISSED, -special.stdtrit(freedom, special.ndtr(-limit)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        detectable = np.maximum(whole, floor) * seen / np.abs(theory)
-    size = float(np.abs(theory).max())
+        detectable = np.maximum(whole, floor) * seen / height
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:
         verdict = DISAGREES
-    elif largest <= _WITHIN and float(certain.max()) <= _TELLING * max(size, 1e-300):
+    elif largest <= _WITHIN and float(certain.max()) <= _TELLING * size:
         verdict = AGREES
     else:
         verdict = UNDECIDED
@@ -533,8 +527,8 @@ class _Task:
     workers: int | None
     progress: Any
     wanted: tuple[str, ...] | None
-    region: tuple[float, float] | None = None
-    device: str = "cpu"
+    region: tuple[float, float] | None
+    device: str
 
     def _shared(self) -> dict[str, Any]:
         """Return the settings of the flow: those of the theory, so that defaults cannot differ."""
@@ -600,7 +594,7 @@ class _Task:
             known = (sampled[name].values[begin:], sampled[f"{name}_error"].values[begin:])
             compared[name] = (*known, large.values[name][:, begin:], half_values)
         distance = distances(theory, large, half, _lawful(theory, self.flow)) if keep else None
-        return self._package("dynamics", compared, (large.d, large.n, large.data), notes, theory, large.t[begin:], distance)
+        return self._package(compared, (large.d, large.n, large.data), notes, theory, large.t[begin:], distance)
 
     def fixed_point(self, t_max: float | None) -> Validation:
         theory = solve(self.model, rtol=min(self.rtol, 1e-4), params=self._own())
@@ -618,7 +612,7 @@ class _Task:
                 notes.append(f"`{name}` still changes by {moving:.2g} {span}; take a larger t_max")
             small = None if half is None else half.values[name][:, 1]
             compared[name] = _number(theory, name, moving, runs[:, 1], small)
-        made = self._package("fixed point", compared, (large.d, large.n, large.data), notes, theory, None, None)
+        made = self._package(compared, (large.d, large.n, large.data), notes, theory)
         names = () if variable is None else theory.law(variable).names
         if not names or any(name not in large.snapshots[0][-1] for name in names):
             return made
@@ -644,24 +638,23 @@ class _Task:
         compared = {name: _number(theory, name, 0.0, large[name], half[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
         sizes = (d, round(binding.number(spec.ratio) * d), str(self.data))
-        made = self._package("fixed point", compared, sizes, [], theory, None, None)
+        made = self._package(compared, sizes, [], theory)
         return self._with_law(made, theory, [rough, law]) if law.names[0] in self.model.variables else made
 
     def rate(self) -> Validation:
         theory = solve(self.model, region=self.region, params=self._own())
         name = (self.wanted or ("gamma",))[0]
-        if name not in theory.names:
-            raise UsageError(f"model `{self.model.name}` has no observable `{name}`, the decay rate to compare")
+        demand_known([name], theory.names, f"model `{self.model.name}` has no decay rate `{{}}` to compare")
         d = self.d or 400
         shared = self._shared()
         rates = [decay_rates(self.flow, size, self.seeds, self.seed, shared, self.data) for size in (d, d // 2)]
         compared = {name: _number(theory, name, 0.0, *rates)}
         n = round(float(bind(self.flow, shared).values[self.flow.ratio]) * d)
-        return self._package("singularity", compared, (d, n, str(self.data)), [], theory, None, None, order=2 / 3)
+        return self._package(compared, (d, n, str(self.data)), [], theory, order=2 / 3)
 
     def _package(
-        self, kind: str, compared: dict[str, Any], size: tuple[int, int, str], notes: list[str], theory: Result,
-        times: Array | None, distance: dict[str, Any] | None, order: float = 1.0,
+        self, compared: dict[str, Any], size: tuple[int, int, str], notes: list[str], theory: Result,
+        times: Array | None = None, distance: dict[str, Any] | None = None, order: float = 1.0,
     ) -> Validation:  # fmt: skip
         count = sum(values[0].size for values in compared.values())
         made = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
@@ -673,8 +666,8 @@ class _Task:
         spread = {name: values[2] for name, values in compared.items()}
         d, n, data = size
         return Validation(
-            self.model.name, kind, verdict, made, dict(theory.params), d, n, self.seeds, data, times, distance,
-            tuple(dict.fromkeys(notes)), {}, theory, spread,
+            self.model.name, theory.kind, verdict, made, dict(theory.params), d, n, self.seeds, data, theory, times, distance,
+            tuple(dict.fromkeys(notes)), spread,
         )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import eqsolve
 from eqsolve import UsageError
 from eqsolve.language.binding import bind
 from eqsolve.laws import Bernoulli, GaussBernoulli, Normal, StudentT
-from eqsolve.microscopic.data import Placement, _Matrix
+from eqsolve.microscopic.data import GaussianMatrix, Placement
 from eqsolve.microscopic.lowered import lower_flow
 from eqsolve.microscopic.minimisers import finite_size
 from eqsolve.microscopic.simulate import draw_balanced
@@ -34,7 +34,7 @@ def test_placed_vectors_are_normal_and_uncorrelated(rng: np.random.Generator) ->
 
 def test_a_matrix_known_in_part_is_completed_as_a_gaussian_one(rng: np.random.Generator) -> None:
     n, d = 300, 600
-    matrix = _Matrix(Placement(n, rng), Placement(d, rng))
+    matrix = GaussianMatrix(Placement(n, rng), Placement(d, rng))
     weight, loss = rng.standard_normal(d), rng.standard_normal(n)
     matrix.learn(weight)
     field = matrix.known() @ weight
