@@ -191,9 +191,6 @@ def _prepare(plan: Plan, values: Values, options: Options, step: float, control:
     return _StepsSolve((program, laws, drawn, grid), options, control)
 
 
-_STRIDE = 4  # steps between the nodes of the longest of three steps that values are extrapolated from
-
-
 def _refine(plan: Plan, values: Values, options: Options, control: StepsControls) -> Result:
     """Solve in continuous time: steps are halved, and values extrapolated from two lengths of first order, until half the
     change from the two before (1/3 of it for a second order), with the sampling error, is below the tolerance."""
@@ -212,8 +209,9 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControls
             raise KeyboardInterrupt
         if len(levels) < 3:
             continue
-        coarse, middle, fine = (_every(item, stride) for item, stride in zip(levels, (1, 2, _STRIDE), strict=True))
-        grid = OperatorGrid.discrete(step * _STRIDE, begin, options.t_max)
+        coarse, middle, fine = (_every(item, 1 << place) for place, item in enumerate(levels))
+        stride = 1 << (len(levels) - 1)
+        grid = OperatorGrid.discrete(step * stride, begin, options.t_max)
         every = {name: 2 * value - middle.curves.all[name] for name, value in fine.curves.all.items()}
         moved = {name: every[name] - 2 * middle.curves.all[name] + coarse.curves.all[name] for name in every}
         steps = {name: over_neighbours(np.abs(value), 2, np.max) / 2 for name, value in moved.items()}
@@ -222,7 +220,7 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControls
         spread = {name: np.hypot(2 * fine.spread[name], middle.spread[name]) for name in every}
         bias = {name: 2 * fine.bias[name] + middle.bias[name] + steps[name] for name in every}
         made = Estimate(fine.curves.filled(every), spread, bias, fine.rounds)
-        solve.options, solve.kept, solve.grid = options, _STRIDE, grid
+        solve.options, solve.kept, solve.grid = options, stride, grid
         chance = solve.chance(made)
         stated = {name: error + bias[name] for name, error in chance.items()}
         over = [max(solve.excesses(made.curves, item).values(), default=0.0) for item in (steps, chance, stated)]
