@@ -54,7 +54,6 @@ def check_two_spin(t_max: float, rtol: float) -> eqsolve.Result:
     return result
 
 
-@pytest.mark.slow
 def test_closed_form_and_what_is_saved(tmp_path: Path) -> None:
     result = check_two_spin(60, 1e-2)
     result.save(tmp_path / "aged.nc")
