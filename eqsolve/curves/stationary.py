@@ -131,11 +131,13 @@ def _find(task: Task, options: Options) -> Stationary:
         after = "they depend on the waiting time for ever" if ages else "it moves, or correlations last for longer"
         why = f"the state in which {what} is not stable: changes at long lags grow by {gain:.3g} ± {doubt:.1g}; {after}"
         return Stationary(LabelledArrays({}), status="aging" if ages else "not found", message=why, **about)
-    grid = (found.settled.closure.lags.panels if isinstance(found, FoundByLaw) else None) or PanelGrid(found.lags, 1)
+    grid = found.settled.closure.lags.panels if isinstance(found, FoundByLaw) else None
+    grid = grid or (PanelGrid(found.lags, 1) if options.step is not None else PanelGrid.smooth(found.lags))
     data: dict[str, LabelledArray] = {}
     for name, values in found.curves.items():
         data[name] = LabelledArray(("t",), values)
-        data[f"{name}_error"] = LabelledArray(("t",), found.curve_errors[name])
+        between = grid.error_between(values) if grid.width else 0.0
+        data[f"{name}_error"] = LabelledArray(("t",), found.curve_errors[name] + between)
     single = {name: (value, found.number_errors[name]) for name, value in found.numbers.items()}
     for name in () if found.still else sorted(task.plan.model.kernels, key=str):  # type: ignore[attr-defined]
         values = found.curves[name.name]
