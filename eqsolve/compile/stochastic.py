@@ -221,6 +221,10 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
 
 
 def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsemblePlan:
+    """Compile one kind of path: its signals with slopes, what is averaged over it and how that responds to its noises.
+
+    ``names`` are those of the means, ``needed`` the means that act back on paths.
+    """
     ensemble = with_ramps(ensemble)
     signals = {signal: place for place, signal in enumerate(ensemble.signals)}
     # what is averaged, responds, or is acted on by memory

@@ -625,6 +625,7 @@ class _Problem:
         return back(np.asarray(found.x)), edges
 
     def solve(self, begin: Array) -> Fit:
+        """Return the least-squares fit from a start that is moved inside the bounds, its covariance by the slopes there."""
         low, high = self.bounds
         bounded = low > -np.inf
         inside = np.where((begin <= low) & bounded, np.maximum(low, 0.0) + _INSIDE, begin)

@@ -514,6 +514,8 @@ def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class _Task:
+    """One comparison: theory and simulations at the same settings and times, their differences over their errors."""
+
     model: Model
     flow: Flow
     settings: dict[str, Any]

@@ -192,6 +192,10 @@ class _StochasticSolve:
         return replace(level, most=self.control.probe) if self._kinked else level
 
     def _run(self) -> Result:
+        """Solve: in steps with white noise; else from a march, or a neighbour's solution, on panels that are made dense enough
+        with few points, then with more of them. Paths are sampled where sparse grids would need more of them, find no
+        solution, or hide an error that samples show and can mend.
+        """
         options = self.options
         if self.engine.plan.whites or (self.jumps and options.step is None):
             return self._run_rough()

@@ -612,6 +612,11 @@ class FoundBySampling:
 
 
 class _SampledSearch:
+    """Anderson's iteration of the map from correlations over a window of lags to those of sampled paths.
+
+    Windows grow until correlations have fallen at their end; then there are more ensembles.
+    """
+
     def __init__(self, program: StochasticProgram, laws: Mapping[str, Any], options: Options) -> None:
         self.engine = Engine(program, laws, Work(), min(1e-3 * options.rtol, 1e-5), threads=options.threads)
         self.options, self.secants, self.moved = options, Secants(16), Means()
