@@ -260,7 +260,7 @@ class _Seen:
 
 @dataclass(eq=False)
 class _OptimumSearch:
-    """A scan of the ranges, in coordinates from 0 to 1, then quasi-Newton descent from the best point; solves are remembered."""
+    """A scan of the ranges, in coordinates from 0 to 1, then quasi-Newton descent from the best point; solves are kept."""
 
     question: Question
     ranges: tuple[Range, ...]
