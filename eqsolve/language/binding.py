@@ -79,7 +79,7 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
     """Return the model with every parameter and law fixed; errors name the parameter, its domain and the nearest
     name."""
     refuse_unknown(model, settings, model.settable)
-    values = {item: _parameter(model, item, settings.get(item.name)) for item in model.parameters}
+    values = {item: parameter_value(model, item, settings.get(item.name)) for item in model.parameters}
     _check_conditions(model, values)
     laws: dict[Random, Law] = {}
     for item in model.randoms:
@@ -96,7 +96,7 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
 def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
     """Return what ``model.subs`` takes to fix the named parameters and laws only, checked as in ``bind``."""
     refuse_unknown(model, settings, model.settable)
-    values = {item: _parameter(model, item, settings[item.name]) for item in model.parameters if item.name in settings}
+    values = {item: parameter_value(model, item, settings[item.name]) for item in model.parameters if item.name in settings}
     _check_conditions(model, values)
     chosen: dict[Basic, Basic] = dict(values)
     for item in model.randoms:
@@ -119,7 +119,8 @@ def refuse_unknown(model: Model, settings: Iterable[str], known: Iterable[str]) 
             )
 
 
-def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
+def parameter_value(model: Model, item: Parameter, given: Any) -> Expr:
+    """Return the exact value of a parameter, its default where none is given; raise where there is none, or it is outside."""
     if given is None:
         given = model.given(item)
         if given is None:

@@ -51,9 +51,9 @@ def members(key: Any) -> tuple[Any, ...]:
     return tuple(key) if isinstance(key, Tuple) else (key,)
 
 
-def start_constant(head: Any, value: Any) -> Expr:
+def start_constant(head: Any, value: Any) -> Any:
     """Return what an unknown starts from; what is drawn from a law is a random constant."""
-    return Random(f"{head.name}_start", None, (value,)) if isinstance(value, Law) else value
+    return Random(f"{head.base}_start", None, (value,), (head.axes, head.indices)) if isinstance(value, Law) else value
 
 
 class System(Model):
@@ -221,17 +221,15 @@ def _first_order(eqs: Any, init: Any, observables: Any) -> tuple[Any, Any, Any]:
     made: list[Any] = []
     for item in eqs:
         if item in second:
-            target = item.target
-            made.append(Equation(Derivative(target, item.time, evaluate=False), velocity(target), item.location))
-            item = Equation(Derivative(velocity(target), item.time, evaluate=False), put(item.rhs), item.location)
+            place, speed, time = item.target, velocity(item.target), item.time
+            made.append(Equation(Derivative(place, time, evaluate=False), speed, item.location))
+            item = Equation(Derivative(speed, time, evaluate=False), put(item.rhs), item.location)
         elif isinstance(item, Equation):
             item = Equation(item.lhs, put(item.rhs), item.location, item.order)
         made.append(item)
     starts = {(put(key).head if isinstance(key, Derivative) else key): value for key, value in given.items()}
     for item in second:
-        head = item.head
-        assert head is not None
-        if not any(getattr(key, "base", "") == velocities[head.base].base for key in starts):
+        if not any(getattr(key, "base", "") == velocities[item.defined.head.base].base for key in starts):
             raise ModelError(
                 f"{item.label} is of second order and needs the velocity at the start: "
                 f"init={{{item.target}.diff({item.time}): 0}}"

@@ -16,7 +16,7 @@ them) are taken alike, each for itself: their weights must be uncorrelated.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,9 +211,9 @@ class FlowParts:
         """Return an expression of states, fields and gradients in terms of processes at the running time."""
         return expr.xreplace(self.processes)
 
-    def averaged(self, expr: Expr) -> Expr:
-        """Return an observable with its expectations in terms of processes."""
-        return expr.xreplace({node: E(self.process(node.argument)) for node in expr.atoms(E)})
+    def averaged(self, expr: Expr, known: Mapping[Basic, Expr] = {}) -> Expr:
+        """Return an observable with its expectations in terms of processes, or as they are known."""
+        return expr.xreplace({node: E(self.process(node.argument)) for node in expr.atoms(E)} | dict(known))
 
     def name(self, wanted: str) -> str:
         """Return a name that the flow does not use itself."""
@@ -618,14 +618,12 @@ def _covariance(parts: FlowParts, rest: Expr, steady: tuple[Value, ...]) -> Expr
 
 def observable(parts: FlowParts, average: AveragedGradient, expr: Expr, square: Expr) -> Expr:
     """Return an observable of a flow whose fields are eliminated; ``square`` is E[l²]."""
-    made = {}
+    made: dict[Basic, Expr] = {}
     for node in filter(parts.on_samples, expr.atoms(E)):
         found = in_losses(parts, average, node.argument)
         assert found is not None
         made[node] = found[0] * square + mean_of(found[1], parts.flow)
-    kept = {node: Dummy("mean") for node in made}  # they hold no state any more
-    back = {kept[node]: value for node, value in made.items()}
-    return parts.averaged(expr.xreplace(kept)).xreplace(back)
+    return parts.averaged(expr, made)
 
 
 # --- The limit of infinitely many samples: the gradient is its population value, without memory.
@@ -662,7 +660,9 @@ def derive_infinite_data(flow: Flow) -> System:
         total = sum((gammas[a, i] * parts.weights[i] for i in parts.needed), S.Zero)
         eqs.append(parts.equation(parts.process(flow.gradients[a]), total))
     if simple:
-        average, square = _average(parts), _square(parts, named)
+        average = _average(parts)
+        square = mean_of((average.offset**2).expand(), flow)
+        square += sum((average.slopes[i] * average.slopes[j] * value for (i, j), value in named.items()), S.Zero)
         observables = {name: observable(parts, average, expr, square) for name, expr in flow.observables.items()}
     else:
         observables = {name: parts.averaged(expr) for name, expr in flow.observables.items()}
@@ -702,15 +702,3 @@ def _fields(parts: FlowParts, covariance: dict[tuple[int, int], Expr]) -> list[E
             total += factor[i, k] * parts.normal(f"x_{parts.flow.fields[k].name}")
         eqs.append(parts.equation(parts.process(parts.flow.fields[i]), total))
     return eqs
-
-
-def _square(parts: FlowParts, named: dict[tuple[int, int], Expr]) -> Expr:
-    """Return E[ℓ²] of a loss gradient that is linear in the fields, of covariances ``named``."""
-    flow = parts.flow
-    loss = flow.loss_gradient[parts.active[0]]
-    slopes = {i: loss.diff(flow.fields[i]) for i in parts.needed}
-    rest = loss.xreplace({item: S.Zero for item in flow.fields})
-    return sum(
-        (slopes[i] * slopes[j] * named[i, j] for i in parts.needed for j in parts.needed if named),
-        mean_of((rest**2).expand(), flow),
-    )

@@ -85,7 +85,14 @@ def reduce_constraints(system: System) -> Reduction:
         right = right.xreplace({key.head(now, now): value.xreplace({key.moments[0]: now}) for key, value in known.items()})
         equations.append(Equation(head(now), _folded(right, now), system.constraints[head].location))
     newton = frozenset(head.name for head in heads) if implicit else frozenset()
-    return Reduction(_explicit(system, flow, equations, known, implicit), tuple(equations), newton, tuple(invariants))
+    # kernels held on the diagonal start from there
+    held = {key.head: key for key in known}
+    given = {key: value for key, value in system.init.items() if implicit or key not in heads}
+    init = {key: value for key, value in given.items() if not (isinstance(key, Value) and key.head in held)}
+    init |= {key: known[key] for key in held.values()}
+    every = (*equations, *flow.auxiliary.values(), *system.equations)
+    made = system._with(equations=every, init=Table(init), constraints=Table())
+    return Reduction(made, tuple(equations), newton, tuple(invariants))
 
 
 def _determinant(slopes: ImmutableMatrix, system: System) -> Expr:
@@ -213,16 +220,6 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
         residuals.append(residual)
     assert running is not None
     return running, residuals, [(label, value) for label, value in invariants if value is not None]
-
-
-def _explicit(system: System, flow: _Flow, equations: list[Equation], known: dict[Value, Expr], implicit: bool) -> System:
-    """Return the system with the multipliers' equations; kernels held on the diagonal start from there."""
-    init = {key: value for key, value in system.init.items() if implicit or key not in system.constraints}
-    for key, value in known.items():
-        init = {old: entry for old, entry in init.items() if not (isinstance(old, Value) and old.head == key.head)}
-        init[key] = value
-    every = (*equations, *flow.auxiliary.values(), *system.equations)
-    return system._with(equations=every, init=Table(init), constraints=Table())
 
 
 def _known_diagonals(system: System) -> dict[Value, Expr]:

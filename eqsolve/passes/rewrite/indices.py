@@ -16,7 +16,7 @@ import sympy
 from sympy import Add, Basic, Derivative, Integer, KroneckerDelta, Tuple
 
 from eqsolve.errors import ModelError, ParameterError
-from eqsolve.language.binding import bind_some, read_value, refuse_unknown
+from eqsolve.language.binding import bind_some, parameter_value, read_value, refuse_unknown
 from eqsolve.language.indices import (
     Contraction,
     Index,
@@ -48,7 +48,7 @@ from eqsolve.language.symbols import (
     default_latex,
     fresh_name,
 )
-from eqsolve.language.system import FixedPoint, Flow, System
+from eqsolve.language.system import FixedPoint, Flow, System, start_constant
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.numerics.backend import memory
 from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
@@ -161,9 +161,7 @@ def with_draws(model: Model) -> Model:
     starts = {}
     for key, value in model.init.items() if isinstance(model, System) else ():
         if isinstance(value, Law) and free_indices(value) and (found := _standardised(value)) is not None:
-            head = getattr(key, "head", key)
-            draw = Random(f"{head.base}_start", None, (found[2],), (head.axes, head.indices))
-            starts[key] = found[0] + found[1] * draw
+            starts[key] = found[0] + found[1] * start_constant(getattr(key, "head", key), found[2])
     if starts:
         model = model._with(init=Table((key, starts.get(key, value)) for key, value in model.init.items()))
     made = _changed(model, mapper(swaps)) if swaps else model
@@ -763,14 +761,7 @@ def _array(name: str, given: Any) -> np.ndarray:
 
 
 def _number(model: Model, name: str, settings: Mapping[str, Any]) -> float:
-    value = settings.get(name)
-    if value is None:
-        value = model.given(next(item for item in model.parameters if item.name == name))
-    if value is None:
-        raise ParameterError(
-            f"parameter `{name}` of model `{model.name}` has no value and no default; give it one: {name}=..."
-        )
-    return float(read_value(value, what=f"parameter `{name}`"))
+    return float(parameter_value(model, next(item for item in model.parameters if item.name == name), settings.get(name)))
 
 
 def with_laws(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:

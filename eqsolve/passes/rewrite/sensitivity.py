@@ -280,12 +280,8 @@ class _Derivative:
 
     def equation(self, equation: Equation) -> Equation:
         """Return the linearised equation."""
-        if equation.head is None or equation.target is None:  # a constraint
-            left = self.total(equation.lhs, equation.label)
-            return Equation(left, self.total(equation.rhs, equation.label), equation.location)
-        new = self.heads[equation.head](*equation.target.moments)
-        left = Derivative(new, equation.lhs.variables[0], evaluate=False) if isinstance(equation.lhs, Derivative) else new
-        return Equation(left, self.total(equation.rhs, equation.label), equation.location)
+        left, right = (self.total(side, equation.label) for side in (equation.lhs, equation.rhs))
+        return Equation(left, right, equation.location)
 
     def total(self, expr: Any, label: str) -> Expr:
         """Return the total derivative of an expression."""
