@@ -45,16 +45,8 @@ class IndexMap:
                 array = np.take(array, entries, axis=place)
         running = [axis for axis, _ in self.axes if axis >= 0]
         points = array.shape[len(running) :]
-        if len(set(running)) < len(running):  # V[k, k]: the diagonal
-            letters = [chr(97 + axis) for axis in running]
-            running = sorted(set(running))
-            array = np.einsum(f"{''.join(letters)}...->{''.join(chr(97 + axis) for axis in running)}...", array)
-        order = sorted(range(len(running)), key=running.__getitem__)
-        array = array.transpose(*order, *range(len(running), array.ndim))
-        shape = [1] * len(frame)
-        for axis in running:
-            shape[axis] = frame[axis]
-        return array.reshape(*shape, *points)
+        array = np.einsum(array, [*running, ...], [*sorted(set(running)), ...])  # of V[k, k] the diagonal
+        return array.reshape((*(size if axis in running else 1 for axis, size in enumerate(frame)), *points))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,18 +123,13 @@ def _path(text: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
 # --- From expressions.
 def as_term(expr: Expr, free: Sequence[Index], arguments: Sequence[Basic], parameters: Sequence[Parameter]) -> IndexedTerm:
     """Return an expression over its free indices; of sums the outermost may be the expression itself."""
+    frame, summed = list(free), isinstance(expr, Sum)
     if isinstance(expr, Sum):
-        return _term(expr.body, [*free, *expr.over], len(free), arguments, parameters)
-    return _term(expr, list(free), len(free), arguments, parameters)
-
-
-def _term(
-    expr: Expr, frame: list[Index], free: int, arguments: Sequence[Basic], parameters: Sequence[Parameter]
-) -> IndexedTerm:
+        expr, frame = expr.body, [*free, *expr.over]
     places = {item: place for place, item in enumerate(frame)}
     numbers = {item: number for number, item in enumerate(arguments)}
     sums = sorted(outermost(expr, Sum), key=str)
-    if len(frame) > free:  # a factor of a product is evaluated along its own indices
+    if summed:  # a factor of a product is evaluated along its own indices
         parts = [item for item in Mul.make_args(expr) if item.args and free_indices(item) and not isinstance(item, Sum | Slot)]
         sums += [item for item in parts if {item} != item.atoms(Slot, Parameter) and free_indices(item) < {*frame}]
     standing = {node: Dummy(real=True) for node in sums}
@@ -158,12 +145,13 @@ def _term(
         IndexMap(numbers[item], tuple(_axis(entry, places) for entry in own)) for item, own in zip(used, axes, strict=True)
     )
     inputs = [*used, *standing.values()]
-    if len(frame) > free and (found := _product(bare, inputs)) is not None:
+    make = functools.partial(IndexedTerm, counts(frame), len(free), uses, tuple(inner))
+    if summed and (found := _product(bare, inputs)) is not None:
         factors, rest = found
         running = [{axis for axis, _ in use.axes if axis >= 0} for use in uses] + [set(axes) for _, axes in inner]
         if set(range(len(frame))) == set().union(*(running[place] for place in factors)):
-            return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([rest], [], parameters), factors)
-    return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([bare], inputs, parameters))
+            return make(lower([rest], [], parameters), factors)
+    return make(lower([bare], inputs, parameters))
 
 
 def _axis(entry: Any, places: dict[Index, int]) -> tuple[int, int]:

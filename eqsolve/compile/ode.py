@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Abs, Basic, Dummy, Expr, Heaviside, Max, Min, Mul, S, sign
+from sympy import Abs, Basic, Dummy, Expr, Max, Min, Mul, S
 
 from eqsolve.compile.families import Functions, lower_families, tables_in
 from eqsolve.compile.lowering import Constant, LawPlan, Lowered, compile_law, lower
@@ -23,7 +23,8 @@ from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Val
 from eqsolve.language.system import System, start_constant
 from eqsolve.numerics.arrays import member_names
 from eqsolve.passes.forms.causality import analyse_causality
-from eqsolve.passes.forms.expressions import outermost
+from eqsolve.passes.forms.expressions import free_times, outermost
+from eqsolve.passes.forms.kinks import with_steps
 
 WIDTH = Parameter("_width_of_jumps", positive=True)
 
@@ -216,13 +217,8 @@ class _OdeBuilder:
 
     def timed(self, expr: Expr) -> Expr:
         """Bring every time symbol to the running one; for jumps of what moves there are ramps."""
-        swaps = {}
-        for node in expr.atoms(sign, Heaviside):
-            if node.has(Value):
-                ramp = Max(-1, Min(1, node.args[0] / WIDTH))
-                swaps[node] = ramp if isinstance(node, sign) else (1 + ramp) / 2
-        expr = expr.xreplace(swaps)
-        return expr.xreplace({item: self.time for item in expr.free_symbols if isinstance(item, Time)})
+        expr = with_steps(expr, (Value,), lambda inside: Max(-1, Min(1, inside / WIDTH)))
+        return expr.xreplace(dict.fromkeys(free_times(expr), self.time))
 
     def step(self, expr: Expr, free: Sequence[Index], node: E | None = None) -> None:
         """Make an expression a quantity of its own, and its mean over paths one of an expectation."""

@@ -168,11 +168,9 @@ def _defaults(model: Model) -> Iterator[str]:
         where = f"the default of `{item}` in model `{model.name}` ({place})"
         if isinstance(value, Law):
             yield f"{where} is the law {value}; expected a number"
-            continue
-        if not value.is_number or not value.is_extended_real:
+        elif not value.is_number or not value.is_extended_real:
             yield f"{where} is `{value}`; expected a number"
-            continue
-        if problem := ParameterDomain.of(item).problem(float(value)):
+        elif problem := ParameterDomain.of(item).problem(float(value)):
             yield f"{where} is {value}; expected a number that is {problem}"
 
 
