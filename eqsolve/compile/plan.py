@@ -673,9 +673,7 @@ def make_task(
         values = binder.read(settings)
     values = _shown(values, declares) if companions or refined else values
     plan = binder.plan(values)
-    length: float | None = None
-    if isinstance(model, System) and model.step is not None:
-        length = values.exact().number(model.step)
+    length = None if model.step is None else values.exact().number(model.step)
     return Task(
         declared, plan, values, length, tuple(model.observables), sign(declared), case, reason, companions, base, switches
     )

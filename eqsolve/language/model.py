@@ -17,7 +17,7 @@ from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.indices import read_tables
 from eqsolve.language.laws import IN_STEPS, exact_start, exact_value
 from eqsolve.language.source import Location, Order, user_location, written_order
-from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value
+from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value, as_expression
 from eqsolve.verbs import lazy_import
 
 
@@ -470,6 +470,12 @@ class Model(Mapping[str, Equation]):
                     if not isinstance(item, Relational):
                         raise ModelError(f"{where}: conditions= takes inequalities such as `delta > 1`, got {item!r}")
                 return made
+            case "cases" | "law_of":  # a name alone is taken whatever the parameters are
+                pairs = [(True, value)] if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
+                for pair in (pairs := list(pairs)):
+                    if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
+                        raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {pair!r}")
+                return tuple((as_expression(condition, f"{field}="), model) for condition, model in pairs)
         return value
 
     def _bind_by_name(

@@ -96,24 +96,14 @@ class System(Model):
     """
 
     def __init__(
-        self,
-        name: str,
-        eqs: Iterable[Equation],
-        *,
-        laws: Mapping[Any, Any] | None = None,
-        init: Mapping[Any, Any] | None = None,
-        defaults: Mapping[Any, Any] | None = None,
-        observables: Mapping[str, Any] | None = None,
-        constraints: Mapping[Any, Any] | None = None,
-        substitute: Mapping[Any, Any] | None = None,
-        exact: Mapping[Any, Any] | None = None,
-        tables: Mapping[Any, Any] | None = None,
-        conditions: Iterable[Any] = (),
-        start: Any = 0,
-        step: Any = None,
-        flow: str | None = None,
+        self, name: str, eqs: Iterable[Equation], *,
+        laws: Mapping[Any, Any] | None = None, init: Mapping[Any, Any] | None = None,
+        defaults: Mapping[Any, Any] | None = None, observables: Mapping[str, Any] | None = None,
+        constraints: Mapping[Any, Any] | None = None, substitute: Mapping[Any, Any] | None = None,
+        exact: Mapping[Any, Any] | None = None, tables: Mapping[Any, Any] | None = None,
+        conditions: Iterable[Any] = (), start: Any = 0, step: Any = None, flow: str | None = None,
         cite: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         eqs, init, observables = _first_order(eqs, init, observables)
         self._declare(name, eqs, locals())
 
@@ -354,25 +344,14 @@ class Flow(Model):
     ratio: Parameter
 
     def __init__(
-        self,
-        name: str,
-        *,
-        state: Mapping[Any, Any],
-        weights: Sequence[Any],
-        fields: Sequence[Any],
-        loss_gradient: Sequence[Any],
-        gradients: Sequence[Any],
-        drift: Mapping[Any, Any],
-        laws: Mapping[Any, Any] | None = None,
-        ratio: Any = None,
-        defaults: Mapping[Any, Any] | None = None,
-        observables: Mapping[str, Any] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        conditions: Iterable[Any] = (),
-        substitute: Mapping[Any, Any] | None = None,
-        tables: Mapping[Any, Any] | None = None,
+        self, name: str, *, state: Mapping[Any, Any], weights: Sequence[Any], fields: Sequence[Any],
+        loss_gradient: Sequence[Any], gradients: Sequence[Any], drift: Mapping[Any, Any],
+        laws: Mapping[Any, Any] | None = None, ratio: Any = None,
+        defaults: Mapping[Any, Any] | None = None, observables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None, conditions: Iterable[Any] = (),
+        substitute: Mapping[Any, Any] | None = None, tables: Mapping[Any, Any] | None = None,
         cite: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if isinstance(drift, Mapping):
             forces = {item: given for item, given in drift.items() if isinstance(item, Acceleration)}
             drift = {item: given for item, given in drift.items() if item not in forces}
@@ -472,26 +451,13 @@ class Flow(Model):
         return self._derived("add_label_noise", variance)
 
     def simulate(
-        self,
-        d: int | None = None,
-        delta: Any = None,
-        seed: int | None = None,
-        *,
-        t_max: float | None = None,
-        at: float | Iterable[float] | None = None,
-        seeds: int = 1,
-        data: Any = "gaussian",
-        constants: str = "sampled",
-        step: float | None = None,
-        rtol: float = 1e-6,
-        keep: bool = False,
-        device: str = "cpu",
-        workers: int | None = None,
-        executor: Executor | None = None,
-        progress: Any = None,
-        params: Mapping[str, Any] | None = None,
-        **parameters: Any,
-    ) -> Simulation:
+        self, d: int | None = None, delta: Any = None, seed: int | None = None, *,
+        t_max: float | None = None, at: float | Iterable[float] | None = None, seeds: int = 1,
+        data: Any = "gaussian", constants: str = "sampled", step: float | None = None,
+        rtol: float = 1e-6, keep: bool = False, device: str = "cpu", workers: int | None = None,
+        executor: Executor | None = None, progress: Any = None,
+        params: Mapping[str, Any] | None = None, **parameters: Any,
+    ) -> Simulation:  # fmt: skip
         """Run the flow at finite size.
 
         Parameters
@@ -610,17 +576,9 @@ class Minimiser(Basic):
     strength: Expr = part(4)
 
     def __new__(
-        cls,
-        variable: Any,
-        *,
-        target: Any,
-        ratio: Any,
-        noise: Any = 0,
-        strength: Any = 0,
-        penalty: Any = None,
-        inverse_slope: Any = None,
-        measures: Mapping[str, str] | None = None,
-    ) -> Minimiser:
+        cls, variable: Any, *, target: Any, ratio: Any, noise: Any = 0, strength: Any = 0,
+        penalty: Any = None, inverse_slope: Any = None, measures: Mapping[str, str] | None = None,
+    ) -> Minimiser:  # fmt: skip
         where = user_location()
         if (penalty is None) == (inverse_slope is None):
             raise ModelError(f"{where}: Minimiser takes one of penalty= and inverse_slope=")
@@ -676,20 +634,12 @@ class FixedPoint(Model):
     minimises: Minimiser | None
 
     def __init__(
-        self,
-        name: str,
-        eqs: Iterable[Equation],
-        *,
-        defaults: Mapping[Any, Any] | None = None,
-        observables: Mapping[str, Any] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        exact: Mapping[Any, Any] | None = None,
-        tables: Mapping[Any, Any] | None = None,
-        conditions: Iterable[Any] = (),
-        flow: str | None = None,
-        minimises: Minimiser | None = None,
-        cite: str | None = None,
-    ) -> None:
+        self, name: str, eqs: Iterable[Equation], *,
+        defaults: Mapping[Any, Any] | None = None, observables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None, exact: Mapping[Any, Any] | None = None,
+        tables: Mapping[Any, Any] | None = None, conditions: Iterable[Any] = (),
+        flow: str | None = None, minimises: Minimiser | None = None, cite: str | None = None,
+    ) -> None:  # fmt: skip
         self._declare(name, eqs, locals())
 
     def _normalise(self, field: str, value: Any) -> Any:
@@ -718,18 +668,10 @@ class Cases(Model):
     observables = Table()  # those of the model that is chosen
 
     def __init__(
-        self,
-        name: str,
-        *,
-        cases: Any,
-        defaults: Mapping[Any, Any] | None = None,
-        conditions: Iterable[Any] = (),
-        cite: str | None = None,
-    ) -> None:
+        self, name: str, *, cases: Any, defaults: Mapping[Any, Any] | None = None,
+        conditions: Iterable[Any] = (), cite: str | None = None,
+    ) -> None:  # fmt: skip
         self._declare(name, (), locals())
-
-    def _normalise(self, field: str, value: Any) -> Any:
-        return _choices(field, value) if field == "cases" else super()._normalise(field, value)
 
 
 class Singularity(Model):
@@ -752,38 +694,16 @@ class Singularity(Model):
     law_of: tuple[tuple[Any, str], ...]
 
     def __init__(
-        self,
-        name: str,
-        *,
-        transform: Equation,
-        variable: Any,
-        unknown: Any,
-        law_of: Any = (),
-        defaults: Mapping[Any, Any] | None = None,
-        observables: Mapping[str, Any] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        conditions: Iterable[Any] = (),
+        self, name: str, *, transform: Equation, variable: Any, unknown: Any, law_of: Any = (),
+        defaults: Mapping[Any, Any] | None = None, observables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None, conditions: Iterable[Any] = (),
         cite: str | None = None,
-    ) -> None:
-        for role, item in (("variable", variable), ("unknown", unknown)):
+    ) -> None:  # fmt: skip
+        roles = (("variable", variable), ("unknown", unknown))
+        for role, item in roles:
             if not isinstance(item, Unknown):
                 raise ModelError(f"{user_location()}: {role}= takes a symbol made by unknown(), got `{item}`")
         self._declare(name, [transform], locals())
-        for role, item in (("variable", variable), ("unknown", unknown)):
+        for role, item in roles:
             if item not in (transform.lhs - transform.rhs).free_symbols:
                 raise ModelError(f"{transform.label}: the {role} `{item}` does not appear in the transform equation")
-
-    def _normalise(self, field: str, value: Any) -> Any:
-        return _choices(field, value) if field == "law_of" else super()._normalise(field, value)
-
-
-def _choices(field: str, value: Any) -> tuple[tuple[Any, str], ...]:
-    """Return pairs of a condition and a model's name."""
-    where = user_location()
-    if not isinstance(value, Iterable):
-        raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {value!r}")
-    pairs = [(True, value)] if isinstance(value, str) else list(value)
-    for pair in pairs:
-        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
-            raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {pair!r}")
-    return tuple((as_expression(condition, f"{field}="), name) for condition, name in pairs)

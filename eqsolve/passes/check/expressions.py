@@ -61,9 +61,7 @@ class ExpressionCheck:
 
     def __init__(self, model: Model, kinds: tuple[type[Named], ...], start: Expr = S.Zero) -> None:
         self.model, self.kinds, self.start = model, kinds, start
-        self.noises: tuple[Head, ...] = ()
-        if isinstance(model, System | Flow):
-            self.noises = model.noises if isinstance(model, System) else tuple(model.laws)
+        self.noises: tuple[Head, ...] = model.noises if isinstance(model, System) else tuple(model.laws)
         unknowns = model.unknowns if isinstance(model, System) else self.noises
         self.defined: dict[str, Head] = {head.name: head for head in unknowns}
         self.problems: dict[str, None] = {}

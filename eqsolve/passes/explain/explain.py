@@ -205,10 +205,10 @@ def _composition(node: Int, target: Value) -> str:
     return f"{scale}{first}∘{second}"
 
 
-def _is_causal(factors: list[Expr], lazy_import: Expr, earlier: Expr | None) -> bool:
+def _is_causal(factors: list[Expr], later: Expr, earlier: Expr | None) -> bool:
     """Whether a product is zero when the second time exceeds the first."""
     values = {value for factor in factors for value in factor.atoms(Value)}
-    return any(isinstance(value.head, Response) and value.moments == (lazy_import, earlier) for value in values)
+    return any(isinstance(value.head, Response) and value.moments == (later, earlier) for value in values)
 
 
 def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: bool) -> str:
@@ -314,7 +314,7 @@ class ChosenSolver:
     others: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """What each stage made of a model. Parts that do not apply to the model's kind are empty.
 
@@ -353,13 +353,13 @@ class Explanation:
     file: str | None
     equations: tuple[Statement, ...]
     unknowns: tuple[tuple[str, tuple[str, ...]], ...]
-    reads: tuple[Reads, ...]
-    blocks: tuple[tuple[str, ...], ...]
-    multipliers: tuple[str, ...]
-    operators: tuple[OperatorForm, ...]
-    substitutions: tuple[Changed, ...]
-    memories: tuple[str, ...]
-    tangents: tuple[Derived, ...]
+    reads: tuple[Reads, ...] = ()
+    blocks: tuple[tuple[str, ...], ...] = ()
+    multipliers: tuple[str, ...] = ()
+    operators: tuple[OperatorForm, ...] = ()
+    substitutions: tuple[Changed, ...] = ()
+    memories: tuple[str, ...] = ()
+    tangents: tuple[Derived, ...] = ()
     settings: tuple[Setting, ...]
     statements: tuple[tuple[str, tuple[str, ...]], ...]
     signature: str
@@ -428,11 +428,20 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
     """
     (_, equations), *others = model.show().sections()
     system = model if isinstance(model, System) and all(eq.head is not None for eq in model.equations) else None
-    causality = None
+    shifts = describe_shifts(system) if system is not None else ()
+    parts: dict[str, Any] = {}
     if system is not None:
         causality = analyse_causality(system if derivation is None else derivation.reduction.system)
-    form = None if derivation is None else derivation.form
-    shifts = describe_shifts(system) if system is not None else ()
+        parts |= {"reads": _readers(causality), "blocks": causality.blocks}
+    if derivation is not None:
+        reduction, form = derivation.reduction, derivation.form
+        said = ((eq, ", by Newton's method" if eq.key in reduction.implicit else "") for eq in reduction.multipliers)
+        parts["multipliers"] = tuple(" = ".join(equation_text(eq)) + how for eq, how in said)
+        parts["operators"] = () if shifts else write_operators(derivation.closed)
+        parts["substitutions"] = _substitutions(derivation)
+        if form is not None:
+            parts["memories"] = tuple(" = ".join(equation_text(item)) for item in write_memories(form))
+            parts["tangents"] = _tangents(form)
     told = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # elsewhere, with more detail
     return Explanation(
         name=model.name,
@@ -443,28 +452,15 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
             for equation, (left, _, right) in zip(model.equations, equations, strict=True)
         ),
         unknowns=_unknowns(model),
-        reads=_readers(causality) if causality is not None else (),
-        blocks=causality.blocks if causality is not None else (),
-        multipliers=tuple(
-            " = ".join(equation_text(eq)) + (", by Newton's method" if eq.key in derivation.reduction.implicit else "")
-            for eq in derivation.reduction.multipliers
-        )
-        if derivation is not None
-        else (),
-        operators=write_operators(derivation.closed) if derivation is not None and not shifts else (),
-        substitutions=_substitutions(derivation) if derivation is not None else (),
-        memories=tuple(" = ".join(equation_text(item)) for item in write_memories(form)) if form is not None else (),
-        tangents=_tangents(form) if form is not None else (),
         settings=_settings(model),
-        statements=tuple(
-            (title, tuple(f"{left} {relation} {right}" for left, relation, right in lines))
-            for title, lines in others
-            if title not in told
-        )
-        + (describe_reduction(model) if isinstance(model, FixedPoint) else ())
-        + shifts,
+        statements=(
+            *((title, tuple(map(" ".join, lines))) for title, lines in others if title not in told),
+            *(describe_reduction(model) if isinstance(model, FixedPoint) else ()),
+            *shifts,
+        ),
         signature=signature_of(model),
         mean_field=mean_field,
+        **parts,
     )
 
 
