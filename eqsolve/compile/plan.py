@@ -411,19 +411,14 @@ class Binder:
     # --- plans
     def plan(self, values: Values) -> Plan:
         """Return the plan for the structure that these values select; models without time choose in their programs."""
-        put: dict[str, float] = {}
-        kinds: tuple[tuple[str, str], ...] = ()
+        key: tuple[Any, Any] = ((), ())
         if isinstance(self.model, System):
-            put = {
-                name: value
-                for name, value in values.numbers.items()
-                if name in self._names and (name not in self._free or value == 0 or math.isinf(value))
-            }
-            kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
-        key = (tuple(put.items()), kinds)
+            own = ((name, value) for name, value in values.numbers.items() if name in self._names)
+            put = tuple((name, it) for name, it in own if name not in self._free or it == 0 or math.isinf(it))
+            key = (put, tuple((name, type(law).__name__) for name, law in values.laws.items()))
         if key not in self._plans:
             exact: Mapping[Parameter, Expr] = values.exact().values
-            self._plans[key] = make_plan(self.model, {self._names[name]: exact[self._names[name]] for name in put})
+            self._plans[key] = make_plan(self.model, {self._names[name]: exact[self._names[name]] for name, _ in key[0]})
         return self._plans[key]
 
 

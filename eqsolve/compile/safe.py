@@ -35,9 +35,7 @@ class choose(Function):
 
     @classmethod
     def eval(cls, c: Any, a: Any, b: Any) -> Any:
-        if a == b:
-            return a
-        if c.is_positive:
+        if a == b or c.is_positive:
             return a
         if c.is_nonpositive:
             return b
@@ -92,16 +90,11 @@ def write_sum(writer: Writer, expr: Add) -> Expr:
     terms, made = list(expr.args), []
     while terms:
         first = terms.pop(0)
-        for place, second in enumerate(terms):
-            found = _pair(writer, first, second)
-            if found is None:
-                found = _pair(writer, second, first)
-            if found is not None:
-                terms.pop(place)
-                made.append(found)
-                break
-        else:
-            made.append(first)
+        orders = ((second, pair) for second in terms for pair in ((first, second), (second, first)))
+        tries = ((second, _pair(writer, *pair)) for second, pair in orders)
+        second, found = next((item for item in tries if item[1] is not None), (None, first))
+        terms = [term for term in terms if term is not second]
+        made.append(found)
     return _with_roots(writer, made, set(expr.args))
 
 
@@ -184,11 +177,8 @@ _RULES: dict[Any, Callable[[Writer, Any, Expr, Expr], Rule | None]] = {
 
 def _powers(writer: Writer, base: Expr, power: Expr, k: Expr, second: Expr) -> Rule | None:
     """Return a^p − b^p, b = 1 included, if a − b is simpler than a and b."""
-    other = S.One if second == -k else None
-    if other is None:
-        for node in Mul.make_args(second):
-            if isinstance(node, Pow) and node.exp == power and without(second, node) == -k:
-                other = node.base
+    alike = (node for node in Mul.make_args(second) if isinstance(node, Pow) and node.exp == power)
+    other = S.One if second == -k else next((node.base for node in alike if without(second, node) == -k), None)
     gap = None if other is None else _difference(base, other)
     if other is None or gap is None:
         return None

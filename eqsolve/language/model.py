@@ -177,18 +177,12 @@ def transform(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def leaves(value: Any) -> Iterator[Basic]:
     """Yield every sympy object inside nested tuples, tables and equations."""
-    if isinstance(value, Table):
-        for key, entry in value.items():
-            yield from leaves(key)
-            yield from leaves(entry)
-    elif isinstance(value, tuple):
-        for entry in value:
-            yield from leaves(entry)
-    elif isinstance(value, Equation):
-        yield value.lhs
-        yield value.rhs
-    elif isinstance(value, Basic):
+    if isinstance(value, Basic):
         yield value
+    elif isinstance(value, Table | tuple | Equation):
+        parts = (value.lhs, value.rhs) if isinstance(value, Equation) else value
+        for part in value.items() if isinstance(value, Table) else parts:
+            yield from leaves(part)
 
 
 def symbols_in(leaf: Basic) -> Iterator[Named | Head]:

@@ -87,13 +87,12 @@ class _Written:
         terms = self.parts(expr)
         if terms is None or Add(*terms) != expr:
             return str(super()._print_Add(expr, order=order))  # type: ignore[misc]
-        pieces: list[str] = []
+        written = ""
         for term in terms:
             negative = term.could_extract_minus_sign()
-            text = self.bracket(-term if negative else term, PRECEDENCE["Add"])  # type: ignore[attr-defined]
-            sign = "-" if negative else "+"
-            pieces.append(f" {sign} {text}" if pieces else (f"-{text}" if negative else text))
-        return "".join(pieces)
+            sign = (" - " if negative else " + ") if written else "-" * negative
+            written += sign + self.bracket(-term if negative else term, PRECEDENCE["Add"])  # type: ignore[attr-defined]
+        return written
 
     def _print_Mul(self, expr: Mul) -> str:
         factors = self.parts(expr)

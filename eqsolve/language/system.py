@@ -14,7 +14,7 @@ from sympy.core.symbol import Str
 
 from eqsolve.errors import ModelError, UsageError, quoted
 from eqsolve.language.indices import Family
-from eqsolve.language.laws import Law, exact_start, exact_value, read_noise_law, shown_key
+from eqsolve.language.laws import Law, exact_start, read_noise_law, shown_key
 from eqsolve.language.model import Equation, Model, Table, is_second_order, leaves, symbols_in
 from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.source import Location, user_location
@@ -118,10 +118,8 @@ class System(Model):
                 return _constraints(value, where)
             case "substitute":
                 return _substitutions(value, where)
-            case "start":
-                return exact_value(value)
-            case "step":
-                return None if value is None else exact_value(value)
+            case "start" | "step":
+                return exact_start(value)
         return super()._normalise(field, value)
 
     @property

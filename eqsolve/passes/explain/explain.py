@@ -42,10 +42,9 @@ def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], 
         return ()
     kinks: list[Expr] = []
     known: dict[Basic, Basic] = {}
-    for stage in stages:
-        if isinstance(stage, Switch):
-            kinks.append(stage.expression.xreplace(known))
-            known[stage.symbol] = sign(kinks[-1])
+    for stage in (item for item in stages if isinstance(item, Switch)):
+        kinks.append(stage.expression.xreplace(known))
+        known[stage.symbol] = sign(kinks[-1])
     made = (
         ("eliminated (given by the others)", tuple(f"{u.name} = {expression_text(e)}" for u, e in reduced.eliminated)),
         ("solved for", (", ".join(_called(reduced.unknowns)) or "nothing: all is explicit",)),
@@ -62,17 +61,13 @@ def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return ()
     shifted = shifted_values(system)
     convolutions = []
-    for equation in system.equations:
-        for node in sorted(equation.rhs.atoms(Int), key=str):
-            inside = sorted({expression_text(value, equation.order) for value in shifted if node.has(value)})
-            how = f"joins {', '.join(inside)} with what stands at {node.variable}" if inside else "no shifted time"
-            convolutions.append(f"in the equation for {equation.key}: {expression_text(node, equation.order)} ({how})")
-    delays: dict[str, None] = {}
-    for value in shifted:
-        times = value.moments[0].atoms(Time)
-        found = delay_of(value.moments[0], next(iter(times))) if len(times) == 1 else None
-        if found is not None:
-            delays[expression_text(found)] = None
+    for equation, node in ((eq, node) for eq in system.equations for node in sorted(eq.rhs.atoms(Int), key=str)):
+        inside = sorted({expression_text(value, equation.order) for value in shifted if node.has(value)})
+        how = f"joins {', '.join(inside)} with what stands at {node.variable}" if inside else "no shifted time"
+        convolutions.append(f"in the equation for {equation.key}: {expression_text(node, equation.order)} ({how})")
+    moments = [(value.moments[0], value.moments[0].atoms(Time)) for value in shifted]
+    found = (delay_of(moment, *times) for moment, times in moments if len(times) == 1)
+    delays = dict.fromkeys(expression_text(delay) for delay in found if delay is not None)
     lines = []
     if delays:
         names = ", ".join(sorted(head.name for head in delayed_heads(system)))
@@ -547,10 +542,10 @@ def describe_domain(item: Parameter) -> str:
     """Return what values a parameter may take, in words."""
     low, high = item.bounds
     words = ["whole number" if item.is_integer else "number"]
-    if low is not None and high is not None:
-        words.append(f"from {low} to {high}")
-    elif low is not None or high is not None:
-        words.append(f">= {low}" if low is not None else f"<= {high}")
+    if low is not None:
+        words.append(f">= {low}" if high is None else f"from {low} to {high}")
+    elif high is not None:
+        words.append(f"<= {high}")
     if item.is_positive and not (low is not None and low > 0):
         words.append("> 0")
     elif item.is_negative and not (high is not None and high < 0):
@@ -575,12 +570,8 @@ def _reading(item: Reads) -> str:
 
 
 def _tangent(item: Derived) -> list[str]:
-    lines = [item.text]
-    if item.instantaneous != "0":
-        lines.append(f"    and at once, at t = t': {item.instantaneous} × δ(t − t')")
-    if item.initial is not None:
-        lines.append(f"    from, at t = t': {item.initial}")
-    return lines
+    at_once = [f"    and at once, at t = t': {item.instantaneous} × δ(t − t')"] if item.instantaneous != "0" else []
+    return [item.text, *at_once, *([] if item.initial is None else [f"    from, at t = t': {item.initial}"])]
 
 
 def _changed(item: Changed) -> list[str]:

@@ -101,19 +101,16 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
 def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every constant whose values move with a parameter written in one whose values do not."""
     mapping: dict[Basic, Basic] = {}
-    for item in system.randoms:
-        law = system.given(item)
-        if law is None or not law.free_symbols & set(parameters):
-            continue
-        if isinstance(law, Point):
-            mapping[item] = law.args[0]
-        elif isinstance(law, Uniform):
-            low, high = law.args
-            standard = Random(fresh_name(f"{item.name}_standard", system.names), None, (Uniform(0, 1),))
-            mapping[item] = low + (high - low) * standard
+    laws = {item: law for item in system.randoms if (law := system.given(item)) is not None}
+    for item, law in laws.items():
+        match law if law.free_symbols & {*parameters} else None:
+            case Point(args=(value,)):
+                mapping[item] = value
+            case Uniform(args=(low, high)):
+                standard = Random(fresh_name(f"{item.name}_standard", system.names), None, (Uniform(0, 1),))
+                mapping[item] = low + (high - low) * standard
     if not mapping:
         return system
-
     kept = Table((key, law) for key, law in system.laws.items() if key not in mapping)
     return system._mapped(mapper(mapping), "equations", "init", "observables", "substitute")._with(laws=kept)
 

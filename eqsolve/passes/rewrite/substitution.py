@@ -11,6 +11,7 @@ have the same solution.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 from math import gcd, lcm
 from typing import Any
 
@@ -131,17 +132,14 @@ def apply_substitutions(system: System, changes: tuple[Substitution, ...]) -> Sy
 
 def derive_substitutions(system: System) -> tuple[Substitution, ...]:
     """Return the declared changes of variable with their derived equations; raise when one is not exact."""
-    changes: list[Substitution] = []
-    for old, expr in system.substitute.items():
-        change = _derive(system, old, expr)
-        for other in changes:
-            if other.new == change.new:
-                raise ModelError(
-                    f"{_label(system, old)} uses `{change.new.name}`, as does the one for "
-                    f"`{other.old.name}`; each change of variable needs a process of its own"
-                )
-        changes.append(change)
-    return tuple(changes)
+    changes = tuple(_derive(system, old, expr) for old, expr in system.substitute.items())
+    for other, change in combinations(changes, 2):
+        if other.new == change.new:
+            raise ModelError(
+                f"{_label(system, change.old)} uses `{change.new.name}`, as does the one for "
+                f"`{other.old.name}`; each change of variable needs a process of its own"
+            )
+    return changes
 
 
 def _label(system: System, old: Process) -> str:
