@@ -81,11 +81,8 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
     refuse_unknown(model, settings, model.settable)
     values = {item: parameter_value(model, item, settings.get(item.name)) for item in model.parameters}
     _check_conditions(model, values)
-    laws: dict[Random, Law] = {}
-    for item in model.randoms:
-        law = _law(model, item, settings.get(item.name), values)
-        if law is not None:
-            laws[item] = law
+    every = {item: _law(model, item, settings.get(item.name), values) for item in model.randoms}
+    laws = {item: law for item, law in every.items() if law is not None}
     for item, law in list(laws.items()):  # moments of constants in other laws, such as Normal(0, E(w_star**2)), are numbers
         if means := law.atoms(E):
             laws[item] = law.xreplace({mean: Float(moment(mean.argument, laws, 200), 17) for mean in means})
