@@ -135,7 +135,6 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     if not states:
         raise UsageError(f"model `{system.name}` has no differential equation to solve in time")
     time = states[0].time
-    assert isinstance(time, Time)
     given = [(_given(system, equation.defined.head), equation.defined.head) for equation in states]
     starts = [(start_constant(head, value), head) for value, head in given]
     drawn = [start for (start, _), (value, _) in zip(starts, given, strict=True) if isinstance(value, Law)]

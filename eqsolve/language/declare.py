@@ -26,17 +26,13 @@ def _declare(
         raise ModelError(f"{here()}latex= goes with one name, got {len(parts)}: {names!r}")
     if len(set(axes)) < len(axes) and cls is not symbols.Parameter:
         raise ModelError(f"{here()}`{names}` carries an index twice; declare it with two, index('k l', {axes[0].size})")
-    if axes:
-        families = tuple(Family(cls(part, latex, member=(axes, axes), **kwargs)) for part in parts)
-        if about:
-            symbols.tell_meanings({item.own: about for item in families})
-        return families[0] if len(families) == 1 else families
-    made = tuple(cls(part, latex, **kwargs) for part in parts)
+    made = tuple(cls(part, latex, member=(axes, axes), **kwargs) for part in parts)
     if about is not None and not isinstance(about, str):
         raise ModelError(f"{here()}about= takes a text such as 'samples per dimension', got {about!r}")
     if about:
         symbols.tell_meanings(dict.fromkeys(made, about))
-    return made[0] if len(made) == 1 else made
+    named = tuple(map(Family, made)) if axes else made
+    return named[0] if len(named) == 1 else named
 
 
 def index(names: str, size: Any) -> Any:

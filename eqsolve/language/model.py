@@ -69,8 +69,8 @@ class Equation:
         return isinstance(self.lhs, Derivative)
 
     @property
-    def time(self) -> Expr | None:
-        """The time that runs: the first argument on the left, or the variable of differentiation."""
+    def time(self) -> Any:
+        """The time that runs: the first argument on the left, or the variable of differentiation; None where neither is."""
         if isinstance(self.lhs, Derivative):
             return self.lhs.variables[0]
         return self.target.moments[0] if self.target is not None else None

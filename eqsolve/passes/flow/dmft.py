@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, KroneckerDelta, Max, Poly, S, sqrt
+from sympy import Add, Basic, Dummy, Expr, KroneckerDelta, Max, Mul, Poly, S, sqrt
 from sympy.core.function import Derivative, Subs
 
 from eqsolve.errors import ModelError, quoted
@@ -145,17 +145,12 @@ def mean_of(expr: Expr, model: Model) -> Expr:
         return expr
     if not expr.is_polynomial(*variables):
         return E(expr)
-    total = S.Zero
-    for powers, coefficient in Poly(expr, *variables).terms():
-        factor: Any = coefficient
-        for item, power in zip(variables, powers, strict=True):
-            law = model.given(item)
-            moments = (S.One, *((law.moments() if isinstance(law, Law) else None) or ()))
-            if power >= len(moments):
-                return E(expr)
-            factor *= moments[power]
-        total += factor
-    return total
+    laws = map(model.given, variables)
+    moments = [(S.One, *((law.moments() if isinstance(law, Law) else None) or ())) for law in laws]
+    terms = [(scale, [*zip(moments, powers, strict=True)]) for powers, scale in Poly(expr, *variables).terms()]
+    if any(power >= len(known) for _, factors in terms for known, power in factors):
+        return E(expr)
+    return Add(*(scale * Mul(*(known[power] for known, power in factors)) for scale, factors in terms))
 
 
 # --- A flow taken apart for its limits.

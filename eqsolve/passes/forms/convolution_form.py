@@ -105,11 +105,9 @@ class ConvolutionForm:
         # ("constraint")
         self.equations: list[tuple[Head, Equation, str, Expr | None, str, Expr]] = []
         for equation in system.equations:
-            assert isinstance(equation.time, Time)
             body = self.rewrite(equation.rhs, equation.time, equation.label)
-            kind = "differential" if equation.is_differential else "defined"
-            assert equation.head is not None
-            self.equations.append((equation.head, equation, equation.label, self.start(equation.head), kind, body))
+            kind, head = "differential" if equation.is_differential else "defined", equation.defined.head
+            self.equations.append((head, equation, equation.label, self.start(head), kind, body))
         for head, constraint in system.constraints.items():
             label = f"constraint on `{head.name}` ({constraint.location})"
             body = self.rewrite(constraint.lhs - constraint.rhs, None, f"the {label}")
@@ -118,14 +116,14 @@ class ConvolutionForm:
             name: self.rewrite(expr, None, f"observable `{name}`") for name, expr in system.observables.items()
         }
 
-    def start(self, head: Head | None) -> Expr | None:
+    def start(self, head: Head) -> Expr | None:
         """Return the past of an unknown as an expression in ``NOW``."""
-        keys = [key for key in self.system.init if head is not None and getattr(key, "base", "") == head.base]
+        keys = [key for key in self.system.init if getattr(key, "base", "") == head.base]
         if not keys:
             return None
         if len(keys) > 1 or any(not entry.is_Symbol for entry in keys[0].indices):
             raise ModelError(f"members of `{keys[0].base}` start from values of their own")
-        given = at_indices(self.system.init[keys[0]], dict(zip(keys[0].indices, head.indices, strict=True)))  # type: ignore[union-attr]
+        given = at_indices(self.system.init[keys[0]], dict(zip(keys[0].indices, head.indices, strict=True)))
         return given.xreplace({item: NOW + self.system.start for item in given.atoms(Time)})
 
     def rewrite(self, expr: Expr, now: Time | None, label: str) -> Expr:

@@ -78,10 +78,9 @@ def derive_tangents(system: System) -> tuple[TangentEquation, ...]:
     sides = [*(equation.rhs for equation in system.equations), *system.observables.values()]
     found = {node.noise for side in sides for node in side.atoms(Resp)}
     paths = [equation for equation in system.equations if isinstance(equation.head, Process)]
+    now = paths[0].time if paths else None
     result: list[TangentEquation] = []
     for noise in sorted({value.head for value in found}, key=lambda head: head.name):
-        now = paths[0].time
-        assert isinstance(now, Time)
         moments = sorted({value.moments[0] for value in found} - {now}, key=str)
         then = next((item for item in moments if isinstance(item, Time)), Time(f"{now.name}'"))
         result += linearise(paths, noise, now, then)

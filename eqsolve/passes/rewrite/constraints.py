@@ -143,7 +143,6 @@ def _keep_means(system: System) -> Reduction:
     heads = tuple(system.constraints)
     residuals, rates, invariants = [], [], []
     now = next(eq.time for eq in system.equations if isinstance(eq.head, Process) and eq.is_differential)
-    assert isinstance(now, Time)
     for head, constraint in system.constraints.items():
         label = constraint_label(head, constraint)
         residual = constraint.lhs - constraint.rhs

@@ -153,7 +153,6 @@ def _derive(system: System, old: Process, expr: Expr) -> Substitution:
         what = f"the {equation.label} is pointwise" if equation else f"no equation defines `{old.name}`"
         raise ModelError(f"{label} cannot be used: {what}; expected a differential equation, Eq({old.name}(t).diff(t), ...)")
     now = equation.time
-    assert isinstance(now, Time)
     new = _new_process(system, old, expr, now, label)
     placeholder = Dummy(new.name, real=True)
     mapped = expr.xreplace({new(now): placeholder})
