@@ -261,15 +261,7 @@ class Writer:
 
     def __init__(self, real: bool) -> None:
         self.real = real
-        self._known: dict[Basic, Any] = {}
-        self._pairs: dict[Basic, tuple[Expr, Expr]] = {}
-
-    def write(self, expr: Any) -> Any:
-        if not expr.args:
-            return expr
-        if expr not in self._known:
-            self._known[expr] = self._write(expr)
-        return self._known[expr]
+        self.write, self.pair = functools.cache(self._write), functools.cache(self._pair)
 
     def _write(self, expr: Any) -> Any:
         match expr:
@@ -281,7 +273,7 @@ class Writer:
                 return self._logarithm(expr.args[0])
             case Piecewise():
                 return Piecewise(*((self.write(value), condition) for value, condition in expr.args), evaluate=False)
-        return rebuilt(expr, self.write)
+        return rebuilt(expr, self.write) if expr.args else expr
 
     # --- products
     def _product(self, expr: Expr) -> Expr:
@@ -312,13 +304,8 @@ class Writer:
         exponent = gathered(Add(*(exponent for _, exponent in pieces)))
         return Mul(*(value for value, _ in pieces), *([exp(exponent)] if exponent != 0 else []))
 
-    def pair(self, expr: Expr) -> tuple[Expr, Expr]:
-        """Return v and s with v e^s equal to an expression; s = 0 for what neither grows nor decays exponentially."""
-        if expr not in self._pairs:
-            self._pairs[expr] = self._pair(expr)
-        return self._pairs[expr]
-
     def _pair(self, expr: Expr) -> tuple[Expr, Expr]:
+        """Return v and s with v e^s equal to an expression; s = 0 for what neither grows nor decays exponentially."""
         if isinstance(expr, Mul):
             pairs = [self.pair(factor) for factor in expr.args]
             return Mul(*(value for value, _ in pairs)), Add(*(exponent for _, exponent in pairs))
@@ -694,21 +681,14 @@ def with_evaluators(
 
 
 def _exchange(expr: Any, precise: bool, names: Mapping[Basic, Basic]) -> Any:
-    if not isinstance(expr, Basic) or not expr.args:
-        return expr
+    change = functools.partial(_exchange, precise=precise, names=names)
     if isinstance(expr, sp.Derivative | sp.Subs):
         return _derivative(expr, precise, names)
-    changed = [_exchange(arg, precise, names) for arg in expr.args]
-    if isinstance(expr, sp.re | sp.conjugate):  # sympy does not know that its functions are real here
-        return changed[0]
-    if isinstance(expr, sp.im):
-        return S.Zero
-    name = type(expr).__name__
-    if isinstance(expr, Function) and name in SPECIAL:
-        return _evaluator(name, precise)(*changed)
-    if all(new is old for new, old in zip(changed, expr.args, strict=True)):
-        return expr
-    return expr.func(*changed)
+    if isinstance(expr, sp.re | sp.conjugate | sp.im):  # sympy does not know that its functions are real here
+        return S.Zero if isinstance(expr, sp.im) else change(expr.args[0])
+    if isinstance(expr, Function) and type(expr).__name__ in SPECIAL:
+        return _evaluator(type(expr).__name__, precise)(*map(change, expr.args))
+    return rebuilt(expr, change) if expr.args else expr
 
 
 def _derivative(expr: Any, precise: bool, names: Mapping[Basic, Basic]) -> Any:

@@ -48,7 +48,7 @@ from eqsolve.language.symbols import (
     default_latex,
     fresh_name,
 )
-from eqsolve.language.system import FixedPoint, Flow, System, start_constant
+from eqsolve.language.system import FixedPoint, System, start_constant
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.numerics.backend import memory
 from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
@@ -444,7 +444,7 @@ class _MemberWriter:
     ``pairs``, correlations of two different members are defined, too.
     """
 
-    def __init__(self, model: Model, stand: bool = False, pairs: bool = False) -> None:
+    def __init__(self, model: Any, stand: bool = False, pairs: bool = False) -> None:
         self.model, self.generic, self.pairs = model, stand, pairs
         self.called: dict[str, str] = {}  # observables, by the names that they have here
         self.axes: dict[str, tuple[Index, ...]] = {}
@@ -642,11 +642,8 @@ class _MemberWriter:
         return Table(made)
 
     def _paired(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        assert isinstance(self.model, Flow)
-        made = []
-        for value, field in zip(values, self.model.fields, strict=True):
-            made += [self.at(value, place) for place in places(ordered_indices(field))]
-        return tuple(made)
+        pairs = zip(values, self.model.fields, strict=True)
+        return tuple(self.at(value, place) for value, field in pairs for place in places(ordered_indices(field)))
 
     _weights = _fields = _loss_gradient = _gradients = _paired
 
@@ -846,21 +843,18 @@ def _why_not_ode(system: System) -> str:
     heads = [*system.unknowns]
     if len({item.base for item in heads}) < len(heads) or any(not it.is_Symbol for head in heads for it in head.indices):
         return "members of a family have equations of their own"
-    for key in system.init:
-        head = getattr(key, "head", key)
-        same = [other for other in system.init if getattr(getattr(other, "head", other), "base", "") == head.base]
-        if len(same) > 1 or any(not entry.is_Symbol for entry in head.indices):
-            return "members of a family start from values of their own"
+    begun = [getattr(key, "head", key) for key in system.init]
+    if len({head.base for head in begun}) < len(begun) or any(not it.is_Symbol for head in begun for it in head.indices):
+        return "members of a family start from values of their own"
     own = [item.law for item in system.randoms if item.law is not None and joint_normal(item) is None]
     for law in (*own, *(value for value in system.init.values() if isinstance(value, Law))):
         if free_indices(law) and _standardised(law) is None:
             return f"members of a random family have laws of their own, {law}"
     random = {item.base for item in (*system.randoms, *system.processes)}
     expressions = [*(eq.rhs for eq in system.equations), *system.observables.values(), *system.init.values()]
-    for node in {node for expr in expressions for node in expr.atoms(Value, Random)}:
-        head = node.head if isinstance(node, Value) else node
-        if head.base in random and any(not entry.is_Symbol for entry in head.indices):
-            return "members of a random family stand at fixed numbers"
+    read = {getattr(node, "head", node) for expr in expressions for node in expr.atoms(Value, Random)}
+    if any(head.base in random and any(not entry.is_Symbol for entry in head.indices) for head in read):
+        return "members of a random family stand at fixed numbers"
     return ""
 
 
