@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,9 +199,8 @@ class SlopeTerm:
 
 def slopes_of(
     expr: Expr, free: Sequence[Index], arguments: Sequence[Basic], by: Sequence[Basic], parameters: Sequence[Parameter]
-) -> list[SlopeTerm]:
-    """Return the derivatives of an expression by some of its arguments."""
-    made = []
+) -> Iterator[SlopeTerm]:
+    """Yield the derivatives of an expression by some of its arguments."""
     for slot, frame, change in _changes(expr, tuple(free), frozenset(by)):
         if change == 0:
             continue
@@ -211,8 +210,7 @@ def slopes_of(
         rows = _flat([(places[item], 0) for item in free], counts(free), grids)
         entries = getattr(slot, "indices", ())
         columns = _flat([_axis(entry, places) for entry in entries], getattr(slot, "shape", ()), grids)
-        made.append(SlopeTerm(arguments.index(slot), rows, columns, as_term(change, frame, arguments, parameters)))
-    return made
+        yield SlopeTerm(arguments.index(slot), rows, columns, as_term(change, frame, arguments, parameters))
 
 
 def _flat(axes: Sequence[tuple[int, int]], sizes: Sequence[int], grids: Array) -> Array:
@@ -224,23 +222,21 @@ def _flat(axes: Sequence[tuple[int, int]], sizes: Sequence[int], grids: Array) -
     return number
 
 
-def _changes(expr: Expr, free: tuple[Index, ...], by: frozenset[Basic]) -> list[tuple[Any, tuple[Index, ...], Expr]]:
-    """Return (argument, indices of the derivative, derivative), sums over the indices that the argument does not carry."""
+def _changes(expr: Expr, free: tuple[Index, ...], by: frozenset[Basic]) -> Iterator[tuple[Any, tuple[Index, ...], Expr]]:
+    """Yield (argument, indices of the derivative, derivative), sums over the indices that the argument does not carry."""
     sums = sorted(outermost(expr, Sum), key=str)
     standing = {node: Dummy(real=True) for node in sums}
     back = {dummy: node for node, dummy in standing.items()}
     bare = expr.xreplace(standing)
-    found: list[tuple[Any, tuple[Index, ...], Expr]] = []
     for item in sorted(bare.free_symbols & by, key=str):
-        found.append((item, free, slope(bare, item).xreplace(back)))
+        yield item, free, slope(bare, item).xreplace(back)
     for node in sums:
         outer = slope(bare, standing[node]).xreplace(back)
         for item, frame, change in _changes(node.body, (*free, *node.over), by):
             carried = set().union(*(entry.atoms(Index) for entry in getattr(item, "indices", ())))
             summed = [index for index in node.over if index not in carried]
             kept = tuple(index for index in frame if index not in summed)
-            found.append((item, kept, outer * sum_over(change, summed)))
-    return found
+            yield item, kept, outer * sum_over(change, summed)
 
 
 def tables_in(*expressions: Basic) -> list[Any]:

@@ -117,7 +117,7 @@ def refuse_unknown(model: Model, settings: Iterable[str], known: Iterable[str]) 
 
 
 def parameter_value(model: Model, item: Parameter, given: Any) -> Expr:
-    """Return the exact value of a parameter, its default where none is given; raise where there is none, or it is outside."""
+    """Return the exact value of a parameter, its default where none is given."""
     if given is None:
         given = model.given(item)
         if given is None:

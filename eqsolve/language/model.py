@@ -70,7 +70,7 @@ class Equation:
 
     @property
     def time(self) -> Any:
-        """The time that runs: the first argument on the left, or the variable of differentiation; None where neither is."""
+        """The time that runs: the first argument on the left, or the variable of a derivative, or None."""
         if isinstance(self.lhs, Derivative):
             return self.lhs.variables[0]
         return self.target.moments[0] if self.target is not None else None

@@ -129,9 +129,7 @@ class _Reader:
                 case ast.BinOp(left=left, op=op, right=right) if isinstance(op, operators):
                     flatten(left, sign)
                     flatten(right, -sign if isinstance(op, operators[1]) else sign)
-                case ast.UnaryOp(op=ast.USub(), operand=inner) if join is sympy.Mul and not isinstance(
-                    self.plain(inner), sympy.Add
-                ):
+                case ast.UnaryOp(ast.USub(), inner) if join is sympy.Mul and not isinstance(self.plain(inner), sympy.Add):
                     parts.append(sympy.S.NegativeOne)
                     flatten(inner, sign)
                 case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -81,9 +81,8 @@ def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 # --- The tangent equations of a path form, written out in the times that a user knows.
-def write_tangents(form: PathForm) -> tuple[TangentEquation, ...]:
-    """Return the linearised equation of every unknown that responds to a noise named in a ``Resp``."""
-    made: list[TangentEquation] = []
+def write_tangents(form: PathForm) -> Iterator[TangentEquation]:
+    """Yield the linearised equation of every unknown that responds to a noise named in a ``Resp``."""
     for ensemble in form.ensembles:
         noises = {mean.noise for mean in ensemble.means if mean.noise is not None}
         paths = _path_equations(ensemble, form.start) if noises else []
@@ -91,17 +90,14 @@ def write_tangents(form: PathForm) -> tuple[TangentEquation, ...]:
             for item in linearise(paths, noise, ROW, COLUMN):
                 initial = None if item.initial is None else as_written(item.initial)
                 equation, jump = item.equation.changed(as_written), as_written(item.instantaneous)
-                made.append(replace(item, equation=equation, instantaneous=jump, initial=initial))
-    return tuple(made)
+                yield replace(item, equation=equation, instantaneous=jump, initial=initial)
 
 
-def write_memories(form: PathForm) -> tuple[Equation, ...]:
-    """Return the integrals over the past that are unknowns of their own, since their weight differs between paths."""
-    made = []
+def write_memories(form: PathForm) -> Iterator[Equation]:
+    """Yield the integrals over the past that are unknowns of their own, since their weight differs between paths."""
     for ensemble in form.ensembles:
         pairs = zip(ensemble.unknowns, _path_equations(ensemble, form.start), strict=True)
-        made += [equation.changed(as_written) for unknown, equation in pairs if isinstance(unknown.symbol, Dummy)]
-    return tuple(made)
+        yield from (equation.changed(as_written) for unknown, equation in pairs if isinstance(unknown.symbol, Dummy))
 
 
 def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
@@ -211,10 +207,9 @@ def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: b
     if not factors:
         return "J" if causal_end else "1"
     product = Mul(*factors)
-    mapping: dict[Expr, Expr] = {}
-    for value in product.atoms(Value):
-        turned = value.moments == (second, first) and isinstance(value.head, Response)
-        mapping[value] = Symbol(f"{value.head.name}ᵀ" if turned else value.head.name)
+    values = product.atoms(Value)
+    turned = {it for it in values if it.moments == (second, first) and isinstance(it.head, Response)}
+    mapping = {value: Symbol(value.head.name + "ᵀ" * (value in turned)) for value in values}
     text = expression_text(product.xreplace(mapping))
     if causal_end and not _is_causal(factors, first, second):
         return f"[{text}]₊"
@@ -427,16 +422,16 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
     parts: dict[str, Any] = {}
     if system is not None:
         causality = analyse_causality(system if derivation is None else derivation.reduction.system)
-        parts |= {"reads": _readers(causality), "blocks": causality.blocks}
+        parts |= {"reads": tuple(_readers(causality)), "blocks": causality.blocks}
     if derivation is not None:
         reduction, form = derivation.reduction, derivation.form
         said = ((eq, ", by Newton's method" if eq.key in reduction.implicit else "") for eq in reduction.multipliers)
         parts["multipliers"] = tuple(" = ".join(equation_text(eq)) + how for eq, how in said)
         parts["operators"] = () if shifts else write_operators(derivation.closed)
-        parts["substitutions"] = _substitutions(derivation)
+        parts["substitutions"] = tuple(_substitutions(derivation))
         if form is not None:
             parts["memories"] = tuple(" = ".join(equation_text(item)) for item in write_memories(form))
-            parts["tangents"] = _tangents(form)
+            parts["tangents"] = tuple(_tangents(form))
     told = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # elsewhere, with more detail
     return Explanation(
         name=model.name,
@@ -447,7 +442,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
             for equation, (left, _, right) in zip(model.equations, equations, strict=True)
         ),
         unknowns=_unknowns(model),
-        settings=_settings(model),
+        settings=tuple(_settings(model)),
         statements=(
             *((title, tuple(map(" ".join, lines))) for title, lines in others if title not in told),
             *(describe_reduction(model) if isinstance(model, FixedPoint) else ()),
@@ -480,8 +475,7 @@ def _called(items: Iterable[Unknown]) -> list[str]:
     return [*{item.base: item.name for item in (*items,)[::-1]}.values()][::-1]
 
 
-def _readers(causality: Causality) -> tuple[Reads, ...]:
-    made = []
+def _readers(causality: Causality) -> Iterator[Reads]:
     for name in causality.order:
         found: dict[str, list[str]] = {"now": [], "past": [], "derivative": []}
         for edge in causality.dependencies:
@@ -490,30 +484,25 @@ def _readers(causality: Causality) -> tuple[Reads, ...]:
                 place = {"slice": "past" if volterra else "now", "history": "past"}.get(edge.kind, "derivative")
                 found[place].append(edge.source)
         rank = {other: position for position, other in enumerate(causality.order)}
-        made.append(Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values())))
-    return tuple(made)
+        yield Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values()))
 
 
-def _tangents(form: PathForm) -> tuple[Derived, ...]:
-    made = []
+def _tangents(form: PathForm) -> Iterator[Derived]:
     for item in write_tangents(form):
         left, right = item.equation.lhs, expression_text(item.equation.rhs)
         partly = isinstance(left, Derivative)
         named = f"∂/∂{left.variables[0]} {expression_text(left.expr)}" if partly else expression_text(left)
         initial = None if item.initial is None else expression_text(item.initial)
-        made.append(Derived(f"{named} = {right}", expression_text(item.instantaneous), initial))
-    return tuple(made)
+        yield Derived(f"{named} = {right}", expression_text(item.instantaneous), initial)
 
 
-def _substitutions(derivation: Derivation) -> tuple[Changed, ...]:
-    made = []
+def _substitutions(derivation: Derivation) -> Iterator[Changed]:
     for change in derivation.changes:
         now = change.equation.time
         left, right = equation_text(change.equation)
         old, new = expression_text(change.old(now)), expression_text(change.new(derivation.system.start))
         begin = f"{new} = {expression_text(change.initial)}"
-        made.append(Changed(f"{old} = {expression_text(change.map)}", f"{left} = {right}", begin, derivation.changed))
-    return tuple(made)
+        yield Changed(f"{old} = {expression_text(change.map)}", f"{left} = {right}", begin, derivation.changed)
 
 
 def describe_settings(model: Model) -> tuple[Setting, ...]:
@@ -524,18 +513,17 @@ def describe_settings(model: Model) -> tuple[Setting, ...]:
     return tuple(sorted(found.values(), key=lambda item: (item.domain == "a law", item.name)))
 
 
-def _settings(model: Model) -> tuple[Setting, ...]:
-    made, said = [], meanings(model.file)
+def _settings(model: Model) -> Iterator[Setting]:
+    said = meanings(model.file)
     laws = {left: law for _, lines in model.show().sections() for left, how, law in lines if how == "~"}
     for item in model.parameters:
         default = model.given(item)
         text = None if default is None else f"{float(default):g}"
-        made.append(Setting(item.name, describe_domain(item), text, said.get(item, "")))
+        yield Setting(item.name, describe_domain(item), text, said.get(item, ""))
     for random in model.randoms:
         given = isinstance(model, Singularity) and random.law is None and bool(model.law_of)
         law = "as solved for" if given else laws.get(random.name)
-        made.append(Setting(random.name, "a law", law, said.get(random, "")))
-    return tuple(made)
+        yield Setting(random.name, "a law", law, said.get(random, ""))
 
 
 def describe_domain(item: Parameter) -> str:

@@ -16,7 +16,7 @@ them) are taken alike, each for itself: their weights must be uncorrelated.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -681,19 +681,15 @@ def _overlaps(parts: FlowParts) -> tuple[list[Equation], dict[tuple[int, int], E
     return eqs, {**named, **{(j, i): value for (i, j), value in named.items()}}
 
 
-def _fields(parts: FlowParts, covariance: dict[tuple[int, int], Expr]) -> list[Equation]:
-    """Return the fields as Gaussian variables of the right covariance; those of constant weights come first."""
+def _fields(parts: FlowParts, covariance: dict[tuple[int, int], Expr]) -> Iterator[Equation]:
+    """Yield the fields as Gaussian variables of the right covariance; those of constant weights come first."""
     order = sorted(parts.needed, key=lambda place: (place in parts.responsive, place))
     factor: dict[tuple[int, int], Expr] = {}
-    eqs = []
     for place, i in enumerate(order):
         for j in order[:place]:
             inner = sum((factor[i, k] * factor[j, k] for k in order[: order.index(j)]), S.Zero)
             factor[i, j] = (covariance[i, j] - inner) / factor[j, j]
         rest = covariance[i, i] - sum((factor[i, k] ** 2 for k in order[:place]), S.Zero)
         factor[i, i] = sqrt(rest) if place == 0 else sqrt(Max(rest, 0))
-        total = S.Zero
-        for k in order[: place + 1]:
-            total += factor[i, k] * parts.normal(f"x_{parts.flow.fields[k].name}")
-        eqs.append(parts.equation(parts.process(parts.flow.fields[i]), total))
-    return eqs
+        total = Add(*(factor[i, k] * parts.normal(f"x_{parts.flow.fields[k].name}") for k in order[: place + 1]))
+        yield parts.equation(parts.process(parts.flow.fields[i]), total)
