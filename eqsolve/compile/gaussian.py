@@ -157,7 +157,7 @@ class _GaussianLaw:
             terms = [(before * partial(mean.output, symbol), after) for symbol in unknowns]
         return tuple(self._pair(*(self._walk(expr.xreplace(self.plain)) for expr in term)) for term in terms)
 
-    def _pair(self, left: Basic, right: Basic) -> tuple[int, int]:
+    def _pair(self, left: Expr, right: Expr) -> tuple[int, int]:
         """Return the places of two factors; arguments in which one is a polynomial are integrated by parts."""
         first, second = self._factor(left), self._factor(right)
         if (first, second) in self.moments:
@@ -189,9 +189,8 @@ class _GaussianLaw:
         for other, left, moved in others:
             yield from self._moments(left, moved, (*links, tuple(sorted((mine, other)))))
 
-    def _factor(self, function: Basic) -> int:
+    def _factor(self, function: Expr) -> int:
         """Return the place of a function of arguments among the factors."""
-        assert isinstance(function, Expr)
         if function in self.factors:
             return list(self.factors).index(function)
         if function.has(DiracDelta):
@@ -217,7 +216,7 @@ class _GaussianLaw:
             )
         return place
 
-    def _walk(self, node: Basic) -> Basic:
+    def _walk(self, node: Any) -> Any:
         """Return a node with its largest affine parts as functions of arguments."""
         if not node.free_symbols & self.back.keys():
             return node

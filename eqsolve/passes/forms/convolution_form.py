@@ -6,7 +6,8 @@ and at t, and derivatives at s and u. Factors of s
 alone, or of u alone, that contain no unknown are gauges, which panels resolve too. Times are counted from the start.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from sympy import Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand, log
 
@@ -146,18 +147,13 @@ class ConvolutionForm:
         return rebuilt(expr, lambda arg: self.rewrite(arg, now, label))
 
     def _read(self, value: Value, now: Time, label: str) -> Expr:
-        moment = value.moments[0]
-        head = value.head
-        place = Reading(self.order[head.base], False, "now")
-        if moment != now:
-            delay = None if moment == self.system.start else delay_of(moment, now)
-            if delay is None:
-                start = self.start(value.head)
-                if moment == self.system.start and start is not None:
-                    return start.xreplace({NOW: S.Zero})
-                raise ModelError(f"{label} reads `{value}`; expected `{value.head.name}({now})` or a constant delay")
-            if delay != 0:
-                place = replace(place, where="delay", delay=self.delays.setdefault(delay, len(self.delays)))
+        moment, head = value.moments[0], value.head
+        if moment == self.system.start and (start := self.start(head)) is not None:
+            return start.xreplace({NOW: S.Zero})
+        if (delay := delay_of(moment, now)) is None:
+            raise ModelError(f"{label} reads `{value}`; expected `{head.name}({now})` or a constant delay")
+        late = ("now",) if delay == 0 else ("delay", self.delays.setdefault(delay, len(self.delays)))
+        place = Reading(self.order[head.base], False, *late)
         return self.places.setdefault((place, head.indices), Slot.of(head.base, head.indices, head.axes))
 
     def _integral(self, node: Int, now: Time, label: str) -> Slot:
@@ -186,15 +182,15 @@ class ConvolutionForm:
 
     def _inside(self, expr: Expr, now: Time, variable: Time, label: str) -> tuple[int, Reading, Head]:
         """Return where a value in an integrand stands, and the sign that a derivative gets."""
-        value = expr.expr if isinstance(expr, Derivative) else expr
-        assert isinstance(value, Value)
-        moment, rate = value.moments[0], isinstance(expr, Derivative)
+        rate = isinstance(expr, Derivative)
+        value: Any = expr.expr if rate else expr
+        moment = value.moments[0]
         where = "now" if moment == now else "early" if moment == variable else ""
         if not where and is_lag(moment, now, variable) and self.system.start == 0:
             where = "lag"
         if not where or (rate and where == "now"):
             raise ModelError(f"{label} reads `{expr}` under an integral over `{variable}`; expected a value at `{variable}`")
-        sign = -1 if isinstance(expr, Derivative) and where == "lag" and expr.variables[0] == variable else 1
+        sign = -1 if rate and where == "lag" and expr.variables[0] == variable else 1
         return sign, Reading(self.order[value.head.base], rate, where), value.head
 
 

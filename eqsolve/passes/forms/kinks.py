@@ -128,10 +128,8 @@ class Stages:
         return self._known[node]
 
     def _switch(self, inside: Expr) -> Any:
-        if inside.is_positive:
-            return S.One
-        if inside.is_negative:
-            return S.NegativeOne
+        if inside.is_positive or inside.is_negative:
+            return S.One if inside.is_positive else S.NegativeOne
         if -inside in self._known:
             return -self._known[-inside]
         if inside not in self._known:

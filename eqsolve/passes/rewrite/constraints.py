@@ -12,6 +12,7 @@ becomes an auxiliary kernel.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sympy import Dummy, Expr, Float, ImmutableMatrix, S, expand, powsimp
 
@@ -196,7 +197,7 @@ def _drift(system: System, expr: Expr, now: Time, label: str) -> Expr:
 def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[tuple[str, Expr]]]:
     """Return the running time, for each constraint its first derivative that contains a multiplier, and the ones before."""
     heads, residuals, invariants = set(system.constraints), [], []
-    running: Time | None = None
+    running: Any = None
     for head, constraint in system.constraints.items():
         label = constraint_label(head, constraint)
         residual = constraint.lhs - constraint.rhs
@@ -217,7 +218,6 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
                 f"({quoted(heads)}); let it act on what is constrained"
             )
         residuals.append(residual)
-    assert running is not None
     return running, residuals, [(label, value) for label, value in invariants if value is not None]
 
 
@@ -289,8 +289,7 @@ class _Flow:
 
         return chain(expr, (Value, Int), rate, now)
 
-    def _value(self, value: Expr, now: Time) -> Expr:
-        assert isinstance(value, Value)
+    def _value(self, value: Any, now: Time) -> Expr:
         head, moments = value.head, value.moments
         if len(moments) == 1:
             return self._right(head, (now,), now)
