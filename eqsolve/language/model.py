@@ -238,20 +238,17 @@ class Model(Mapping[str, Equation]):
 
     def _declare(self, name: Any, eqs: Any, given: Mapping[str, Any]) -> None:
         """Fill a new model: every part is brought to its stored form, then the names are collected."""
-        put = object.__setattr__
-        put(self, "location", user_location())
-        put(self, "doc", None)
-        put(self, "file", None)
-        put(self, "name", _identifier(name, self.location))
-        put(self, "equations", self._checked(eqs, self.location))
-        put(self, "observable_latex", Table(_latex_of(given.get("observables"), self.location)))
+        parts, where = self.__dict__, user_location()
+        parts.update(location=where, doc=None, file=None, name=_identifier(name, where))
+        parts["equations"] = self._checked(eqs, where)
+        parts["observable_latex"] = Table(_latex_of(given.get("observables"), where))
         for field in sorted(self.content[2:], key=lambda part: part != "start"):  # which other parts are read by
-            _shaped(field, given[field], self.location)
+            _shaped(field, given[field], where)
             part = self._normalise(field, given[field])
             if isinstance(part, Table):  # None removes an entry, here as in replace()
                 part = Table((key, entry) for key, entry in part.items() if entry is not None)
-            put(self, field, part)
-        put(self, "_named", self._collect_names())
+            parts[field] = part
+        parts["_named"] = self._collect_names()
 
     def _checked(self, equations: Any, location: Location | None) -> tuple[Equation, ...]:
         if not isinstance(equations, Iterable):

@@ -139,9 +139,8 @@ class System(Model):
     @property
     def unknowns(self) -> tuple[Head, ...]:
         """The functions the equations and laws define, in the order declared."""
-        defined = [equation.head for equation in self.equations if equation.head is not None]
-        defined += [head for head in self.constraints if head not in defined]
-        return (*defined, *(noise for noise in self.noises if noise not in defined))
+        defined = (equation.head for equation in self.equations if equation.head is not None)
+        return tuple(dict.fromkeys((*defined, *self.constraints, *self.noises)))
 
     @property
     def processes(self) -> tuple[Process, ...]:

@@ -168,9 +168,7 @@ def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
     Decided at points on both sides of the surface, drawn at random and coming closer: what then comes closer too is taken to
     be continuous. Integrals and expectations are left as they are.
     """
-    if not expr.has(*KINKS):
-        return None
-    variables = [item for item in moving if expr.has(item)]
+    variables = [item for item in moving if expr.has(item)] if expr.has(*KINKS) else []
     if not variables:
         return None
     placeholders: dict[Basic, Symbol] = {}

@@ -28,7 +28,7 @@ from eqsolve.language.binding import bind_some
 from eqsolve.language.laws import Law, Point, Uniform
 from eqsolve.language.model import Equation, Model, Table, mapper
 from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White, entries
-from eqsolve.language.symbols import Correlation, CrossCorrelation, Head, Parameter, Process, Random, Value, fresh_name
+from eqsolve.language.symbols import CrossCorrelation, Head, Parameter, Process, Random, Value, fresh_name
 from eqsolve.language.system import System, members, start_constant
 from eqsolve.passes.forms.expressions import chain, outermost, shielded
 from eqsolve.passes.forms.kinks import KINKS, jumps, switches
@@ -254,18 +254,14 @@ class _Derivative:
     def __init__(self, system: System, parameter: Parameter) -> None:
         self.system, self.parameter = system, parameter
         taken = {*system.names, *system.observables}
-        self.heads: dict[Head, Head] = {}
+        called: dict[Head, tuple[str, str]] = {}  # name and LaTeX
         for head in system.unknowns:
-            if head in system.whites:  # of a given strength: they do not move
-                continue
-            name = fresh_name(f"{head.name.rstrip(chr(39))}_d_{parameter.name}", taken)
-            latex = rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"
-            self.heads[head] = Correlation(name, latex) if isinstance(head, CrossCorrelation) else type(head)(name, latex)
-            taken.add(name)
-        pairs = {head: self.heads[head.turned] for head in self.heads if isinstance(head, CrossCorrelation)}
-        for head, other in pairs.items():
-            new = self.heads[head]
-            self.heads[head] = CrossCorrelation(new.name, new.latex_name, (other.name, other.latex_name))
+            if head not in system.whites:  # of a given strength: they do not move
+                name = fresh_name(f"{head.name.rstrip(chr(39))}_d_{parameter.name}", taken)
+                called[head] = name, rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"
+                taken.add(name)
+        others = {head: (called[head.turned],) for head in called if isinstance(head, CrossCorrelation)}
+        self.heads: dict[Head, Any] = {head: type(head)(*new, *others.get(head, ())) for head, new in called.items()}
         pieces = [(eq.head, eq.rhs) for eq in system.equations if isinstance(eq.head, Process)] + [*system.init.items()]
         edges = [(head, node) for head, piece in pieces for node in outermost(piece, Value, Random, but=E)]
         self.behind = make_graph((), ((head, node.head if isinstance(node, Value) else node) for head, node in edges))
