@@ -243,16 +243,12 @@ class _GaussianLaw:
 
     def plan(self, parameters: Sequence[Parameter]) -> JointPlan:
         """Return the law as array functions."""
-        pieces = [slope for argument in self.arguments for _, slope in argument]
-        pieces += list(self.factors)
+        pieces = [*(slope for argument in self.arguments for _, slope in argument), *self.factors]
         values = [value.head for expr in pieces for value in expr.atoms(Value)]
         functions = sorted({head for head in values if isinstance(head, Function)}, key=str)
         beside: list[Basic] = [ROW, *self.conditions, *(head(ROW) for head in functions)]
         arguments = tuple(
-            ArgumentPlan(
-                tuple(self.variables[variable] for variable, _ in terms),
-                lower([slope for _, slope in terms], beside, parameters),
-            )
+            ArgumentPlan(tuple(self.variables[it] for it, _ in terms), lower([it for _, it in terms], beside, parameters))
             for terms in self.arguments
         )
         order, factors = list(self.arguments.values()), []

@@ -453,9 +453,7 @@ class Writer:
             rest = Mul(*(factor for factor in value.args if factor not in numbers))
             if numbers and rest.is_Add and S.One in rest.args:
                 return log(Mul(*numbers)) + self._plain_log(rest)
-        if value.is_Add and S.One in value.args:
-            return log1p(value - 1)
-        return log(value)
+        return log1p(value - 1) if value.is_Add and S.One in value.args else log(value)
 
 
 def gathered(exponent: Expr) -> Expr:

@@ -65,14 +65,9 @@ def times(names: str) -> Any:
 
 
 def param(
-    names: str,
-    *,
-    latex: str | None = None,
-    domain: Any = None,
-    default: Any = None,
-    about: str | None = None,
-    **assumptions: bool,
-) -> Any:
+    names: str, *, latex: str | None = None, domain: Any = None, default: Any = None,
+    about: str | None = None, **assumptions: bool,
+) -> Any:  # fmt: skip
     """Declare parameters with their domain.
 
     Parameters

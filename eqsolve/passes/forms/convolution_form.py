@@ -55,9 +55,8 @@ def is_lag(moment: Expr, late: Expr, early: Expr) -> bool:
 def delay_of(moment: Expr, now: Expr) -> Expr | None:
     """Return τ of a moment ``now − τ`` with τ made of parameters; None where it is something else."""
     delay = expand(now - moment)
-    if delay.has(Value) or any(not isinstance(item, Parameter) for item in delay.free_symbols):
-        return None
-    return delay
+    plain = all(isinstance(item, Parameter) for item in delay.free_symbols) and not delay.has(Value)
+    return delay if plain else None
 
 
 def delayed_heads(system: System) -> frozenset[Function]:

@@ -52,7 +52,7 @@ from eqsolve.language.system import FixedPoint, System, start_constant
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.numerics.backend import memory
 from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
-from eqsolve.passes.forms.expressions import free_times, outermost
+from eqsolve.passes.forms.expressions import free_times, outermost, rebuilt
 from eqsolve.passes.forms.kinks import KINKS
 from eqsolve.passes.forms.path_form import is_random
 from eqsolve.passes.forms.structure import choosing_parameters
@@ -510,9 +510,7 @@ class _MemberWriter:
         if isinstance(expr, Sum):
             body = self._summed(expr.body)
             return Add(*(at_indices(body, place) for place in places(expr.over)))
-        if not expr.args or not expr.has(Sum):
-            return expr
-        return expr.func(*map(self._summed, expr.args))
+        return rebuilt(expr, self._summed) if expr.has(Sum) else expr
 
     def _standing(self, node: Sum) -> MemberSum:
         """Return a sum as a contraction of whole families, and what it reads as that of the members that stand for all."""

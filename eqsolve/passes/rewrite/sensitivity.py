@@ -208,11 +208,8 @@ def _parameter(system: System, name: str) -> Parameter:
 
 def _scale_whites(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every white noise whose strength moves written as one of strength 1 times its root."""
-    moving = {
-        noise: law.strength
-        for noise, law in system.laws.items()
-        if isinstance(law, White) and law.strength.free_symbols & {*parameters}
-    }
+    strengths = {noise: system.laws[noise].strength for noise in system.whites}
+    moving = {noise: value for noise, value in strengths.items() if value.free_symbols & {*parameters}}
     if not moving:
         return system
     laws = {noise: White(1, law.sense) if noise in moving else law for noise, law in system.laws.items()}
