@@ -170,7 +170,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         doubtful, head = not_everywhere(equation.rhs), equation.defined.head
         process, place = isinstance(head, Process), builder.places[head.base]
         own = links.axes.get(head.base, {})
-        constants = tuple((name, None if name in links.meeting else axes) for name, axes in own.items())
+        constants = tuple((it, None if it in links.meeting else axes) for it, axes in own.items())
         return OdeEquation(head.base, equation.label, doubtful, process, place, counts(head.axes), constants)
 
     return OdeProgram(

@@ -345,7 +345,7 @@ def _side(item: Any, latex: bool = False) -> str:
 
 
 def _right(item: Any, relation: str, latex: bool = False) -> str:
-    """Return a right-hand side, in brackets when a matrix is applied to a sum or to what is negative."""
+    """Return a right-hand side, in brackets where a matrix acts on a sum or on what is negative."""
     text, (opening, closing) = _side(item, latex), (r"\left(", r"\right)") if latex else "()"
     return f"{opening}{text}{closing}" if "X" in relation and (isinstance(item, Add) or text.startswith("-")) else text
 

@@ -256,12 +256,10 @@ def _initial(values: Mapping[Any, Any] | None, where: Location | None, start: Ex
                     f"{where}: init of the two-time function `{key.name}` needs its times: "
                     f"`{key.name}(t, t)` for the diagonal or `{key.name}(0, 0)` for the start"
                 )
-        elif isinstance(key, Value) and key.head.arity == 1:
-            target = key.head
-            if key.moments[0] != start and not isinstance(key.moments[0], Time):
-                raise ModelError(f"{where}: init= gives values at the start, `{target.name}({start})`; got `{key}`")
         elif isinstance(key, Value):
-            target = key
+            target = key.head if key.head.arity == 1 else key
+            if target != key and key.moments[0] != start and not isinstance(key.moments[0], Time):
+                raise ModelError(f"{where}: init= gives values at the start, `{target.name}({start})`; got `{key}`")
         elif isinstance(key, Family):
             text = f"init= gives values to members, got `{key.name}` without its indices; write init={{{key.usage}: ...}}"
             raise ModelError(f"{where}: {text}")

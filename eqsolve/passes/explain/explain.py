@@ -82,7 +82,7 @@ def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 # --- The tangent equations of a path form, written out in the times that a user knows.
 def write_tangents(form: PathForm) -> Iterator[TangentEquation]:
-    """Yield the linearised equation of every unknown that responds to a noise named in a ``Resp``."""
+    """Yield the linearised equations of the unknowns that respond to a noise named in a ``Resp``."""
     for ensemble in form.ensembles:
         noises = {mean.noise for mean in ensemble.means if mean.noise is not None}
         paths = _path_equations(ensemble, form.start) if noises else []
@@ -207,9 +207,9 @@ def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: b
     if not factors:
         return "J" if causal_end else "1"
     product = Mul(*factors)
-    values = product.atoms(Value)
-    turned = {it for it in values if it.moments == (second, first) and isinstance(it.head, Response)}
-    mapping = {value: Symbol(value.head.name + "ᵀ" * (value in turned)) for value in values}
+    found = product.atoms(Value)
+    turned = {it for it in found if it.moments == (second, first) and isinstance(it.head, Response)}
+    mapping = {value: Symbol(value.head.name + "ᵀ" * (value in turned)) for value in found}
     text = expression_text(product.xreplace(mapping))
     if causal_end and not _is_causal(factors, first, second):
         return f"[{text}]₊"

@@ -207,7 +207,7 @@ class FlowParts:
         return expr.xreplace(self.processes)
 
     def averaged(self, expr: Expr, known: Mapping[Basic, Expr] = {}) -> Expr:
-        """Return an observable with its expectations in terms of processes, or as they are known."""
+        """Return an observable with its expectations in terms of processes, or as known."""
         return expr.xreplace({node: E(self.process(node.argument)) for node in expr.atoms(E)} | dict(known))
 
     def name(self, wanted: str) -> str:

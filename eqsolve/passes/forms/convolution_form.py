@@ -151,8 +151,8 @@ class ConvolutionForm:
             return start.xreplace({NOW: S.Zero})
         if (delay := delay_of(moment, now)) is None:
             raise ModelError(f"{label} reads `{value}`; expected `{head.name}({now})` or a constant delay")
-        late = ("now",) if delay == 0 else ("delay", self.delays.setdefault(delay, len(self.delays)))
-        place = Reading(self.order[head.base], False, *late)
+        at = ("now",) if delay == 0 else ("delay", self.delays.setdefault(delay, len(self.delays)))
+        place = Reading(self.order[head.base], False, *at)
         return self.places.setdefault((place, head.indices), Slot.of(head.base, head.indices, head.axes))
 
     def _integral(self, node: Int, now: Time, label: str) -> Slot:

@@ -53,14 +53,11 @@ class Reduced:
 @functools.lru_cache(maxsize=128)
 def conditions_of(model: FixedPoint) -> list[Basic]:
     """Return the conditions of branches that involve parameters only, in a fixed order."""
-    found: set[Basic] = set()
     laws = [item.law for item in model.randoms if item.law is not None]
     sides = [side for equation in model.equations for side in (equation.lhs, equation.rhs)]
-    for expr in (*sides, *model.observables.values(), *model.variables.values(), *laws):
-        for node in expr.atoms(Piecewise):
-            symbols = {c: c.free_symbols for _, c in node.args}
-            found |= {c for c, free in symbols.items() if free and all(isinstance(item, Parameter) for item in free)}
-    return sorted(found, key=str)
+    every = (*sides, *model.observables.values(), *model.variables.values(), *laws)
+    found = {c for expr in every for node in expr.atoms(Piecewise) for _, c in node.args if c.free_symbols}
+    return sorted((c for c in found if all(isinstance(item, Parameter) for item in c.free_symbols)), key=str)
 
 
 def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:

@@ -850,7 +850,7 @@ def _why_not_ode(system: System) -> str:
             return f"members of a random family have laws of their own, {law}"
     random = {item.base for item in (*system.randoms, *system.processes)}
     expressions = [*(eq.rhs for eq in system.equations), *system.observables.values(), *system.init.values()]
-    read = {getattr(node, "head", node) for expr in expressions for node in expr.atoms(Value, Random)}
+    read = {getattr(it, "head", it) for expr in expressions for it in expr.atoms(Value, Random)}
     if any(head.base in random and any(not entry.is_Symbol for entry in head.indices) for head in read):
         return "members of a random family stand at fixed numbers"
     return ""

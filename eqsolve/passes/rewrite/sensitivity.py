@@ -209,7 +209,7 @@ def _parameter(system: System, name: str) -> Parameter:
 def _scale_whites(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every white noise whose strength moves written as one of strength 1 times its root."""
     strengths = {noise: system.laws[noise].strength for noise in system.whites}
-    moving = {noise: value for noise, value in strengths.items() if value.free_symbols & {*parameters}}
+    moving = {noise: it for noise, it in strengths.items() if it.free_symbols & {*parameters}}
     if not moving:
         return system
     laws = {noise: White(1, law.sense) if noise in moving else law for noise, law in system.laws.items()}
