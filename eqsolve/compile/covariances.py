@@ -95,10 +95,9 @@ class Covariances:
             blocks = item.blocks(times[:, None], times[None, :], read)
             if negative_on(times, blocks, 0.0) is None:
                 continue
-            error = 0.0
-            for place, change in enumerate(errors):  # each unknown moved by its error
-                moved = [*read[:place], read[place] + change, *read[place + 1 :]]
-                error += float(np.nan_to_num(np.abs(item.blocks(times[:, None], times[None, :], moved) - blocks)).max())
+            moved = ([*read[:k], read[k] + change, *read[k + 1 :]] for k, change in enumerate(errors))  # by its error each
+            changes = (item.blocks(times[:, None], times[None, :], values) - blocks for values in moved)
+            error = sum(float(np.nan_to_num(np.abs(change)).max()) for change in changes)
             if failed := negative_on(times, blocks, error):
                 said = item.failure(failed)
                 raise SolverError(said, partial=result.stopped("no covariance", said))

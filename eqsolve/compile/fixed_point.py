@@ -187,22 +187,19 @@ class FixedPointPlan:
 
     def _totals(self, expr: Expr, variables: Sequence[Basic]) -> list[Expr]:
         """Return total derivatives of a smooth expression, through the roots; switches are constant."""
-        made = []
-        for variable in variables:
-            moved: dict[Dummy, Expr] = {}
+        return [self._total(expr, variable) for variable in variables]
 
-            def total(item: Expr, along: Basic = variable, through: dict[Dummy, Expr] = moved) -> Expr:
-                change = item.diff(along)
-                for symbol, slope in through.items():
-                    if slope != 0 and symbol in item.free_symbols:
-                        change += item.diff(symbol) * slope
-                return change
+    def _total(self, expr: Expr, along: Basic) -> Expr:
+        moved: dict[Dummy, Expr] = {}
 
-            for stage in self._stages:
-                if isinstance(stage, Root):
-                    moved[stage.symbol] = stage.derivative(total)
-            made.append(total(expr))
-        return made
+        def total(item: Expr) -> Expr:
+            through = ((symbol, slope) for symbol, slope in moved.items() if symbol in item.free_symbols)
+            return Add(item.diff(along), *(item.diff(symbol) * slope for symbol, slope in through))
+
+        for stage in self._stages:
+            if isinstance(stage, Root):
+                moved[stage.symbol] = stage.derivative(total)
+        return total(expr)
 
     # --- stages
     def run_stages(

@@ -52,13 +52,10 @@ class Binding:
         """Return the value of an expression in the parameters, expectations over random constants included."""
         value = self.apply(sympify(expr))
         for mean in value.atoms(E):
-            value = value.xreplace({mean: Float(self.mean(mean.argument), 17)})
+            own = {item: self.apply(item.law) for item in mean.atoms(Random) if item.law is not None}
+            known = moment(self.apply(mean.argument), {**own, **self.laws}, 200)
+            value = value.xreplace({mean: Float(known, 17)})
         return float(value)
-
-    def mean(self, expr: Expr, order: int = 200) -> float:
-        """Return the expectation of an expression in random constants."""
-        own = {item: item.law.xreplace(dict(self.values)) for item in expr.atoms(Random) if item.law is not None}
-        return float(moment(self.apply(expr), {**own, **self.laws}, order))
 
     def settings(self) -> dict[str, float | str]:
         """Return the values by name, as results and files record them."""
@@ -68,7 +65,6 @@ class Binding:
 
 def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
     """Return E[expr] over independent random constants, by the product of their rules."""
-
     variables = sorted((item for item in expr.free_symbols if isinstance(item, Random)), key=lambda item: item.name)
     if not variables:
         return float(expr)
@@ -224,8 +220,7 @@ def _check_conditions(model: Model, values: Mapping[Parameter, Expr]) -> None:
 
 
 def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr]) -> Law | None:
-    law = given if given is not None else model.given(item)
-    if law is None:
+    if (law := model.given(item) if given is None else given) is None:
         return None
     if not isinstance(law, Law):
         refuse_several(model, item.name, law)

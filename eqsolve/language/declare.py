@@ -97,16 +97,14 @@ def random(names: str, law: Any = None, *axes: Any, latex: str | None = None, ab
     Several names with a joint law (``Product``, or an ``Empirical`` sample with several columns) are drawn together;
     several names with a scalar law are independent copies.
     """
-    if not isinstance(names, str):
-        raise ModelError(f"{here()}a random variable is declared by its name, a text such as 'x'; got {names!r}")
     if law is not None and not isinstance(law, Law):
         hint = "give its parameters" if isinstance(law, type) else f"a fixed number is Point({law!r})"
         raise ModelError(
             f"{here()}the law of `{names}` must be a law such as Bernoulli(0.1) or Normal(0, 1), "
             f"got {type(law).__name__} {getattr(law, '__name__', repr(law))}; {hint}"
         )
-    parts = names.replace(",", " ").split()
     if law is not None and law.dimension > 1:
+        parts = str(names).replace(",", " ").split()
         if len(parts) != law.dimension:
             raise ModelError(f"{here()}the joint law {law} has {law.dimension} components, got {len(parts)} names: {names!r}")
         return tuple(symbols.Random(part, None, (law.component(index, tuple(parts)),)) for index, part in enumerate(parts))

@@ -494,7 +494,6 @@ class Model(Mapping[str, Equation]):
         mapping = {(self.symbols(k) if isinstance(k, str) else k): exact_value(v) for k, v in (values or {}).items()}
         mapping.update({self.symbols(key): exact_value(value) for key, value in by_name.items()})
         mapping = through_laws(mapping, self.randoms)
-
         # one by one takes minutes where many numbers of tables vanish
         change = methodcaller("xreplace" if len(mapping) > len(self.equations) + 20 else "subs", mapping)
         content = {field: transform(getattr(self, field), change) for field in self.content if field != "defaults"}

@@ -561,7 +561,6 @@ def singular_terms(system: System) -> Iterator[str]:
 
 
 def _vanishes(expr: Expr, start: Expr) -> bool:
-    plain = expr.xreplace(
-        {item: Symbol(f"_{item.name}", positive=True) for item in expr.free_symbols if not isinstance(item, Time)}
-    )
+    others = (item for item in expr.free_symbols if not isinstance(item, Time))
+    plain = expr.xreplace({item: Symbol(f"_{item.name}", positive=True) for item in others})
     return plain.subs({item: start for item in plain.atoms(Time)}) == 0

@@ -208,7 +208,6 @@ def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset
         for variable in sorted(inside.free_symbols & names, key=str):
             drawn = {item: _numbers(item, rng) for item in others}
             line = np.linspace(0.01 if variable.is_positive else -_REACH, _REACH, _LINE)[:, None]
-
             place = others.index(variable)
             above = _at(gap, list(drawn.values()), place, line) > 0
             rows, columns = np.nonzero(above[1:] != above[:-1])

@@ -91,7 +91,6 @@ def reduce_fixed_point(
             standard = Random(f"{item.name}_standard")
             gaussians[item.name] = (standard, variance)
             mapping[item] = mean + variance**S.Half * standard
-
     standards = {standard for standard, _ in gaussians.values()}
     swaps: list[dict[Basic, Basic]] = []  # of eliminated unknowns, in the order in which they are
 

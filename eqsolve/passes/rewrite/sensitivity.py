@@ -294,7 +294,12 @@ class _Derivative:
                 terms = Add.make_args(expand_mul(moved)) if moved.has(Resp) else (moved,)  # one response in each expectation
                 return Add(*(E(term) for term in terms if term != 0))
             case Int():
-                return self._integral(expr, label)
+                if self.parameter in expr.low.free_symbols | expr.high.free_symbols:
+                    why = f"move with `{self.parameter.name}`: there is no derivative along it"
+                    raise UsageError(f"{label}: the ends of `{expr}` {why}")
+                moved = expand_mul(self._total(expr.integrand, label))
+                # products of one kernel each, as solvers compose them
+                return Add(*(Int(term, expr.args[1]) for term in Add.make_args(moved) if term != 0))
             case Resp():
                 moved = self._total(expr.output, label)
                 return Resp(moved, expr.noise) if moved != 0 else S.Zero
@@ -319,15 +324,6 @@ class _Derivative:
         own = [*inner.atoms(Random), *(value.head for value in inner.atoms(Value))]
         found = {*own, *reached(self.behind, own)}
         return sorted((item for item in found if isinstance(item, Random)), key=lambda item: item.name)
-
-    def _integral(self, expr: Int, label: str) -> Expr:
-        variable, low, high = expr.variable, expr.low, expr.high
-        if self.parameter in low.free_symbols | high.free_symbols:
-            name = self.parameter.name
-            raise UsageError(f"{label}: the ends of `{expr}` move with `{name}`: there is no derivative along it")
-        inner = self._total(expr.integrand, label)
-        terms = Add.make_args(expand_mul(inner)) if inner != 0 else ()  # products of one kernel each, as solvers compose them
-        return Add(*(Int(term, (variable, low, high)) for term in terms))
 
 
 def _kinks(expr: Expr) -> list[Expr]:
