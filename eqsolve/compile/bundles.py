@@ -91,10 +91,8 @@ class Bundle:
                      else np.full(np.size(p), b @ weights) if np.ndim(b) == 1  # neither R nor p in it
                      else np.broadcast_to(b, (np.size(p), 1))[:, 0] * weights.sum() for b in bodies]  # fmt: skip
             return outer(R, p, *parameters, *means)
-        if isinstance(R, complex) or isinstance(p, complex):  # numpy's scalars overflow to inf, Python's raise
-            R, p = np.complex128(R), np.complex128(p)
-        else:
-            R, p = np.float64(R), np.float64(p)
+        scalar = np.complex128 if isinstance(R, complex) or isinstance(p, complex) else np.float64
+        R, p = scalar(R), scalar(p)  # numpy's scalars overflow to inf, Python's raise
         bodies = inner(R, p, *parameters, *statics)
         means = [b @ weights if getattr(b, "ndim", 0) else b * weights.sum() for b in bodies]
         return outer(R, p, *parameters, *means)

@@ -62,15 +62,14 @@ class Covariances:
 
     def demand_declared(self, numbers: Mapping[str, float], end: float, step: float | None) -> None:
         """Raise for a declared covariance, or a strength of white noise, that is none between the start and the last time."""
+        begin = float(self.begin.at(numbers)()[0])
         for label, strength in self.strengths:
-            begin = float(self.begin.at(numbers)()[0])
             moments = np.linspace(begin, max(end, begin), _NODES)
             values = np.broadcast_to(np.asarray(strength.at(numbers)(moments)[0], dtype=float), moments.shape)
             if (values < 0).any():
                 at_time = moments[int(np.argmin(values))]
                 raise ModelError(f"{label} is negative, {values.min():.6g} at t = {at_time:.6g}; a strength is not below zero")
         for item in at(self, numbers).items:
-            begin = float(self.begin.at(numbers)()[0])
             if item.reads or end <= begin:
                 continue
             try:
@@ -96,10 +95,9 @@ class Covariances:
             blocks = item.blocks(times[:, None], times[None, :], read)
             if negative_on(times, blocks, 0.0) is None:
                 continue
-            error = 0.0
-            for place, change in enumerate(errors):  # each unknown moved by its error
-                moved = [*read[:place], read[place] + change, *read[place + 1 :]]
-                error += float(np.nan_to_num(np.abs(item.blocks(times[:, None], times[None, :], moved) - blocks)).max())
+            moved = ([*read[:k], read[k] + change, *read[k + 1 :]] for k, change in enumerate(errors))  # by its error each
+            changes = (item.blocks(times[:, None], times[None, :], values) - blocks for values in moved)
+            error = sum(float(np.nan_to_num(np.abs(change)).max()) for change in changes)
             if failed := negative_on(times, blocks, error):
                 said = item.failure(failed)
                 raise SolverError(said, partial=result.stopped("no covariance", said))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,16 +45,8 @@ class IndexMap:
                 array = np.take(array, entries, axis=place)
         running = [axis for axis, _ in self.axes if axis >= 0]
         points = array.shape[len(running) :]
-        if len(set(running)) < len(running):  # V[k, k]: the diagonal
-            letters = [chr(97 + axis) for axis in running]
-            running = sorted(set(running))
-            array = np.einsum(f"{''.join(letters)}...->{''.join(chr(97 + axis) for axis in running)}...", array)
-        order = sorted(range(len(running)), key=running.__getitem__)
-        array = array.transpose(*order, *range(len(running), array.ndim))
-        shape = [1] * len(frame)
-        for axis in running:
-            shape[axis] = frame[axis]
-        return array.reshape(*shape, *points)
+        array = np.einsum(array, [*running, ...], [*sorted(set(running)), ...])  # of V[k, k] the diagonal
+        return array.reshape((*(size if axis in running else 1 for axis, size in enumerate(frame)), *points))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,18 +123,13 @@ def _path(text: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
 # --- From expressions.
 def as_term(expr: Expr, free: Sequence[Index], arguments: Sequence[Basic], parameters: Sequence[Parameter]) -> IndexedTerm:
     """Return an expression over its free indices; of sums the outermost may be the expression itself."""
+    frame, summed = list(free), isinstance(expr, Sum)
     if isinstance(expr, Sum):
-        return _term(expr.body, [*free, *expr.over], len(free), arguments, parameters)
-    return _term(expr, list(free), len(free), arguments, parameters)
-
-
-def _term(
-    expr: Expr, frame: list[Index], free: int, arguments: Sequence[Basic], parameters: Sequence[Parameter]
-) -> IndexedTerm:
+        expr, frame = expr.body, [*free, *expr.over]
     places = {item: place for place, item in enumerate(frame)}
     numbers = {item: number for number, item in enumerate(arguments)}
     sums = sorted(outermost(expr, Sum), key=str)
-    if len(frame) > free:  # a factor of a product is evaluated along its own indices
+    if summed:  # a factor of a product is evaluated along its own indices
         parts = [item for item in Mul.make_args(expr) if item.args and free_indices(item) and not isinstance(item, Sum | Slot)]
         sums += [item for item in parts if {item} != item.atoms(Slot, Parameter) and free_indices(item) < {*frame}]
     standing = {node: Dummy(real=True) for node in sums}
@@ -158,12 +145,13 @@ def _term(
         IndexMap(numbers[item], tuple(_axis(entry, places) for entry in own)) for item, own in zip(used, axes, strict=True)
     )
     inputs = [*used, *standing.values()]
-    if len(frame) > free and (found := _product(bare, inputs)) is not None:
+    make = functools.partial(IndexedTerm, counts(frame), len(free), uses, tuple(inner))
+    if summed and (found := _product(bare, inputs)) is not None:
         factors, rest = found
         running = [{axis for axis, _ in use.axes if axis >= 0} for use in uses] + [set(axes) for _, axes in inner]
         if set(range(len(frame))) == set().union(*(running[place] for place in factors)):
-            return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([rest], [], parameters), factors)
-    return IndexedTerm(counts(frame), free, uses, tuple(inner), lower([bare], inputs, parameters))
+            return make(lower([rest], [], parameters), factors)
+    return make(lower([bare], inputs, parameters))
 
 
 def _axis(entry: Any, places: dict[Index, int]) -> tuple[int, int]:
@@ -211,9 +199,8 @@ class SlopeTerm:
 
 def slopes_of(
     expr: Expr, free: Sequence[Index], arguments: Sequence[Basic], by: Sequence[Basic], parameters: Sequence[Parameter]
-) -> list[SlopeTerm]:
-    """Return the derivatives of an expression by some of its arguments."""
-    made = []
+) -> Iterator[SlopeTerm]:
+    """Yield the derivatives of an expression by some of its arguments."""
     for slot, frame, change in _changes(expr, tuple(free), frozenset(by)):
         if change == 0:
             continue
@@ -223,8 +210,7 @@ def slopes_of(
         rows = _flat([(places[item], 0) for item in free], counts(free), grids)
         entries = getattr(slot, "indices", ())
         columns = _flat([_axis(entry, places) for entry in entries], getattr(slot, "shape", ()), grids)
-        made.append(SlopeTerm(arguments.index(slot), rows, columns, as_term(change, frame, arguments, parameters)))
-    return made
+        yield SlopeTerm(arguments.index(slot), rows, columns, as_term(change, frame, arguments, parameters))
 
 
 def _flat(axes: Sequence[tuple[int, int]], sizes: Sequence[int], grids: Array) -> Array:
@@ -236,23 +222,21 @@ def _flat(axes: Sequence[tuple[int, int]], sizes: Sequence[int], grids: Array) -
     return number
 
 
-def _changes(expr: Expr, free: tuple[Index, ...], by: frozenset[Basic]) -> list[tuple[Any, tuple[Index, ...], Expr]]:
-    """Return (argument, indices of the derivative, derivative), sums over the indices that the argument does not carry."""
+def _changes(expr: Expr, free: tuple[Index, ...], by: frozenset[Basic]) -> Iterator[tuple[Any, tuple[Index, ...], Expr]]:
+    """Yield (argument, indices of the derivative, derivative), sums over the indices that the argument does not carry."""
     sums = sorted(outermost(expr, Sum), key=str)
     standing = {node: Dummy(real=True) for node in sums}
     back = {dummy: node for node, dummy in standing.items()}
     bare = expr.xreplace(standing)
-    found: list[tuple[Any, tuple[Index, ...], Expr]] = []
     for item in sorted(bare.free_symbols & by, key=str):
-        found.append((item, free, slope(bare, item).xreplace(back)))
+        yield item, free, slope(bare, item).xreplace(back)
     for node in sums:
         outer = slope(bare, standing[node]).xreplace(back)
         for item, frame, change in _changes(node.body, (*free, *node.over), by):
             carried = set().union(*(entry.atoms(Index) for entry in getattr(item, "indices", ())))
             summed = [index for index in node.over if index not in carried]
             kept = tuple(index for index in frame if index not in summed)
-            found.append((item, kept, outer * sum_over(change, summed)))
-    return found
+            yield item, kept, outer * sum_over(change, summed)
 
 
 def tables_in(*expressions: Basic) -> list[Any]:

@@ -62,17 +62,12 @@ class FixedPointPlan:
         self._normals = tuple(xi for xi, _ in reduced.gaussians.values())
         self._constants = tuple(item for item in model.randoms if item.name not in reduced.gaussians)
         # what integrands are integrals over; constants that take a few values are summed over
-        every = self._normals + self._constants
-        self._spread = {item for item in every if item.name not in points}
+        self._axes = self._normals + self._constants
+        self._spread = {item for item in self._axes if item.name not in points}
         self._take_apart(extra)
         self._by_name = {item.name: item for item in (*self._parameters, *self._unknowns)}
-        self._arguments = (
-            *self._parameters,
-            *self._unknowns,
-            *self._normals,
-            *self._constants,
-            *(s.symbol for s in self._stages),
-        )
+        stages = (stage.symbol for stage in self._stages)
+        self._arguments = (*self._parameters, *self._unknowns, *self._axes, *stages)
         self.parameters = tuple(item.name for item in self._parameters)
         self.smooth = tuple(item.name for item in self._parameters if not item.is_integer)  # have derivatives
         # domains of the unknowns that remain, and of all
@@ -86,8 +81,7 @@ class FixedPointPlan:
         self.means = len(self._integrands)
         self.outputs = tuple(self._outputs)  # eliminated unknowns and observables
         # of each equation: the unknown on its left if it is one, whether it contains an
-        # expectation, and
-        # whether its left side is positive
+        # expectation, and whether its left side is positive
         self.lefts = tuple(eq.lhs.name if isinstance(eq.lhs, Unknown) else None for eq in reduced.equations)
         self.averaged = tuple(bool(right.free_symbols & set(self._means)) for _, right in self._sides)
         inner = {item: Dummy(item.name, positive=True) for item in self._unknowns if item.bounds[0] == 0}
@@ -95,17 +89,16 @@ class FixedPointPlan:
         self.is_switch = tuple(isinstance(stage, Switch) for stage in self._stages)
         self.rootless = ""  # an inverse function that was found without a root, or with several
         self.switches = tuple(place for place, switch in enumerate(self.is_switch) if switch)
-        randoms = frozenset((*self._normals, *self._constants))
         self.linear = tuple(self._is_linear(place) for place in self.switches)
         self.combinations = tuple(self._combinations(place) for place in self.switches)
         self.aligned, self._carriers = self._find_carriers()
         self.carriers = len(self._carriers)
-        self.degree = max((_degree(expr, randoms) for expr in self._integrands), default=0)
+        self.degree = max((_degree(expr, frozenset(self._axes)) for expr in self._integrands), default=0)
         read = [stage.expression if isinstance(stage, Switch) else stage.argument for stage in self._stages]
         used = frozenset[Basic]().union(*(expr.free_symbols for expr in (*self._integrands, *read)))
         self.spreads = tuple(name for name, (standard, _) in reduced.gaussians.items() if standard in used)
         several = len(self._normals) > 1  # a single one costs nothing
-        self.needed = tuple(item in used or not several for item in self._normals + self._constants)
+        self.needed = tuple(item in used or not several for item in self._axes)
         self._pieces: dict[Any, Lowered] = {}
 
     def _take_apart(self, extra: tuple[Expr, ...]) -> None:
@@ -116,8 +109,7 @@ class FixedPointPlan:
         everything = [*(side for pair in sides for side in pair), *outputs.values()]
         nodes = sorted({node for expr in everything for node in expr.atoms(E)}, key=str)
         integrands = [node.argument for node in nodes] + list(extra)
-        randoms = frozenset((*self._normals, *self._constants))
-        smooth, self._stages = take_apart([*integrands, *reduced.variables.values()], randoms)
+        smooth, self._stages = take_apart([*integrands, *reduced.variables.values()], frozenset(self._axes))
         self._integrands = smooth[: len(integrands)]
         self._variables = dict(zip(reduced.variables, smooth[len(integrands) :], strict=True))
         self._means = [Dummy(f"e{place}", real=True) for place in range(len(integrands))]
@@ -153,7 +145,6 @@ class FixedPointPlan:
 
     def _piece(self, what: str, *detail: Any) -> tuple[Sequence[Basic], list[Expr]]:
         scalars: tuple[Basic, ...] = (*self._parameters, *self._unknowns, *self._means)
-        axes = (*self._normals, *self._constants)
         match what:
             case "integrands":
                 return self._arguments, [self._integrands[place] for place in detail] or self._integrands
@@ -162,11 +153,11 @@ class FixedPointPlan:
             case "variables":
                 return self._arguments, [self._variable(name) for name in detail]
             case "variable slopes":
-                return self._arguments, self._totals(self._variable(detail[0]), axes)
+                return self._arguments, self._totals(self._variable(detail[0]), self._axes)
             case "switch" | "switch slopes" | "target" | "root":
                 stage: Any = self._stages[detail[0]]
                 if what == "switch slopes":
-                    return self._arguments, self._totals(stage.expression, (*self._along(detail[1:]), *axes))
+                    return self._arguments, self._totals(stage.expression, (*self._along(detail[1:]), *self._axes))
                 if what == "target":
                     return self._arguments, [stage.argument, *stage.domain]
                 if what == "root":
@@ -174,7 +165,7 @@ class FixedPointPlan:
                 return self._arguments, [stage.expression]
             case "directions":
                 ones = {self._stages[place].symbol: S.One for place in self.switches}
-                return self._arguments, [form.subs(ones).diff(v) for form in self._carriers for v in axes]
+                return self._arguments, [form.subs(ones).diff(v) for form in self._carriers for v in self._axes]
             case "sides" | "side slopes":
                 made = [side for pair in zip(*self._sides, strict=True) for side in pair]
                 along = (*self._along(detail), *self._means)
@@ -196,22 +187,19 @@ class FixedPointPlan:
 
     def _totals(self, expr: Expr, variables: Sequence[Basic]) -> list[Expr]:
         """Return total derivatives of a smooth expression, through the roots; switches are constant."""
-        made = []
-        for variable in variables:
-            moved: dict[Dummy, Expr] = {}
+        return [self._total(expr, variable) for variable in variables]
 
-            def total(item: Expr, along: Basic = variable, through: dict[Dummy, Expr] = moved) -> Expr:
-                change = item.diff(along)
-                for symbol, slope in through.items():
-                    if slope != 0 and symbol in item.free_symbols:
-                        change += item.diff(symbol) * slope
-                return change
+    def _total(self, expr: Expr, along: Basic) -> Expr:
+        moved: dict[Dummy, Expr] = {}
 
-            for stage in self._stages:
-                if isinstance(stage, Root):
-                    moved[stage.symbol] = stage.derivative(total)
-            made.append(total(expr))
-        return made
+        def total(item: Expr) -> Expr:
+            through = ((symbol, slope) for symbol, slope in moved.items() if symbol in item.free_symbols)
+            return Add(item.diff(along), *(item.diff(symbol) * slope for symbol, slope in through))
+
+        for stage in self._stages:
+            if isinstance(stage, Root):
+                moved[stage.symbol] = stage.derivative(total)
+        return total(expr)
 
     # --- stages
     def run_stages(

@@ -157,7 +157,7 @@ class _GaussianLaw:
             terms = [(before * partial(mean.output, symbol), after) for symbol in unknowns]
         return tuple(self._pair(*(self._walk(expr.xreplace(self.plain)) for expr in term)) for term in terms)
 
-    def _pair(self, left: Basic, right: Basic) -> tuple[int, int]:
+    def _pair(self, left: Expr, right: Expr) -> tuple[int, int]:
         """Return the places of two factors; arguments in which one is a polynomial are integrated by parts."""
         first, second = self._factor(left), self._factor(right)
         if (first, second) in self.moments:
@@ -189,9 +189,8 @@ class _GaussianLaw:
         for other, left, moved in others:
             yield from self._moments(left, moved, (*links, tuple(sorted((mine, other)))))
 
-    def _factor(self, function: Basic) -> int:
+    def _factor(self, function: Expr) -> int:
         """Return the place of a function of arguments among the factors."""
-        assert isinstance(function, Expr)
         if function in self.factors:
             return list(self.factors).index(function)
         if function.has(DiracDelta):
@@ -217,7 +216,7 @@ class _GaussianLaw:
             )
         return place
 
-    def _walk(self, node: Basic) -> Basic:
+    def _walk(self, node: Any) -> Any:
         """Return a node with its largest affine parts as functions of arguments."""
         if not node.free_symbols & self.back.keys():
             return node
@@ -244,16 +243,12 @@ class _GaussianLaw:
 
     def plan(self, parameters: Sequence[Parameter]) -> JointPlan:
         """Return the law as array functions."""
-        pieces = [slope for argument in self.arguments for _, slope in argument]
-        pieces += list(self.factors)
+        pieces = [*(slope for argument in self.arguments for _, slope in argument), *self.factors]
         values = [value.head for expr in pieces for value in expr.atoms(Value)]
         functions = sorted({head for head in values if isinstance(head, Function)}, key=str)
         beside: list[Basic] = [ROW, *self.conditions, *(head(ROW) for head in functions)]
         arguments = tuple(
-            ArgumentPlan(
-                tuple(self.variables[variable] for variable, _ in terms),
-                lower([slope for _, slope in terms], beside, parameters),
-            )
+            ArgumentPlan(tuple(self.variables[it] for it, _ in terms), lower([it for _, it in terms], beside, parameters))
             for terms in self.arguments
         )
         order, factors = list(self.arguments.values()), []

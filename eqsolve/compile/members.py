@@ -118,17 +118,14 @@ def lower_reading(
     sums = list(dict.fromkeys(node for expr in expressions for node in outermost(expr, MemberSum)))
     function = lower(expressions, [*read, *sums, *more], parameters)
     described = tuple(map(describe, read))
-    if not sums:
-        return function, described
     totals = []
     for node in sums:
         made, found = _total(node, parameters)
         totals.append(made)
         inner = tuple(PerMember(describe(item), axes) for item, axes in found)
         described += inner if total is None else (total(made, inner),)
-    if total is not None:
-        return function, described
-    return WithTotals(function, len(read), tuple(totals)), described
+    whole = WithTotals(function, len(read), tuple(totals)) if sums and total is None else function
+    return whole, described
 
 
 def _total(node: MemberSum, parameters: Sequence[Parameter]) -> tuple[FamilySum, list[tuple[Basic, tuple[str, ...]]]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Abs, Basic, Dummy, Expr, Heaviside, Max, Min, Mul, sign
+from sympy import Abs, Basic, Dummy, Expr, Max, Min, Mul, S
 
 from eqsolve.compile.families import Functions, lower_families, tables_in
 from eqsolve.compile.lowering import Constant, LawPlan, Lowered, compile_law, lower
@@ -20,10 +20,11 @@ from eqsolve.language.laws import Law
 from eqsolve.language.model import Equation
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import System, start_constant
 from eqsolve.numerics.arrays import member_names
 from eqsolve.passes.forms.causality import analyse_causality
-from eqsolve.passes.forms.expressions import outermost
+from eqsolve.passes.forms.expressions import free_times, outermost
+from eqsolve.passes.forms.kinks import with_steps
 
 WIDTH = Parameter("_width_of_jumps", positive=True)
 
@@ -134,33 +135,31 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     if not states:
         raise UsageError(f"model `{system.name}` has no differential equation to solve in time")
     time = states[0].time
-    assert isinstance(time, Time)
-    heads = {id(equation): _head(equation) for equation in equations}
-    starts = [_start(system, heads[id(equation)]) for equation in states]
-    drawn = {item.base: item for item, head in starts if isinstance(item, Random) and isinstance(_given(system, head), Law)}
-    randoms = {item.base: item for item in sorted((*system.randoms, *drawn.values()), key=lambda item: item.name)}
-    links = _Links(system, {heads[id(eq)].base: expr for eq, (expr, _) in zip(states, starts, strict=True)}, randoms)
+    given = [(_given(system, equation.defined.head), equation.defined.head) for equation in states]
+    starts = [(start_constant(head, value), head) for value, head in given]
+    drawn = [start for (start, _), (value, _) in zip(starts, given, strict=True) if isinstance(value, Law)]
+    randoms = {item.base: item for item in sorted((*system.randoms, *drawn), key=lambda item: item.name)}
+    links = _Links(system, {head.base: expr for expr, head in starts}, randoms)
     builder = _OdeBuilder((*parameters, WIDTH), time)
-    for key in (*randoms, *(heads[id(equation)].base for equation in states)):
+    for key in (*randoms, *(head.base for _, head in starts)):
         builder.add(key)
     begins = builder.read([(expr, head.indices) for expr, head in starts])
     for equation in definitions:
-        head = heads[id(equation)]
-        builder.step(builder.timed(equation.rhs), head.indices)
-        builder.add(head.base)
-    rights = [(builder.timed(equation.rhs), heads[id(equation)].indices) for equation in states]
+        builder.step(builder.timed(equation.rhs), equation.defined.head.indices)
+        builder.add(equation.defined.head.base)
+    rights = [(builder.timed(equation.rhs), equation.defined.head.indices) for equation in states]
     derivatives, needed = builder.read(rights), len(builder.steps)
     coupled = any(step.averaged for step in builder.steps)
     observables = [(builder.timed(expr), ordered_indices(expr)) for expr in system.observables.values()]
     outputs, reported = builder.read(observables), len(builder.steps)
     moving = [pair for pair, eq in zip(rights, states, strict=True) if not isinstance(eq.head, Process)]
     functions = [eq for eq in (*states, *definitions) if not isinstance(eq.head, Process)]
-    first = [heads[id(eq)].base for eq in functions[: len(moving)]]
-    every = [heads[id(eq)].base for eq in functions]
-    rates = [(term_sizes(expr, builder.stand_ins(first)), free) for expr, free in moving]
-    sizes = []
-    for place, eq in enumerate(functions[len(moving) :], len(moving)):
-        sizes.append((term_sizes(builder.timed(eq.rhs), builder.stand_ins(every[:place])), heads[id(eq)].indices))
+    every = [eq.defined.head.base for eq in functions]
+    rates = [(term_sizes(expr, builder.stand_ins(every[: len(moving)])), free) for expr, free in moving]
+    sizes = [
+        (term_sizes(builder.timed(eq.rhs), builder.stand_ins(every[:place])), eq.defined.head.indices)
+        for place, eq in enumerate(functions[len(moving) :], len(moving))
+    ]
     sizes += [(term_sizes(expr, builder.stand_ins(every)), free) for expr, free in observables]
     for expr, _ in (*rates, *sizes):
         builder.slotted(expr)  # means that they hold are steps of the program before the sizes that they are scaled by
@@ -168,15 +167,15 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         builder.add((name, "size"))
 
     def described(equation: Equation) -> OdeEquation:
-        doubtful, head = not_everywhere(equation.rhs), heads[id(equation)]
-        process, place = isinstance(equation.head, Process), builder.places[head.base]
-        return OdeEquation(
-            head.base, equation.label, doubtful, process, place, counts(head.axes), links.constants_of(head.base)
-        )
+        doubtful, head = not_everywhere(equation.rhs), equation.defined.head
+        process, place = isinstance(head, Process), builder.places[head.base]
+        own = links.axes.get(head.base, {})
+        constants = tuple((it, None if it in links.meeting else axes) for it, axes in own.items())
+        return OdeEquation(head.base, equation.label, doubtful, process, place, counts(head.axes), constants)
 
     return OdeProgram(
         constants=tuple(OdeConstant(key, item.name, counts(item.axes), key in links.meeting) for key, item in randoms.items()),
-        laws=tuple((item.name, compile_law(item.extra[0], parameters)) for item in drawn.values()),
+        laws=tuple((item.name, compile_law(item.extra[0], parameters)) for item in drawn),
         states=tuple(map(described, states)),
         definitions=tuple(map(described, definitions)),
         seen=tuple((name, counts(free)) for name, (_, free) in zip(system.observables, observables, strict=True)),
@@ -195,24 +194,10 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     )
 
 
-def _head(equation: Equation) -> Head:
-    head = equation.head
-    assert isinstance(head, Head)
-    return head
-
-
 def _given(system: System, head: Head) -> Any:
     """Return the initial value of an unknown, at the indices of its equation."""
     key = next(key for key in system.init if key.base == head.base)
     return at_indices(system.init[key], dict(zip(key.indices, head.indices, strict=True)))
-
-
-def _start(system: System, head: Head) -> tuple[Expr, Head]:
-    """Return what an unknown starts from; what is drawn from a law is a random constant."""
-    value = _given(system, head)
-    if isinstance(value, Law):
-        value = Random(f"{head.base}_start", None, (value,), (head.axes, head.indices))
-    return value, head
 
 
 class _OdeBuilder:
@@ -231,13 +216,8 @@ class _OdeBuilder:
 
     def timed(self, expr: Expr) -> Expr:
         """Bring every time symbol to the running one; for jumps of what moves there are ramps."""
-        swaps = {}
-        for node in expr.atoms(sign, Heaviside):
-            if node.has(Value):
-                ramp = Max(-1, Min(1, node.args[0] / WIDTH))
-                swaps[node] = ramp if isinstance(node, sign) else (1 + ramp) / 2
-        expr = expr.xreplace(swaps)
-        return expr.xreplace({item: self.time for item in expr.free_symbols if isinstance(item, Time)})
+        expr = with_steps(expr, (Value,), lambda inside: Max(-1, Min(1, inside / WIDTH)))
+        return expr.xreplace(dict.fromkeys(free_times(expr), self.time))
 
     def step(self, expr: Expr, free: Sequence[Index], node: E | None = None) -> None:
         """Make an expression a quantity of its own, and its mean over paths one of an expectation."""
@@ -253,7 +233,8 @@ class _OdeBuilder:
         swaps: dict[Basic, Basic] = {}
         for node in outermost(expr, E, Value, Random):
             head = node.head if isinstance(node, Value) else node
-            key, indices, axes = (head.base, head.indices, head.axes) if not isinstance(node, E) else (node, *_axes(node))
+            own = ordered_indices(node) if isinstance(node, E) else ()
+            key, indices, axes = (node, own, own) if isinstance(node, E) else (head.base, head.indices, head.axes)
             if key not in self.places:
                 self.step(node.argument, indices, node)
             swaps[node] = self._slot(key, str(node), indices, axes)
@@ -298,11 +279,6 @@ def _factors(expr: Expr, free: tuple[Index, ...]) -> list[tuple[Expr, tuple[Inde
     return [(expr, free)]
 
 
-def _axes(node: E) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
-    indices = ordered_indices(node)
-    return indices, indices
-
-
 def term_sizes(expr: Expr, known: Callable[[Expr], Expr | None]) -> Expr:
     """Return the size of what an expression averages and adds up: Σ|terms|, with E|·| for every expectation.
 
@@ -328,30 +304,33 @@ class _Links:
     """
 
     def __init__(self, system: System, starts: Mapping[str, Expr], randoms: Mapping[str, Random]) -> None:
-        self.system, self.starts, self.randoms = system, starts, randoms
-        self.meeting: set[str] = set()
-        heads = {equation.head.base: equation for equation in system.equations if isinstance(equation.head, Process)}
+        self.randoms, self.meeting = randoms, set[str]()
+        # of each process what it reads: its right-hand side, and what it starts from
+        self.sources: dict[Head, list[Expr]] = {
+            eq.head: [_without_means(eq.rhs), starts.get(eq.head.base, S.Zero)]
+            for eq in system.equations
+            if isinstance(eq.head, Process)
+        }
         # by process and constant, the axes of the process in the order of those of the constant
-        self.axes: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in heads}
+        self.axes: dict[str, dict[str, tuple[int, ...]]] = {head.base: {} for head in self.sources}
         while True:  # what a process reads depends on constants in turn
             before = {name: dict(own) for name, own in self.axes.items()}, set(self.meeting)
-            for name, equation in heads.items():
-                indices, begin = _head(equation).indices, starts.get(name)
-                sources = [_without_means(equation.rhs), *([] if begin is None else [begin])]
+            for head, sources in self.sources.items():
+                mine, indices = self.axes[head.base], head.indices
                 for constant, found in self._read(sources).items():
                     places = {tuple(map(indices.index, own)) if {*own} <= {*indices} else None for own in found}
-                    kept = self.axes[name].get(constant)
-                    places |= {kept} if kept is not None else set()
+                    places |= {mine[constant]} if constant in mine else set()
                     if len(places) > 1 or None in places:
                         self.meeting.add(constant)
-                    self.axes[name][constant] = next((item for item in places if item is not None), ())
+                    mine[constant] = next((item for item in places if item is not None), ())
             if before == (self.axes, self.meeting):
                 break
         expressions = [*(equation.rhs for equation in system.equations), *system.observables.values()]
-        self.means = list(dict.fromkeys(node for expr in expressions for node in _all_means(expr)))
+        self.means = list(dict.fromkeys(node for expr in expressions for node in sorted(expr.atoms(E), key=Basic.count_ops)))
         for node in self.means:
-            bound = {index for item in _without_means(node.argument).atoms(Sum) for index in item.over}
-            for constant, found in self._read([_without_means(node.argument)]).items():
+            inner = _without_means(node.argument)
+            bound = {index for item in inner.atoms(Sum) for index in item.over}
+            for constant, found in self._read([inner]).items():
                 if len(found) > 1 or any({*own} & bound for own in found):
                     self.meeting.add(constant)
 
@@ -366,19 +345,10 @@ class _Links:
                     made.setdefault(constant, set()).add(tuple(node.head.indices[axis] for axis in axes))
         return made
 
-    def constants_of(self, name: str) -> tuple[tuple[str, tuple[int, ...] | None], ...]:
-        own = self.axes.get(name, {})
-        return tuple((constant, None if constant in self.meeting else axes) for constant, axes in own.items())
-
     def meetings(self) -> tuple[tuple[str, ...], ...]:
         """Return which constants and processes one process depends on, or one expectation is over."""
-        found = []
-        for equation in self.system.equations:
-            if isinstance(equation.head, Process):
-                begin = self.starts.get(equation.head.base)
-                parts = [_without_means(equation.rhs), *([] if begin is None else [begin])]
-                found.append({equation.head.base}.union(*map(_random_names, parts)))
-        found += [_random_names(node) for node in self.means]
+        found = [{head.base}.union(*map(_random_names, sources)) for head, sources in self.sources.items()]
+        found += map(_random_names, self.means)
         return tuple(tuple(sorted(self._coordinates(names))) for names in found)
 
     def _coordinates(self, names: Iterable[str]) -> set[str]:
@@ -387,10 +357,6 @@ class _Links:
             own = counts(self.randoms[name].axes) if name in self.meeting else ()
             made |= {name, *member_names(name, own)}
         return made
-
-
-def _all_means(expr: Expr) -> list[E]:
-    return sorted(expr.atoms(E), key=lambda item: item.count_ops())
 
 
 def _without_means(expr: Expr) -> Expr:

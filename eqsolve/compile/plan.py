@@ -42,7 +42,6 @@ from eqsolve.passes.forms.structure import (
     select_case,
     sign,
 )
-from eqsolve.verbs import lazy_import
 
 if TYPE_CHECKING:
     from eqsolve.passes.rewrite.constraints import Reduction
@@ -411,19 +410,14 @@ class Binder:
     # --- plans
     def plan(self, values: Values) -> Plan:
         """Return the plan for the structure that these values select; models without time choose in their programs."""
-        put: dict[str, float] = {}
-        kinds: tuple[tuple[str, str], ...] = ()
+        key: tuple[Any, Any] = ((), ())
         if isinstance(self.model, System):
-            put = {
-                name: value
-                for name, value in values.numbers.items()
-                if name in self._names and (name not in self._free or value == 0 or math.isinf(value))
-            }
-            kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
-        key = (tuple(put.items()), kinds)
+            own = ((name, value) for name, value in values.numbers.items() if name in self._names)
+            put = tuple((name, it) for name, it in own if name not in self._free or it == 0 or math.isinf(it))
+            key = (put, tuple((name, type(law).__name__) for name, law in values.laws.items()))
         if key not in self._plans:
             exact: Mapping[Parameter, Expr] = values.exact().values
-            self._plans[key] = make_plan(self.model, {self._names[name]: exact[self._names[name]] for name in put})
+            self._plans[key] = make_plan(self.model, {self._names[name]: exact[self._names[name]] for name, _ in key[0]})
         return self._plans[key]
 
 
@@ -495,81 +489,61 @@ class Task:
     switches: System | None = None
 
 
-class _Known:
-    """What was made of one model so far."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self._made: dict[Any, Any] = {}
-
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
-
-    def _with_laws(self, laws: Mapping[str, Any]) -> Model:
-        """Return the model with some laws put in: moments are taken of them, and they are differentiated too."""
-        return self.model.subs(bind_some(self.model, laws)) if laws else self.model
-
-    def select(self, names: Iterable[str] | str | None) -> Model:
-        """Return the model with some of its observables."""
-        key = names if names is None or isinstance(names, str) else tuple(names)
-        return self._once(("select", key), lambda: select_observables(self.model, key))
-
-    def mean_field(self, laws: Mapping[str, Any]) -> Model:
-        """Return the mean-field system of a flow."""
-        key = tuple((name, str(law)) for name, law in laws.items())
-        from eqsolve.passes.flow.dmft import without_jumps
-
-        flow: Any = self._with_laws(laws)
-        return self._once(("mean field", key), lambda: lazy_import("derive_dmft")(without_jumps(flow), None))
-
-    @functools.cached_property
-    def in_steps(self) -> tuple[Model, bool]:
-        """The system in discrete time, and whether the length of a step is a parameter of it."""
-        from eqsolve.passes.rewrite.starts import STEP, put_in_steps
-        from eqsolve.passes.rewrite.white import in_ito_sense
-
-        made = put_in_steps(in_ito_sense(self.model))
-        return made, made.step == STEP
-
-    @functools.cached_property
-    def additive(self) -> tuple[Model, bool]:
-        """The system with its white noise added to the rest, and whether it is in steps whose length goes to zero."""
-        from eqsolve.passes.rewrite.starts import STEP, follow_memories
-        from eqsolve.passes.rewrite.white import make_additive
-
-        made = make_additive(self.model) if self.model.whites else follow_memories(self.model)
-        return made, made.step is None and STEP in made.parameters
-
-    @functools.cached_property
-    def only_in_steps(self) -> str:
-        """Why a system has no continuous time, in words that follow the name of the noise; nothing if it has."""
-        from eqsolve.passes.rewrite.starts import STEP
-
-        if not self.model.stepped and self.model.step != STEP:
-            return ""
-        persistent = [item for item in self.model.stepped if isinstance(self.model.laws[item], Telegraph)]
-        return "is followed in discrete time so far" if persistent else "is drawn afresh at every step"
-
-    def sensitive(self, names: tuple[str, ...], laws: Mapping[str, Any], change: bool) -> Sensitivity:
-        """Return the system beside its derivatives along parameters."""
-
-        def make() -> Sensitivity:
-            from eqsolve.passes.rewrite.sensitivity import derive_sensitivity
-
-            return derive_sensitivity(self._with_laws(laws), names, change=change)  # type: ignore[arg-type]
-
-        key = (names, change, tuple((name, str(law)) for name, law in laws.items()))
-        return self._once(key, make)
-
-    @functools.cached_property
-    def plan(self) -> Plan:
-        """The plan for values of the parameters that leave the structure as it is."""
-        return make_plan(self.model, self.model.infinite)
+@kept_by_model
+def _made(model: Model) -> dict[Any, Any]:
+    """Return what was made of one model so far."""
+    return {}
 
 
-_known = kept_by_model(_Known)
+def _once(model: Model, what: Any, laws: Mapping[str, Any], make: Callable[[Any], Any]) -> Any:
+    """Return what is made of a model with some laws put in: moments are taken of them, and they are differentiated too."""
+    made, key = _made(model), (what, *((name, str(law)) for name, law in laws.items()))
+    if key not in made:
+        made[key] = make(model.subs(bind_some(model, laws)) if laws else model)
+    return made[key]
+
+
+def _mean_field(flow: Any) -> Model:
+    from eqsolve.passes.flow.dmft import derive_dmft, without_jumps
+
+    return derive_dmft(without_jumps(flow))
+
+
+@kept_by_model
+def _in_steps(model: System) -> tuple[Model, bool]:
+    """Return the system in discrete time, and whether the length of a step is a parameter of it."""
+    from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+    from eqsolve.passes.rewrite.white import in_ito_sense
+
+    made = put_in_steps(in_ito_sense(model))
+    return made, made.step == STEP
+
+
+@kept_by_model
+def _additive(model: System) -> tuple[Model, bool]:
+    """Return the system with its white noise added to the rest, and whether it is in steps whose length goes to zero."""
+    from eqsolve.passes.rewrite.starts import STEP, follow_memories
+    from eqsolve.passes.rewrite.white import make_additive
+
+    made = make_additive(model) if model.whites else follow_memories(model)
+    return made, made.step is None and STEP in made.parameters
+
+
+@kept_by_model
+def _why_in_steps(model: System) -> str:
+    """Return why a system has no continuous time, in words that follow the name of the noise; nothing if it has."""
+    from eqsolve.passes.rewrite.starts import STEP
+
+    if not model.stepped and model.step != STEP:
+        return ""
+    persistent = any(isinstance(model.laws[item], Telegraph) for item in model.stepped)
+    return "is followed in discrete time so far" if persistent else "is drawn afresh at every step"
+
+
+@kept_by_model
+def _plan_of(model: Model) -> Plan:
+    """Return the plan for values of the parameters that leave the structure as it is."""
+    return make_plan(model, model.infinite)
 
 
 def solved_model(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapping[str, Any]]:
@@ -582,12 +556,12 @@ def solved_model(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapp
     moving = {item for law in model.laws.values() for item in law.free_symbols if isinstance(item, Parameter)}
     known = {item.name: settings.get(item.name, model.given(item)) for item in moving}
     laws |= {name: value for name, value in known.items() if value is not None and read_value(value) in (0, 1)}
-    return _known(model).mean_field(laws), {name: value for name, value in settings.items() if name not in laws}
+    return _once(model, "mean field", laws, _mean_field), {name: value for name, value in settings.items() if name not in laws}
 
 
 def refuse_continuous(declared: Model, model: Model, step: Any) -> None:
     """Raise for noise that has a meaning, or a solver, in discrete time only, where no step is given."""
-    if step is not None or not isinstance(model, System) or not (why := _known(model).only_in_steps):
+    if step is not None or not isinstance(model, System) or not (why := _why_in_steps(model)):
         return
     laws = {item.name: law for item, law in declared.laws.items() if isinstance(law, IN_STEPS)}
     name, law = next(iter((laws or {item.name: model.laws[item] for item in model.stepped}).items()))
@@ -611,8 +585,8 @@ def compile(model: Model | str, *, steps: bool = False) -> Plan:
     """
     solved = solved_model(load(model) if isinstance(model, str) else model, {})[0]
     if isinstance(solved, System):
-        solved = (_known(solved).in_steps if steps else _known(solved).additive)[0]
-    return _known(solved).plan
+        solved = (_in_steps(solved) if steps else _additive(solved))[0]
+    return _plan_of(solved)
 
 
 def _shown(values: Values, names: Container[str]) -> Values:
@@ -637,11 +611,12 @@ def make_task(
     model, settings = solved_model(model, settings)
     if isinstance(model, System):
         refuse_continuous(declared, model, step)
-        model, named = _known(model).additive if step is None else _known(model).in_steps
+        model, named = _additive(model) if step is None else _in_steps(model)
         settings = {**settings, "step": 1.0 if step is None else step} if named else settings
         refined = named and step is None
     if observables is not None:  # a parameter of those left out may still be set
-        own = _known(model).select(observables)
+        shown = observables if isinstance(observables, str) else tuple(observables)
+        own: Model = _once(model, shown, {}, functools.partial(select_observables, names=shown))
         kept = own.settable
         bind_some(model, {name: value for name, value in settings.items() if name not in kept})
         model, settings = own, {name: value for name, value in settings.items() if name in kept}
@@ -651,11 +626,14 @@ def make_task(
     switches: System | None = None
     declares = [name for name in model.settable if not (refined and name == "step")]
     if wanted and isinstance(model, System):
+        from eqsolve.passes.rewrite.sensitivity import derive_sensitivity
+
         bind(model, settings)  # what is wrong is said of the model as it was given
         names = {item.name for item in model.randoms}
         laws = {name: value for name, value in settings.items() if name in names}
         steps = step is not None or model.step is not None
-        made = _known(model).sensitive(wanted, laws, not steps)
+        derive = functools.partial(derive_sensitivity, names=wanted, change=not steps)
+        made: Sensitivity = _once(model, (wanted, steps), laws, derive)
         model, companions, switches = made.system, made.companions, made.switches
         settings = {name: value for name, value in settings.items() if name not in names and model.knows(name)}
         if made.base.noises:
@@ -673,9 +651,7 @@ def make_task(
         values = binder.read(settings)
     values = _shown(values, declares) if companions or refined else values
     plan = binder.plan(values)
-    length: float | None = None
-    if isinstance(model, System) and model.step is not None:
-        length = values.exact().number(model.step)
+    length = None if model.step is None else values.exact().number(model.step)
     return Task(
         declared, plan, values, length, tuple(model.observables), sign(declared), case, reason, companions, base, switches
     )

@@ -1,5 +1,6 @@
 """Closed relations of a system in (ROW, COLUMN) as data for ``eqsolve.numerics.relations``."""
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,19 +31,15 @@ class Relations:
 
     def __init__(self, parameters: Sequence[Symbol], means: Mapping[E, str], responses: Iterable[E] = ()) -> None:
         self.parameters, self.means, self.responses = tuple(parameters), means, frozenset(responses)
-        self._pointwise: dict[Expr, numeric.Pointwise] = {}
-        self._operators: dict[Expr, numeric.KernelOperator] = {}
-        self._integrals: dict[Int, numeric.Integral] = {}
+        self.pointwise = functools.cache(self._pointwise)
+        self.integral = functools.cache(self._integral)
+        self._operator = functools.cache(self._operator_of)
 
     # --- values
-    def pointwise(self, expr: Expr) -> numeric.Pointwise:
+    def _pointwise(self, expr: Expr) -> numeric.Pointwise:
         """Return a function of what stands at ROW and COLUMN."""
-        if expr not in self._pointwise:
-            nodes = outermost(expr, Value, E, Int, Time, but=MemberSum)
-            self._pointwise[expr] = numeric.Pointwise(
-                *lower_reading([expr], nodes, self.parameters, self._leaf, total=numeric.Summation)
-            )
-        return self._pointwise[expr]
+        nodes = outermost(expr, Value, E, Int, Time, but=MemberSum)
+        return numeric.Pointwise(*lower_reading([expr], nodes, self.parameters, self._leaf, total=numeric.Summation))
 
     def factor(self, expr: Expr) -> numeric.Pointwise | None:
         """Return a pointwise factor, None for one."""
@@ -64,26 +61,21 @@ class Relations:
         times = "".join(_LETTERS.get(moment, "0") for moment in node.moments)
         return numeric.Leaf({"correlation": "table"}.get(kind, kind), node.head.name, times)
 
-    def integral(self, node: Int) -> numeric.Integral:
-        if node not in self._integrals:
-            left, right, outer = _factors(node)
-            if node.high == ROW:
-                table = None if right == 1 else self.pointwise(right.xreplace({MIDDLE: ROW}))
-                made = numeric.Integral("r", self.kernel(left), table, self.factor(outer))
-            else:
-                table = None if left == 1 else self.pointwise(left.xreplace({MIDDLE: COLUMN}))
-                made = numeric.Integral("c", self.kernel(right.xreplace({COLUMN: ROW})), table, self.factor(outer))
-            self._integrals[node] = made
-        return self._integrals[node]
+    def _integral(self, node: Int) -> numeric.Integral:
+        left, right, outer = _factors(node)
+        if node.high == ROW:
+            return numeric.Integral("r", self.kernel(left), self.factor(right.xreplace({MIDDLE: ROW})), self.factor(outer))
+        table = self.factor(left.xreplace({MIDDLE: COLUMN}))
+        return numeric.Integral("c", self.kernel(right.xreplace({COLUMN: ROW})), table, self.factor(outer))
 
     # --- operators
     def kernel(self, expr: Expr) -> numeric.KernelOperator:
         """Return the operator of a kernel given in (ROW, MIDDLE) or (ROW, COLUMN)."""
-        kernel = expr.xreplace({MIDDLE: COLUMN})
-        if kernel not in self._operators:
-            causal = any(isinstance(value.head, Response) for value in outside_means(kernel))
-            self._operators[kernel] = self.operator(kernel) if causal else numeric.SmoothKernel(self.factor(kernel))
-        return self._operators[kernel]
+        return self._operator(expr.xreplace({MIDDLE: COLUMN}))
+
+    def _operator_of(self, kernel: Expr) -> numeric.KernelOperator:
+        causal = any(isinstance(value.head, Response) for value in outside_means(kernel))
+        return self.operator(kernel) if causal else numeric.SmoothKernel(self.factor(kernel))
 
     def operator(self, expr: Expr) -> numeric.OperatorSum:
         """Return a response in (ROW, COLUMN): a sum of operators times pointwise factors."""

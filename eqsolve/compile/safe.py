@@ -35,9 +35,7 @@ class choose(Function):
 
     @classmethod
     def eval(cls, c: Any, a: Any, b: Any) -> Any:
-        if a == b:
-            return a
-        if c.is_positive:
+        if a == b or c.is_positive:
             return a
         if c.is_nonpositive:
             return b
@@ -92,16 +90,11 @@ def write_sum(writer: Writer, expr: Add) -> Expr:
     terms, made = list(expr.args), []
     while terms:
         first = terms.pop(0)
-        for place, second in enumerate(terms):
-            found = _pair(writer, first, second)
-            if found is None:
-                found = _pair(writer, second, first)
-            if found is not None:
-                terms.pop(place)
-                made.append(found)
-                break
-        else:
-            made.append(first)
+        orders = ((second, pair) for second in terms for pair in ((first, second), (second, first)))
+        tries = ((second, _pair(writer, *pair)) for second, pair in orders)
+        second, found = next((item for item in tries if item[1] is not None), (None, first))
+        terms = [term for term in terms if term is not second]
+        made.append(found)
     return _with_roots(writer, made, set(expr.args))
 
 
@@ -184,11 +177,8 @@ _RULES: dict[Any, Callable[[Writer, Any, Expr, Expr], Rule | None]] = {
 
 def _powers(writer: Writer, base: Expr, power: Expr, k: Expr, second: Expr) -> Rule | None:
     """Return a^p − b^p, b = 1 included, if a − b is simpler than a and b."""
-    other = S.One if second == -k else None
-    if other is None:
-        for node in Mul.make_args(second):
-            if isinstance(node, Pow) and node.exp == power and without(second, node) == -k:
-                other = node.base
+    alike = (node for node in Mul.make_args(second) if isinstance(node, Pow) and node.exp == power)
+    other = S.One if second == -k else next((node.base for node in alike if without(second, node) == -k), None)
     gap = None if other is None else _difference(base, other)
     if other is None or gap is None:
         return None
@@ -271,15 +261,7 @@ class Writer:
 
     def __init__(self, real: bool) -> None:
         self.real = real
-        self._known: dict[Basic, Any] = {}
-        self._pairs: dict[Basic, tuple[Expr, Expr]] = {}
-
-    def write(self, expr: Any) -> Any:
-        if not expr.args:
-            return expr
-        if expr not in self._known:
-            self._known[expr] = self._write(expr)
-        return self._known[expr]
+        self.write, self.pair = functools.cache(self._write), functools.cache(self._pair)
 
     def _write(self, expr: Any) -> Any:
         match expr:
@@ -291,7 +273,7 @@ class Writer:
                 return self._logarithm(expr.args[0])
             case Piecewise():
                 return Piecewise(*((self.write(value), condition) for value, condition in expr.args), evaluate=False)
-        return rebuilt(expr, self.write)
+        return rebuilt(expr, self.write) if expr.args else expr
 
     # --- products
     def _product(self, expr: Expr) -> Expr:
@@ -322,13 +304,8 @@ class Writer:
         exponent = gathered(Add(*(exponent for _, exponent in pieces)))
         return Mul(*(value for value, _ in pieces), *([exp(exponent)] if exponent != 0 else []))
 
-    def pair(self, expr: Expr) -> tuple[Expr, Expr]:
-        """Return v and s with v e^s equal to an expression; s = 0 for what neither grows nor decays exponentially."""
-        if expr not in self._pairs:
-            self._pairs[expr] = self._pair(expr)
-        return self._pairs[expr]
-
     def _pair(self, expr: Expr) -> tuple[Expr, Expr]:
+        """Return v and s with v e^s equal to an expression; s = 0 for what neither grows nor decays exponentially."""
         if isinstance(expr, Mul):
             pairs = [self.pair(factor) for factor in expr.args]
             return Mul(*(value for value, _ in pairs)), Add(*(exponent for _, exponent in pairs))
@@ -476,9 +453,7 @@ class Writer:
             rest = Mul(*(factor for factor in value.args if factor not in numbers))
             if numbers and rest.is_Add and S.One in rest.args:
                 return log(Mul(*numbers)) + self._plain_log(rest)
-        if value.is_Add and S.One in value.args:
-            return log1p(value - 1)
-        return log(value)
+        return log1p(value - 1) if value.is_Add and S.One in value.args else log(value)
 
 
 def gathered(exponent: Expr) -> Expr:
@@ -704,21 +679,14 @@ def with_evaluators(
 
 
 def _exchange(expr: Any, precise: bool, names: Mapping[Basic, Basic]) -> Any:
-    if not isinstance(expr, Basic) or not expr.args:
-        return expr
+    change = functools.partial(_exchange, precise=precise, names=names)
     if isinstance(expr, sp.Derivative | sp.Subs):
         return _derivative(expr, precise, names)
-    changed = [_exchange(arg, precise, names) for arg in expr.args]
-    if isinstance(expr, sp.re | sp.conjugate):  # sympy does not know that its functions are real here
-        return changed[0]
-    if isinstance(expr, sp.im):
-        return S.Zero
-    name = type(expr).__name__
-    if isinstance(expr, Function) and name in SPECIAL:
-        return _evaluator(name, precise)(*changed)
-    if all(new is old for new, old in zip(changed, expr.args, strict=True)):
-        return expr
-    return expr.func(*changed)
+    if isinstance(expr, sp.re | sp.conjugate | sp.im):  # sympy does not know that its functions are real here
+        return S.Zero if isinstance(expr, sp.im) else change(expr.args[0])
+    if isinstance(expr, Function) and type(expr).__name__ in SPECIAL:
+        return _evaluator(type(expr).__name__, precise)(*map(change, expr.args))
+    return rebuilt(expr, change) if expr.args else expr
 
 
 def _derivative(expr: Any, precise: bool, names: Mapping[Basic, Basic]) -> Any:

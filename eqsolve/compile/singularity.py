@@ -271,11 +271,8 @@ class SingularityProgram:
 
     def laws(self, values: Values, names: Sequence[str]) -> dict[str, StatedLaw]:
         """Return those of the laws that are the model's own."""
-        return {
-            name: StatedLaw(name, law, str(values.settings[name]), values)
-            for name, law in values.laws.items()
-            if name in names
-        }
+        own = ((name, law) for name, law in values.laws.items() if name in names)
+        return {name: StatedLaw(name, law, str(values.settings[name]), values) for name, law in own}
 
     def precise(self, plan: RatePlan, values: Values) -> list[Any]:
         """Return the parameters of a plan in mpmath's working precision."""

@@ -184,8 +184,7 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
     relations = Relations(parameters, names, (mean.node for mean in every if mean.kind == "response"))
     # the expectations that the equations depend on; the others are only reported
     closed: list[Basic] = [equation.rhs for equation in (*made.kernels, *made.functions)]
-    for _, law in made.covariances:
-        closed += [law.covariance, law.mean]
+    closed += [part for _, law in made.covariances for part in (law.covariance, law.mean)]
     closed += [strength for _, strength in made.whites]
     closed += [link.signal for ensemble in made.ensembles for link in ensemble.links]
     needed = frozenset(node for expr in closed for node in expr.atoms(E))

@@ -233,9 +233,7 @@ class _Splitter:
         for span in self.spans(node):
             rank = {ROW: 3, MIDDLE: 2, COLUMN: 1} if span != "low" else {ROW: 3, COLUMN: 2, MIDDLE: 1}
             body = inner.xreplace({value: self.ordered(value, rank) for value in inner.atoms(Value)})
-            for term in _pieces(body):
-                if term != 0:
-                    total += self.separate(term, span)
+            total += Add(*(self.separate(term, span) for term in _pieces(body) if term != 0))
         return total
 
     def spans(self, node: Int) -> tuple[str, ...]:

@@ -52,13 +52,10 @@ class Binding:
         """Return the value of an expression in the parameters, expectations over random constants included."""
         value = self.apply(sympify(expr))
         for mean in value.atoms(E):
-            value = value.xreplace({mean: Float(self.mean(mean.argument), 17)})
+            own = {item: self.apply(item.law) for item in mean.atoms(Random) if item.law is not None}
+            known = moment(self.apply(mean.argument), {**own, **self.laws}, 200)
+            value = value.xreplace({mean: Float(known, 17)})
         return float(value)
-
-    def mean(self, expr: Expr, order: int = 200) -> float:
-        """Return the expectation of an expression in random constants."""
-        own = {item: item.law.xreplace(dict(self.values)) for item in expr.atoms(Random) if item.law is not None}
-        return float(moment(self.apply(expr), {**own, **self.laws}, order))
 
     def settings(self) -> dict[str, float | str]:
         """Return the values by name, as results and files record them."""
@@ -68,7 +65,6 @@ class Binding:
 
 def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
     """Return E[expr] over independent random constants, by the product of their rules."""
-
     variables = sorted((item for item in expr.free_symbols if isinstance(item, Random)), key=lambda item: item.name)
     if not variables:
         return float(expr)
@@ -79,13 +75,10 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
     """Return the model with every parameter and law fixed; errors name the parameter, its domain and the nearest
     name."""
     refuse_unknown(model, settings, model.settable)
-    values = {item: _parameter(model, item, settings.get(item.name)) for item in model.parameters}
+    values = {item: parameter_value(model, item, settings.get(item.name)) for item in model.parameters}
     _check_conditions(model, values)
-    laws: dict[Random, Law] = {}
-    for item in model.randoms:
-        law = _law(model, item, settings.get(item.name), values)
-        if law is not None:
-            laws[item] = law
+    every = {item: _law(model, item, settings.get(item.name), values) for item in model.randoms}
+    laws = {item: law for item, law in every.items() if law is not None}
     for item, law in list(laws.items()):  # moments of constants in other laws, such as Normal(0, E(w_star**2)), are numbers
         if means := law.atoms(E):
             laws[item] = law.xreplace({mean: Float(moment(mean.argument, laws, 200), 17) for mean in means})
@@ -96,7 +89,7 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
 def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
     """Return what ``model.subs`` takes to fix the named parameters and laws only, checked as in ``bind``."""
     refuse_unknown(model, settings, model.settable)
-    values = {item: _parameter(model, item, settings[item.name]) for item in model.parameters if item.name in settings}
+    values = {item: parameter_value(model, item, settings[item.name]) for item in model.parameters if item.name in settings}
     _check_conditions(model, values)
     chosen: dict[Basic, Basic] = dict(values)
     for item in model.randoms:
@@ -119,7 +112,8 @@ def refuse_unknown(model: Model, settings: Iterable[str], known: Iterable[str]) 
             )
 
 
-def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
+def parameter_value(model: Model, item: Parameter, given: Any) -> Expr:
+    """Return the exact value of a parameter, its default where none is given."""
     if given is None:
         given = model.given(item)
         if given is None:
@@ -226,8 +220,7 @@ def _check_conditions(model: Model, values: Mapping[Parameter, Expr]) -> None:
 
 
 def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr]) -> Law | None:
-    law = given if given is not None else model.given(item)
-    if law is None:
+    if (law := model.given(item) if given is None else given) is None:
         return None
     if not isinstance(law, Law):
         refuse_several(model, item.name, law)

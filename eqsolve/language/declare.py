@@ -26,17 +26,13 @@ def _declare(
         raise ModelError(f"{here()}latex= goes with one name, got {len(parts)}: {names!r}")
     if len(set(axes)) < len(axes) and cls is not symbols.Parameter:
         raise ModelError(f"{here()}`{names}` carries an index twice; declare it with two, index('k l', {axes[0].size})")
-    if axes:
-        families = tuple(Family(cls(part, latex, member=(axes, axes), **kwargs)) for part in parts)
-        if about:
-            symbols.tell_meanings({item.own: about for item in families})
-        return families[0] if len(families) == 1 else families
-    made = tuple(cls(part, latex, **kwargs) for part in parts)
+    made = tuple(cls(part, latex, member=(axes, axes), **kwargs) for part in parts)
     if about is not None and not isinstance(about, str):
         raise ModelError(f"{here()}about= takes a text such as 'samples per dimension', got {about!r}")
     if about:
         symbols.tell_meanings(dict.fromkeys(made, about))
-    return made[0] if len(made) == 1 else made
+    named = tuple(map(Family, made)) if axes else made
+    return named[0] if len(named) == 1 else named
 
 
 def index(names: str, size: Any) -> Any:
@@ -69,14 +65,9 @@ def times(names: str) -> Any:
 
 
 def param(
-    names: str,
-    *,
-    latex: str | None = None,
-    domain: Any = None,
-    default: Any = None,
-    about: str | None = None,
-    **assumptions: bool,
-) -> Any:
+    names: str, *, latex: str | None = None, domain: Any = None, default: Any = None,
+    about: str | None = None, **assumptions: bool,
+) -> Any:  # fmt: skip
     """Declare parameters with their domain.
 
     Parameters
@@ -106,16 +97,14 @@ def random(names: str, law: Any = None, *axes: Any, latex: str | None = None, ab
     Several names with a joint law (``Product``, or an ``Empirical`` sample with several columns) are drawn together;
     several names with a scalar law are independent copies.
     """
-    if not isinstance(names, str):
-        raise ModelError(f"{here()}a random variable is declared by its name, a text such as 'x'; got {names!r}")
     if law is not None and not isinstance(law, Law):
         hint = "give its parameters" if isinstance(law, type) else f"a fixed number is Point({law!r})"
         raise ModelError(
             f"{here()}the law of `{names}` must be a law such as Bernoulli(0.1) or Normal(0, 1), "
             f"got {type(law).__name__} {getattr(law, '__name__', repr(law))}; {hint}"
         )
-    parts = names.replace(",", " ").split()
     if law is not None and law.dimension > 1:
+        parts = str(names).replace(",", " ").split()
         if len(parts) != law.dimension:
             raise ModelError(f"{here()}the joint law {law} has {law.dimension} components, got {len(parts)} names: {names!r}")
         return tuple(symbols.Random(part, None, (law.component(index, tuple(parts)),)) for index, part in enumerate(parts))

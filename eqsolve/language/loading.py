@@ -83,9 +83,9 @@ def find(name: str) -> Path:
             raise UsageError(f"there is no model file {name!r}")
         return path.resolve()
     files = find_files(folders())
-    if name not in files and Path(name).is_file():
-        raise UsageError(f"{name!r} is no model file; a model file is written in Python and ends in .py")
     if name not in files:
+        if Path(name).is_file():
+            raise UsageError(f"{name!r} is no model file; a model file is written in Python and ends in .py")
         searched = ", ".join(dict.fromkeys(str(one) for one in folders() if one.is_dir())) or "no folder"
         raise UsageError(
             f"unknown model `{name}`{did_you_mean(name, files)} (searched {searched}; `eqsolve list` shows what there is)"

@@ -17,7 +17,7 @@ from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.indices import read_tables
 from eqsolve.language.laws import IN_STEPS, exact_start, exact_value
 from eqsolve.language.source import Location, Order, user_location, written_order
-from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value
+from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value, as_expression
 from eqsolve.verbs import lazy_import
 
 
@@ -69,8 +69,8 @@ class Equation:
         return isinstance(self.lhs, Derivative)
 
     @property
-    def time(self) -> Expr | None:
-        """The time that runs: the first argument on the left, or the variable of differentiation."""
+    def time(self) -> Any:
+        """The time that runs: the first argument on the left, or the variable of a derivative, or None."""
         if isinstance(self.lhs, Derivative):
             return self.lhs.variables[0]
         return self.target.moments[0] if self.target is not None else None
@@ -177,18 +177,12 @@ def transform(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def leaves(value: Any) -> Iterator[Basic]:
     """Yield every sympy object inside nested tuples, tables and equations."""
-    if isinstance(value, Table):
-        for key, entry in value.items():
-            yield from leaves(key)
-            yield from leaves(entry)
-    elif isinstance(value, tuple):
-        for entry in value:
-            yield from leaves(entry)
-    elif isinstance(value, Equation):
-        yield value.lhs
-        yield value.rhs
-    elif isinstance(value, Basic):
+    if isinstance(value, Basic):
         yield value
+    elif isinstance(value, Table | tuple | Equation):
+        parts = (value.lhs, value.rhs) if isinstance(value, Equation) else value
+        for part in value.items() if isinstance(value, Table) else parts:
+            yield from leaves(part)
 
 
 def symbols_in(leaf: Basic) -> Iterator[Named | Head]:
@@ -244,20 +238,17 @@ class Model(Mapping[str, Equation]):
 
     def _declare(self, name: Any, eqs: Any, given: Mapping[str, Any]) -> None:
         """Fill a new model: every part is brought to its stored form, then the names are collected."""
-        put = object.__setattr__
-        put(self, "location", user_location())
-        put(self, "doc", None)
-        put(self, "file", None)
-        put(self, "name", _identifier(name, self.location))
-        put(self, "equations", self._checked(eqs, self.location))
-        put(self, "observable_latex", Table(_latex_of(given.get("observables"), self.location)))
+        parts, where = self.__dict__, user_location()
+        parts.update(location=where, doc=None, file=None, name=_identifier(name, where))
+        parts["equations"] = self._checked(eqs, where)
+        parts["observable_latex"] = Table(_latex_of(given.get("observables"), where))
         for field in sorted(self.content[2:], key=lambda part: part != "start"):  # which other parts are read by
-            _shaped(field, given[field], self.location)
+            _shaped(field, given[field], where)
             part = self._normalise(field, given[field])
             if isinstance(part, Table):  # None removes an entry, here as in replace()
                 part = Table((key, entry) for key, entry in part.items() if entry is not None)
-            put(self, field, part)
-        put(self, "_named", self._collect_names())
+            parts[field] = part
+        parts["_named"] = self._collect_names()
 
     def _checked(self, equations: Any, location: Location | None) -> tuple[Equation, ...]:
         if not isinstance(equations, Iterable):
@@ -470,6 +461,12 @@ class Model(Mapping[str, Equation]):
                     if not isinstance(item, Relational):
                         raise ModelError(f"{where}: conditions= takes inequalities such as `delta > 1`, got {item!r}")
                 return made
+            case "cases" | "law_of":  # a name alone is taken whatever the parameters are
+                pairs = [(True, value)] if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
+                for pair in (pairs := list(pairs)):
+                    if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
+                        raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {pair!r}")
+                return tuple((as_expression(condition, f"{field}="), model) for condition, model in pairs)
         return value
 
     def _bind_by_name(
@@ -497,7 +494,6 @@ class Model(Mapping[str, Equation]):
         mapping = {(self.symbols(k) if isinstance(k, str) else k): exact_value(v) for k, v in (values or {}).items()}
         mapping.update({self.symbols(key): exact_value(value) for key, value in by_name.items()})
         mapping = through_laws(mapping, self.randoms)
-
         # one by one takes minutes where many numbers of tables vanish
         change = methodcaller("xreplace" if len(mapping) > len(self.equations) + 20 else "subs", mapping)
         content = {field: transform(getattr(self, field), change) for field in self.content if field != "defaults"}

@@ -121,9 +121,7 @@ def _factor(printer: Any, integrand: Expr, latex: bool = False) -> str:
 
 
 def _matrix(part: Any) -> Any:
-    if isinstance(part, list | tuple):
-        return [_matrix(entry) for entry in part]
-    return as_expression(part, "GP")
+    return [_matrix(entry) for entry in part] if isinstance(part, list | tuple) else as_expression(part, "GP")
 
 
 def entries(part: Any) -> list[Any]:

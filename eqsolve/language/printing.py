@@ -83,17 +83,19 @@ class _Written:
         found = self.order_of_terms.get(expr)
         return list(found) if found and expr not in found else None  # a sum that is written with a term that vanishes
 
+    def bracket(self, expr: Expr, level: int) -> str:
+        return str(self.parenthesize(expr, level))  # type: ignore[attr-defined]
+
     def _print_Add(self, expr: Add, order: Any = None) -> str:
         terms = self.parts(expr)
         if terms is None or Add(*terms) != expr:
             return str(super()._print_Add(expr, order=order))  # type: ignore[misc]
-        pieces: list[str] = []
+        written = ""
         for term in terms:
             negative = term.could_extract_minus_sign()
-            text = self.bracket(-term if negative else term, PRECEDENCE["Add"])  # type: ignore[attr-defined]
-            sign = "-" if negative else "+"
-            pieces.append(f" {sign} {text}" if pieces else (f"-{text}" if negative else text))
-        return "".join(pieces)
+            sign = (" - " if negative else " + ") if written else "-" * negative
+            written += sign + self.bracket(-term if negative else term, PRECEDENCE["Add"])
+        return written
 
     def _print_Mul(self, expr: Mul) -> str:
         factors = self.parts(expr)
@@ -121,9 +123,6 @@ class _Written:
 
 class TextPrinter(_Written, StrPrinter):
     """sympy's text, with the terms in the order in which they were written."""
-
-    def bracket(self, expr: Expr, level: int) -> str:
-        return str(self.parenthesize(expr, level))
 
     def fraction(self, above: list[Expr], below: list[Expr]) -> str:
         level = PRECEDENCE["Mul"]
@@ -154,9 +153,6 @@ class _Latex(_Written, LatexPrinter):
 
     def _needs_mul_brackets(self, expr: Expr, first: bool = False, last: bool = False) -> bool:
         return not isinstance(expr, Named) and bool(super()._needs_mul_brackets(expr, first=first, last=last))
-
-    def bracket(self, expr: Expr, level: int) -> str:
-        return self.parenthesize(expr, level)
 
     def fraction(self, above: list[Expr], below: list[Expr]) -> str:
         level = PRECEDENCE["Mul"]
@@ -291,10 +287,7 @@ class Shown:
         equations, sections = _lines(self.model)
         pairs = [equation_text(equation) for equation in equations]
         made = [(f"{self.model.name} ({self.model.kind})", [(left, "=", right) for left, right in pairs])]
-        made += [
-            (title, [(_plain(left), rel, _applied(_plain(right), rel, right, "(", ")")) for left, rel, right in lines])
-            for title, lines in sections
-        ]
+        made += [(title, [(_side(left), rel, _right(right, rel)) for left, rel, right in lines]) for title, lines in sections]
         return made
 
     def text(self) -> str:
@@ -318,10 +311,7 @@ class Shown:
         for title, lines in sections:
             if title in ("defaults", "observables", "conditions", "exact change of variables", "closed form"):
                 continue
-            rows += [
-                f"{_tex(left)} &{_relation(rel)} " + _applied(_tex(right), rel, right, r"\left(", r"\right)")
-                for left, rel, right in lines
-            ]
+            rows += [f"{_side(left, True)} &{_relation(rel)} {_right(right, rel, True)}" for left, rel, right in lines]
         return "\\begin{align}\n" + " \\\\\n".join(f"    {row}" for row in rows) + "\n\\end{align}"
 
     def __repr__(self) -> str:
@@ -342,28 +332,21 @@ def _decimals(item: Any) -> Any:
     return item.xreplace({n: Float(str(float(n))) for n in (*decimals, *item.atoms(Float))})
 
 
-def _plain(item: Any) -> str:
+def _side(item: Any, latex: bool = False) -> str:
+    """Return one side of a statement as text or as LaTeX."""
     if isinstance(item, Label):
-        return item.text
-    if isinstance(item, Law | Rational):
-        return decimal_text(item)
+        return item.latex if latex else item.text
     if isinstance(item, Tuple):
-        return ", ".join(_plain(entry) for entry in item)
-    return item if isinstance(item, str) else expression_text(item)
-
-
-def _tex(item: Any) -> str:
-    if isinstance(item, Label):
-        return item.latex
-    if isinstance(item, Tuple):
-        return ", ".join(_tex(entry) for entry in item)
+        return ", ".join(_side(entry, latex) for entry in item)
     if isinstance(item, str):
-        return rf"\mathtt{{{item.replace('_', chr(92) + '_')}}}"
-    return expression_latex(_decimals(item) if isinstance(item, Law | Rational) else item)
+        return rf"\mathtt{{{item.replace('_', chr(92) + '_')}}}" if latex else item
+    shown = _decimals(item) if isinstance(item, Law | Rational) else item
+    return expression_latex(shown) if latex else expression_text(shown)
 
 
-def _applied(text: str, relation: str, item: Any, opening: str, closing: str) -> str:
-    """Return the text of a right-hand side, in brackets when a matrix is applied to a sum or to what is negative."""
+def _right(item: Any, relation: str, latex: bool = False) -> str:
+    """Return a right-hand side, in brackets where a matrix acts on a sum or on what is negative."""
+    text, (opening, closing) = _side(item, latex), (r"\left(", r"\right)") if latex else "()"
     return f"{opening}{text}{closing}" if "X" in relation and (isinstance(item, Add) or text.startswith("-")) else text
 
 

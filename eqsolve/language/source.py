@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeGuard
+from typing import Any
 
 import sympy
 
@@ -87,10 +87,6 @@ def node_at(frame: FrameType, instruction: int) -> ast.expr | None:
 Order = dict[sympy.Expr, tuple[sympy.Expr, ...]]
 
 
-def _is_minus(node: ast.expr) -> TypeGuard[ast.UnaryOp]:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-
-
 class _Reader:
     """Re-reads an expression's source to learn the order of its terms and factors.
 
@@ -107,35 +103,37 @@ class _Reader:
         return eval(code, self.namespace)  # the user's own code, which has just run once in this very frame
 
     def read(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-            return self._note(node, (ast.Add, ast.Sub), lambda sign, value: sign * value, sympy.Add)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
-            return self._note(node, (ast.Mult, ast.Div), lambda sign, value: value**sign, sympy.Mul)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            return self.read(node.left) ** self.read(node.right)
-        if _is_minus(node):
-            value = self.read(node.operand)
-            if isinstance(value, sympy.Add):
-                self.order[-value] = tuple(-part for part in self.order.get(value, value.args))
-            return -value
-        if isinstance(node, ast.Call) and not node.keywords:
-            return self.plain(node.func)(*[self.read(argument) for argument in node.args])
-        if isinstance(node, ast.Tuple | ast.List):
-            return tuple(self.read(item) for item in node.elts)
+        match node:
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                return self._note(node, (ast.Add, ast.Sub), lambda sign, value: sign * value, sympy.Add)
+            case ast.BinOp(op=ast.Mult() | ast.Div()):
+                return self._note(node, (ast.Mult, ast.Div), lambda sign, value: value**sign, sympy.Mul)
+            case ast.BinOp(left=base, op=ast.Pow(), right=power):
+                return self.read(base) ** self.read(power)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                value = self.read(operand)
+                if isinstance(value, sympy.Add):
+                    self.order[-value] = tuple(-part for part in self.order.get(value, value.args))
+                return -value
+            case ast.Call(func=function, args=arguments, keywords=[]):
+                return self.plain(function)(*map(self.read, arguments))
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                return tuple(map(self.read, items))
         return self.plain(node)
 
     def _note(self, node: ast.expr, operators: tuple[type, type], signed: Callable[[int, Any], Any], join: Any) -> Any:
         parts: list[Any] = []
 
         def flatten(item: ast.expr, sign: int) -> None:
-            if isinstance(item, ast.BinOp) and isinstance(item.op, operators):
-                flatten(item.left, sign)
-                flatten(item.right, -sign if isinstance(item.op, operators[1]) else sign)
-            elif _is_minus(item) and join is sympy.Mul and not isinstance(self.plain(item.operand), sympy.Add):
-                parts.append(sympy.S.NegativeOne)
-                flatten(item.operand, sign)
-            else:
-                parts.append(signed(sign, sympy.sympify(self.read(item))))
+            match item:
+                case ast.BinOp(left=left, op=op, right=right) if isinstance(op, operators):
+                    flatten(left, sign)
+                    flatten(right, -sign if isinstance(op, operators[1]) else sign)
+                case ast.UnaryOp(ast.USub(), inner) if join is sympy.Mul and not isinstance(self.plain(inner), sympy.Add):
+                    parts.append(sympy.S.NegativeOne)
+                    flatten(inner, sign)
+                case _:
+                    parts.append(signed(sign, sympy.sympify(self.read(item))))
 
         flatten(node, 1)
         value = join(*parts)

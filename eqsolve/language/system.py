@@ -14,7 +14,7 @@ from sympy.core.symbol import Str
 
 from eqsolve.errors import ModelError, UsageError, quoted
 from eqsolve.language.indices import Family
-from eqsolve.language.laws import Law, exact_start, exact_value, read_noise_law, shown_key
+from eqsolve.language.laws import Law, exact_start, read_noise_law, shown_key
 from eqsolve.language.model import Equation, Model, Table, is_second_order, leaves, symbols_in
 from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.source import Location, user_location
@@ -51,9 +51,9 @@ def members(key: Any) -> tuple[Any, ...]:
     return tuple(key) if isinstance(key, Tuple) else (key,)
 
 
-def start_constant(head: Any, value: Any) -> Expr:
+def start_constant(head: Any, value: Any) -> Any:
     """Return what an unknown starts from; what is drawn from a law is a random constant."""
-    return Random(f"{head.name}_start", None, (value,)) if isinstance(value, Law) else value
+    return Random(f"{head.base}_start", None, (value,), (head.axes, head.indices)) if isinstance(value, Law) else value
 
 
 class System(Model):
@@ -96,24 +96,14 @@ class System(Model):
     """
 
     def __init__(
-        self,
-        name: str,
-        eqs: Iterable[Equation],
-        *,
-        laws: Mapping[Any, Any] | None = None,
-        init: Mapping[Any, Any] | None = None,
-        defaults: Mapping[Any, Any] | None = None,
-        observables: Mapping[str, Any] | None = None,
-        constraints: Mapping[Any, Any] | None = None,
-        substitute: Mapping[Any, Any] | None = None,
-        exact: Mapping[Any, Any] | None = None,
-        tables: Mapping[Any, Any] | None = None,
-        conditions: Iterable[Any] = (),
-        start: Any = 0,
-        step: Any = None,
-        flow: str | None = None,
+        self, name: str, eqs: Iterable[Equation], *,
+        laws: Mapping[Any, Any] | None = None, init: Mapping[Any, Any] | None = None,
+        defaults: Mapping[Any, Any] | None = None, observables: Mapping[str, Any] | None = None,
+        constraints: Mapping[Any, Any] | None = None, substitute: Mapping[Any, Any] | None = None,
+        exact: Mapping[Any, Any] | None = None, tables: Mapping[Any, Any] | None = None,
+        conditions: Iterable[Any] = (), start: Any = 0, step: Any = None, flow: str | None = None,
         cite: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         eqs, init, observables = _first_order(eqs, init, observables)
         self._declare(name, eqs, locals())
 
@@ -128,10 +118,8 @@ class System(Model):
                 return _constraints(value, where)
             case "substitute":
                 return _substitutions(value, where)
-            case "start":
-                return exact_value(value)
-            case "step":
-                return None if value is None else exact_value(value)
+            case "start" | "step":
+                return exact_start(value)
         return super()._normalise(field, value)
 
     @property
@@ -151,9 +139,8 @@ class System(Model):
     @property
     def unknowns(self) -> tuple[Head, ...]:
         """The functions the equations and laws define, in the order declared."""
-        defined = [equation.head for equation in self.equations if equation.head is not None]
-        defined += [head for head in self.constraints if head not in defined]
-        return (*defined, *(noise for noise in self.noises if noise not in defined))
+        defined = (equation.head for equation in self.equations if equation.head is not None)
+        return tuple(dict.fromkeys((*defined, *self.constraints, *self.noises)))
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -221,17 +208,15 @@ def _first_order(eqs: Any, init: Any, observables: Any) -> tuple[Any, Any, Any]:
     made: list[Any] = []
     for item in eqs:
         if item in second:
-            target = item.target
-            made.append(Equation(Derivative(target, item.time, evaluate=False), velocity(target), item.location))
-            item = Equation(Derivative(velocity(target), item.time, evaluate=False), put(item.rhs), item.location)
+            place, speed, time = item.target, velocity(item.target), item.time
+            made.append(Equation(Derivative(place, time, evaluate=False), speed, item.location))
+            item = Equation(Derivative(speed, time, evaluate=False), put(item.rhs), item.location)
         elif isinstance(item, Equation):
             item = Equation(item.lhs, put(item.rhs), item.location, item.order)
         made.append(item)
     starts = {(put(key).head if isinstance(key, Derivative) else key): value for key, value in given.items()}
     for item in second:
-        head = item.head
-        assert head is not None
-        if not any(getattr(key, "base", "") == velocities[head.base].base for key in starts):
+        if not any(getattr(key, "base", "") == velocities[item.defined.head.base].base for key in starts):
             raise ModelError(
                 f"{item.label} is of second order and needs the velocity at the start: "
                 f"init={{{item.target}.diff({item.time}): 0}}"
@@ -271,12 +256,10 @@ def _initial(values: Mapping[Any, Any] | None, where: Location | None, start: Ex
                     f"{where}: init of the two-time function `{key.name}` needs its times: "
                     f"`{key.name}(t, t)` for the diagonal or `{key.name}(0, 0)` for the start"
                 )
-        elif isinstance(key, Value) and key.head.arity == 1:
-            target = key.head
-            if key.moments[0] != start and not isinstance(key.moments[0], Time):
-                raise ModelError(f"{where}: init= gives values at the start, `{target.name}({start})`; got `{key}`")
         elif isinstance(key, Value):
-            target = key
+            target = key.head if key.head.arity == 1 else key
+            if target != key and key.moments[0] != start and not isinstance(key.moments[0], Time):
+                raise ModelError(f"{where}: init= gives values at the start, `{target.name}({start})`; got `{key}`")
         elif isinstance(key, Family):
             text = f"init= gives values to members, got `{key.name}` without its indices; write init={{{key.usage}: ...}}"
             raise ModelError(f"{where}: {text}")
@@ -356,25 +339,14 @@ class Flow(Model):
     ratio: Parameter
 
     def __init__(
-        self,
-        name: str,
-        *,
-        state: Mapping[Any, Any],
-        weights: Sequence[Any],
-        fields: Sequence[Any],
-        loss_gradient: Sequence[Any],
-        gradients: Sequence[Any],
-        drift: Mapping[Any, Any],
-        laws: Mapping[Any, Any] | None = None,
-        ratio: Any = None,
-        defaults: Mapping[Any, Any] | None = None,
-        observables: Mapping[str, Any] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        conditions: Iterable[Any] = (),
-        substitute: Mapping[Any, Any] | None = None,
-        tables: Mapping[Any, Any] | None = None,
+        self, name: str, *, state: Mapping[Any, Any], weights: Sequence[Any], fields: Sequence[Any],
+        loss_gradient: Sequence[Any], gradients: Sequence[Any], drift: Mapping[Any, Any],
+        laws: Mapping[Any, Any] | None = None, ratio: Any = None,
+        defaults: Mapping[Any, Any] | None = None, observables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None, conditions: Iterable[Any] = (),
+        substitute: Mapping[Any, Any] | None = None, tables: Mapping[Any, Any] | None = None,
         cite: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if isinstance(drift, Mapping):
             forces = {item: given for item, given in drift.items() if isinstance(item, Acceleration)}
             drift = {item: given for item, given in drift.items() if item not in forces}
@@ -474,26 +446,13 @@ class Flow(Model):
         return self._derived("add_label_noise", variance)
 
     def simulate(
-        self,
-        d: int | None = None,
-        delta: Any = None,
-        seed: int | None = None,
-        *,
-        t_max: float | None = None,
-        at: float | Iterable[float] | None = None,
-        seeds: int = 1,
-        data: Any = "gaussian",
-        constants: str = "sampled",
-        step: float | None = None,
-        rtol: float = 1e-6,
-        keep: bool = False,
-        device: str = "cpu",
-        workers: int | None = None,
-        executor: Executor | None = None,
-        progress: Any = None,
-        params: Mapping[str, Any] | None = None,
-        **parameters: Any,
-    ) -> Simulation:
+        self, d: int | None = None, delta: Any = None, seed: int | None = None, *,
+        t_max: float | None = None, at: float | Iterable[float] | None = None, seeds: int = 1,
+        data: Any = "gaussian", constants: str = "sampled", step: float | None = None,
+        rtol: float = 1e-6, keep: bool = False, device: str = "cpu", workers: int | None = None,
+        executor: Executor | None = None, progress: Any = None,
+        params: Mapping[str, Any] | None = None, **parameters: Any,
+    ) -> Simulation:  # fmt: skip
         """Run the flow at finite size.
 
         Parameters
@@ -612,17 +571,9 @@ class Minimiser(Basic):
     strength: Expr = part(4)
 
     def __new__(
-        cls,
-        variable: Any,
-        *,
-        target: Any,
-        ratio: Any,
-        noise: Any = 0,
-        strength: Any = 0,
-        penalty: Any = None,
-        inverse_slope: Any = None,
-        measures: Mapping[str, str] | None = None,
-    ) -> Minimiser:
+        cls, variable: Any, *, target: Any, ratio: Any, noise: Any = 0, strength: Any = 0,
+        penalty: Any = None, inverse_slope: Any = None, measures: Mapping[str, str] | None = None,
+    ) -> Minimiser:  # fmt: skip
         where = user_location()
         if (penalty is None) == (inverse_slope is None):
             raise ModelError(f"{where}: Minimiser takes one of penalty= and inverse_slope=")
@@ -678,20 +629,12 @@ class FixedPoint(Model):
     minimises: Minimiser | None
 
     def __init__(
-        self,
-        name: str,
-        eqs: Iterable[Equation],
-        *,
-        defaults: Mapping[Any, Any] | None = None,
-        observables: Mapping[str, Any] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        exact: Mapping[Any, Any] | None = None,
-        tables: Mapping[Any, Any] | None = None,
-        conditions: Iterable[Any] = (),
-        flow: str | None = None,
-        minimises: Minimiser | None = None,
-        cite: str | None = None,
-    ) -> None:
+        self, name: str, eqs: Iterable[Equation], *,
+        defaults: Mapping[Any, Any] | None = None, observables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None, exact: Mapping[Any, Any] | None = None,
+        tables: Mapping[Any, Any] | None = None, conditions: Iterable[Any] = (),
+        flow: str | None = None, minimises: Minimiser | None = None, cite: str | None = None,
+    ) -> None:  # fmt: skip
         self._declare(name, eqs, locals())
 
     def _normalise(self, field: str, value: Any) -> Any:
@@ -720,18 +663,10 @@ class Cases(Model):
     observables = Table()  # those of the model that is chosen
 
     def __init__(
-        self,
-        name: str,
-        *,
-        cases: Any,
-        defaults: Mapping[Any, Any] | None = None,
-        conditions: Iterable[Any] = (),
-        cite: str | None = None,
-    ) -> None:
+        self, name: str, *, cases: Any, defaults: Mapping[Any, Any] | None = None,
+        conditions: Iterable[Any] = (), cite: str | None = None,
+    ) -> None:  # fmt: skip
         self._declare(name, (), locals())
-
-    def _normalise(self, field: str, value: Any) -> Any:
-        return _choices(field, value) if field == "cases" else super()._normalise(field, value)
 
 
 class Singularity(Model):
@@ -754,38 +689,16 @@ class Singularity(Model):
     law_of: tuple[tuple[Any, str], ...]
 
     def __init__(
-        self,
-        name: str,
-        *,
-        transform: Equation,
-        variable: Any,
-        unknown: Any,
-        law_of: Any = (),
-        defaults: Mapping[Any, Any] | None = None,
-        observables: Mapping[str, Any] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        conditions: Iterable[Any] = (),
+        self, name: str, *, transform: Equation, variable: Any, unknown: Any, law_of: Any = (),
+        defaults: Mapping[Any, Any] | None = None, observables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None, conditions: Iterable[Any] = (),
         cite: str | None = None,
-    ) -> None:
-        for role, item in (("variable", variable), ("unknown", unknown)):
+    ) -> None:  # fmt: skip
+        roles = (("variable", variable), ("unknown", unknown))
+        for role, item in roles:
             if not isinstance(item, Unknown):
                 raise ModelError(f"{user_location()}: {role}= takes a symbol made by unknown(), got `{item}`")
         self._declare(name, [transform], locals())
-        for role, item in (("variable", variable), ("unknown", unknown)):
+        for role, item in roles:
             if item not in (transform.lhs - transform.rhs).free_symbols:
                 raise ModelError(f"{transform.label}: the {role} `{item}` does not appear in the transform equation")
-
-    def _normalise(self, field: str, value: Any) -> Any:
-        return _choices(field, value) if field == "law_of" else super()._normalise(field, value)
-
-
-def _choices(field: str, value: Any) -> tuple[tuple[Any, str], ...]:
-    """Return pairs of a condition and a model's name."""
-    where = user_location()
-    if not isinstance(value, Iterable):
-        raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {value!r}")
-    pairs = [(True, value)] if isinstance(value, str) else list(value)
-    for pair in pairs:
-        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
-            raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {pair!r}")
-    return tuple((as_expression(condition, f"{field}="), name) for condition, name in pairs)

@@ -148,14 +148,13 @@ def _names(model: Model) -> Iterator[str]:
     for item in (*model.parameters, *model.randoms):
         if item.name in RESERVED and item != model.step:
             yield f"{model.label} has a {item.kind_name} named `{item.name}`, an option of solve or simulate; rename it"
-    for part in ("observables", "variables"):
-        for name in getattr(model, part, {}):
+    for part, clash in (("observable", (Named, Head)), ("variable", (Parameter, Unknown))):
+        for name in getattr(model, f"{part}s"):
             other = model.names.get(name)
-            if part == "observables" and name in model.variables:
+            if part == "observable" and name in model.variables:
                 yield f"{model.label} has an observable and a variable named `{name}`; give them different names"
-            clash = (Parameter, Unknown) if part == "variables" else (Named, Head)
             if isinstance(other, clash) and not isinstance(other, Plain):
-                yield f"{model.label} has {part[:-1]} `{name}`, named like the {other.kind_name} `{name}`; rename it"
+                yield f"{model.label} has {part} `{name}`, named like the {other.kind_name} `{name}`; rename it"
 
 
 def _defaults(model: Model) -> Iterator[str]:
@@ -168,11 +167,9 @@ def _defaults(model: Model) -> Iterator[str]:
         where = f"the default of `{item}` in model `{model.name}` ({place})"
         if isinstance(value, Law):
             yield f"{where} is the law {value}; expected a number"
-            continue
-        if not value.is_number or not value.is_extended_real:
+        elif not value.is_number or not value.is_extended_real:
             yield f"{where} is `{value}`; expected a number"
-            continue
-        if problem := ParameterDomain.of(item).problem(float(value)):
+        elif problem := ParameterDomain.of(item).problem(float(value)):
             yield f"{where} is {value}; expected a number that is {problem}"
 
 

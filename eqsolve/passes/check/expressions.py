@@ -61,9 +61,7 @@ class ExpressionCheck:
 
     def __init__(self, model: Model, kinds: tuple[type[Named], ...], start: Expr = S.Zero) -> None:
         self.model, self.kinds, self.start = model, kinds, start
-        self.noises: tuple[Head, ...] = ()
-        if isinstance(model, System | Flow):
-            self.noises = model.noises if isinstance(model, System) else tuple(model.laws)
+        self.noises: tuple[Head, ...] = model.noises if isinstance(model, System) else tuple(model.laws)
         unknowns = model.unknowns if isinstance(model, System) else self.noises
         self.defined: dict[str, Head] = {head.name: head for head in unknowns}
         self.problems: dict[str, None] = {}
@@ -319,9 +317,9 @@ def _averaged(scope: Scope) -> str:
     return f'if `{name}` differs between paths too, declare it by {name} = process("{name}"), else write E(...) around it'
 
 
-def _several(places: list[str], most: int = 3) -> str:
+def _several(places: list[str]) -> str:
     """Return further places in words, the first few by name."""
-    named = places if len(places) <= most else [*places[:most], f"{len(places) - most} more"]
+    named = places if len(places) <= 3 else [*places[:3], f"{len(places) - 3} more"]
     listed = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
     return f" (so do {listed})" if len(named) > 1 else f" (so does {listed})"
 

@@ -541,14 +541,12 @@ def _cycles(system: System) -> Iterator[str]:
 
 def _running_times(system: System) -> Iterator[str]:
     """All processes run in one time: their paths are advanced together."""
-    running = {eq.key: eq for eq in system.equations if isinstance(eq.head, Process) and isinstance(eq.time, Time)}
-    first = next(iter(running.values()), None)
-    for equation in running.values():
-        if first is not None and equation.time != first.time:
-            yield (
-                f"{equation.label} runs in the time `{equation.time}`, but the {first.label} in "
-                f"`{first.time}`; write the equations of all processes in one time"
-            )
+    running = [eq for eq in system.equations if isinstance(eq.head, Process) and isinstance(eq.time, Time)]
+    for first, equation in ((running[0], other) for other in running if other.time != running[0].time):
+        yield (
+            f"{equation.label} runs in the time `{equation.time}`, but the {first.label} in "
+            f"`{first.time}`; write the equations of all processes in one time"
+        )
 
 
 # --- Coefficients singular at the start, such as 3/t: named when a solve fails, as some cancel.
@@ -563,7 +561,6 @@ def singular_terms(system: System) -> Iterator[str]:
 
 
 def _vanishes(expr: Expr, start: Expr) -> bool:
-    plain = expr.xreplace(
-        {item: Symbol(f"_{item.name}", positive=True) for item in expr.free_symbols if not isinstance(item, Time)}
-    )
+    others = (item for item in expr.free_symbols if not isinstance(item, Time))
+    plain = expr.xreplace({item: Symbol(f"_{item.name}", positive=True) for item in others})
     return plain.subs({item: start for item in plain.atoms(Time)}) == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -42,10 +42,9 @@ def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], 
         return ()
     kinks: list[Expr] = []
     known: dict[Basic, Basic] = {}
-    for stage in stages:
-        if isinstance(stage, Switch):
-            kinks.append(stage.expression.xreplace(known))
-            known[stage.symbol] = sign(kinks[-1])
+    for stage in (item for item in stages if isinstance(item, Switch)):
+        kinks.append(stage.expression.xreplace(known))
+        known[stage.symbol] = sign(kinks[-1])
     made = (
         ("eliminated (given by the others)", tuple(f"{u.name} = {expression_text(e)}" for u, e in reduced.eliminated)),
         ("solved for", (", ".join(_called(reduced.unknowns)) or "nothing: all is explicit",)),
@@ -62,17 +61,13 @@ def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return ()
     shifted = shifted_values(system)
     convolutions = []
-    for equation in system.equations:
-        for node in sorted(equation.rhs.atoms(Int), key=str):
-            inside = sorted({expression_text(value, equation.order) for value in shifted if node.has(value)})
-            how = f"joins {', '.join(inside)} with what stands at {node.variable}" if inside else "no shifted time"
-            convolutions.append(f"in the equation for {equation.key}: {expression_text(node, equation.order)} ({how})")
-    delays: dict[str, None] = {}
-    for value in shifted:
-        times = value.moments[0].atoms(Time)
-        found = delay_of(value.moments[0], next(iter(times))) if len(times) == 1 else None
-        if found is not None:
-            delays[expression_text(found)] = None
+    for equation, node in ((eq, node) for eq in system.equations for node in sorted(eq.rhs.atoms(Int), key=str)):
+        inside = sorted({expression_text(value, equation.order) for value in shifted if node.has(value)})
+        how = f"joins {', '.join(inside)} with what stands at {node.variable}" if inside else "no shifted time"
+        convolutions.append(f"in the equation for {equation.key}: {expression_text(node, equation.order)} ({how})")
+    moments = [(value.moments[0], value.moments[0].atoms(Time)) for value in shifted]
+    found = (delay_of(moment, *times) for moment, times in moments if len(times) == 1)
+    delays = dict.fromkeys(expression_text(delay) for delay in found if delay is not None)
     lines = []
     if delays:
         names = ", ".join(sorted(head.name for head in delayed_heads(system)))
@@ -86,9 +81,8 @@ def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 # --- The tangent equations of a path form, written out in the times that a user knows.
-def write_tangents(form: PathForm) -> tuple[TangentEquation, ...]:
-    """Return the linearised equation of every unknown that responds to a noise named in a ``Resp``."""
-    made: list[TangentEquation] = []
+def write_tangents(form: PathForm) -> Iterator[TangentEquation]:
+    """Yield the linearised equations of the unknowns that respond to a noise named in a ``Resp``."""
     for ensemble in form.ensembles:
         noises = {mean.noise for mean in ensemble.means if mean.noise is not None}
         paths = _path_equations(ensemble, form.start) if noises else []
@@ -96,17 +90,14 @@ def write_tangents(form: PathForm) -> tuple[TangentEquation, ...]:
             for item in linearise(paths, noise, ROW, COLUMN):
                 initial = None if item.initial is None else as_written(item.initial)
                 equation, jump = item.equation.changed(as_written), as_written(item.instantaneous)
-                made.append(replace(item, equation=equation, instantaneous=jump, initial=initial))
-    return tuple(made)
+                yield replace(item, equation=equation, instantaneous=jump, initial=initial)
 
 
-def write_memories(form: PathForm) -> tuple[Equation, ...]:
-    """Return the integrals over the past that are unknowns of their own, since their weight differs between paths."""
-    made = []
+def write_memories(form: PathForm) -> Iterator[Equation]:
+    """Yield the integrals over the past that are unknowns of their own, since their weight differs between paths."""
     for ensemble in form.ensembles:
         pairs = zip(ensemble.unknowns, _path_equations(ensemble, form.start), strict=True)
-        made += [equation.changed(as_written) for unknown, equation in pairs if isinstance(unknown.symbol, Dummy)]
-    return tuple(made)
+        yield from (equation.changed(as_written) for unknown, equation in pairs if isinstance(unknown.symbol, Dummy))
 
 
 def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
@@ -205,10 +196,10 @@ def _composition(node: Int, target: Value) -> str:
     return f"{scale}{first}∘{second}"
 
 
-def _is_causal(factors: list[Expr], lazy_import: Expr, earlier: Expr | None) -> bool:
+def _is_causal(factors: list[Expr], later: Expr, earlier: Expr | None) -> bool:
     """Whether a product is zero when the second time exceeds the first."""
     values = {value for factor in factors for value in factor.atoms(Value)}
-    return any(isinstance(value.head, Response) and value.moments == (lazy_import, earlier) for value in values)
+    return any(isinstance(value.head, Response) and value.moments == (later, earlier) for value in values)
 
 
 def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: bool) -> str:
@@ -216,10 +207,9 @@ def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: b
     if not factors:
         return "J" if causal_end else "1"
     product = Mul(*factors)
-    mapping: dict[Expr, Expr] = {}
-    for value in product.atoms(Value):
-        turned = value.moments == (second, first) and isinstance(value.head, Response)
-        mapping[value] = Symbol(f"{value.head.name}ᵀ" if turned else value.head.name)
+    found = product.atoms(Value)
+    turned = {it for it in found if it.moments == (second, first) and isinstance(it.head, Response)}
+    mapping = {value: Symbol(value.head.name + "ᵀ" * (value in turned)) for value in found}
     text = expression_text(product.xreplace(mapping))
     if causal_end and not _is_causal(factors, first, second):
         return f"[{text}]₊"
@@ -314,7 +304,7 @@ class ChosenSolver:
     others: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """What each stage made of a model. Parts that do not apply to the model's kind are empty.
 
@@ -353,13 +343,13 @@ class Explanation:
     file: str | None
     equations: tuple[Statement, ...]
     unknowns: tuple[tuple[str, tuple[str, ...]], ...]
-    reads: tuple[Reads, ...]
-    blocks: tuple[tuple[str, ...], ...]
-    multipliers: tuple[str, ...]
-    operators: tuple[OperatorForm, ...]
-    substitutions: tuple[Changed, ...]
-    memories: tuple[str, ...]
-    tangents: tuple[Derived, ...]
+    reads: tuple[Reads, ...] = ()
+    blocks: tuple[tuple[str, ...], ...] = ()
+    multipliers: tuple[str, ...] = ()
+    operators: tuple[OperatorForm, ...] = ()
+    substitutions: tuple[Changed, ...] = ()
+    memories: tuple[str, ...] = ()
+    tangents: tuple[Derived, ...] = ()
     settings: tuple[Setting, ...]
     statements: tuple[tuple[str, tuple[str, ...]], ...]
     signature: str
@@ -428,11 +418,20 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
     """
     (_, equations), *others = model.show().sections()
     system = model if isinstance(model, System) and all(eq.head is not None for eq in model.equations) else None
-    causality = None
+    shifts = describe_shifts(system) if system is not None else ()
+    parts: dict[str, Any] = {}
     if system is not None:
         causality = analyse_causality(system if derivation is None else derivation.reduction.system)
-    form = None if derivation is None else derivation.form
-    shifts = describe_shifts(system) if system is not None else ()
+        parts |= {"reads": tuple(_readers(causality)), "blocks": causality.blocks}
+    if derivation is not None:
+        reduction, form = derivation.reduction, derivation.form
+        said = ((eq, ", by Newton's method" if eq.key in reduction.implicit else "") for eq in reduction.multipliers)
+        parts["multipliers"] = tuple(" = ".join(equation_text(eq)) + how for eq, how in said)
+        parts["operators"] = () if shifts else write_operators(derivation.closed)
+        parts["substitutions"] = tuple(_substitutions(derivation))
+        if form is not None:
+            parts["memories"] = tuple(" = ".join(equation_text(item)) for item in write_memories(form))
+            parts["tangents"] = tuple(_tangents(form))
     told = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # elsewhere, with more detail
     return Explanation(
         name=model.name,
@@ -443,28 +442,15 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
             for equation, (left, _, right) in zip(model.equations, equations, strict=True)
         ),
         unknowns=_unknowns(model),
-        reads=_readers(causality) if causality is not None else (),
-        blocks=causality.blocks if causality is not None else (),
-        multipliers=tuple(
-            " = ".join(equation_text(eq)) + (", by Newton's method" if eq.key in derivation.reduction.implicit else "")
-            for eq in derivation.reduction.multipliers
-        )
-        if derivation is not None
-        else (),
-        operators=write_operators(derivation.closed) if derivation is not None and not shifts else (),
-        substitutions=_substitutions(derivation) if derivation is not None else (),
-        memories=tuple(" = ".join(equation_text(item)) for item in write_memories(form)) if form is not None else (),
-        tangents=_tangents(form) if form is not None else (),
-        settings=_settings(model),
-        statements=tuple(
-            (title, tuple(f"{left} {relation} {right}" for left, relation, right in lines))
-            for title, lines in others
-            if title not in told
-        )
-        + (describe_reduction(model) if isinstance(model, FixedPoint) else ())
-        + shifts,
+        settings=tuple(_settings(model)),
+        statements=(
+            *((title, tuple(map(" ".join, lines))) for title, lines in others if title not in told),
+            *(describe_reduction(model) if isinstance(model, FixedPoint) else ()),
+            *shifts,
+        ),
         signature=signature_of(model),
         mean_field=mean_field,
+        **parts,
     )
 
 
@@ -489,8 +475,7 @@ def _called(items: Iterable[Unknown]) -> list[str]:
     return [*{item.base: item.name for item in (*items,)[::-1]}.values()][::-1]
 
 
-def _readers(causality: Causality) -> tuple[Reads, ...]:
-    made = []
+def _readers(causality: Causality) -> Iterator[Reads]:
     for name in causality.order:
         found: dict[str, list[str]] = {"now": [], "past": [], "derivative": []}
         for edge in causality.dependencies:
@@ -499,30 +484,25 @@ def _readers(causality: Causality) -> tuple[Reads, ...]:
                 place = {"slice": "past" if volterra else "now", "history": "past"}.get(edge.kind, "derivative")
                 found[place].append(edge.source)
         rank = {other: position for position, other in enumerate(causality.order)}
-        made.append(Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values())))
-    return tuple(made)
+        yield Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values()))
 
 
-def _tangents(form: PathForm) -> tuple[Derived, ...]:
-    made = []
+def _tangents(form: PathForm) -> Iterator[Derived]:
     for item in write_tangents(form):
         left, right = item.equation.lhs, expression_text(item.equation.rhs)
         partly = isinstance(left, Derivative)
         named = f"∂/∂{left.variables[0]} {expression_text(left.expr)}" if partly else expression_text(left)
         initial = None if item.initial is None else expression_text(item.initial)
-        made.append(Derived(f"{named} = {right}", expression_text(item.instantaneous), initial))
-    return tuple(made)
+        yield Derived(f"{named} = {right}", expression_text(item.instantaneous), initial)
 
 
-def _substitutions(derivation: Derivation) -> tuple[Changed, ...]:
-    made = []
+def _substitutions(derivation: Derivation) -> Iterator[Changed]:
     for change in derivation.changes:
         now = change.equation.time
         left, right = equation_text(change.equation)
         old, new = expression_text(change.old(now)), expression_text(change.new(derivation.system.start))
         begin = f"{new} = {expression_text(change.initial)}"
-        made.append(Changed(f"{old} = {expression_text(change.map)}", f"{left} = {right}", begin, derivation.changed))
-    return tuple(made)
+        yield Changed(f"{old} = {expression_text(change.map)}", f"{left} = {right}", begin, derivation.changed)
 
 
 def describe_settings(model: Model) -> tuple[Setting, ...]:
@@ -533,28 +513,27 @@ def describe_settings(model: Model) -> tuple[Setting, ...]:
     return tuple(sorted(found.values(), key=lambda item: (item.domain == "a law", item.name)))
 
 
-def _settings(model: Model) -> tuple[Setting, ...]:
-    made, said = [], meanings(model.file)
+def _settings(model: Model) -> Iterator[Setting]:
+    said = meanings(model.file)
     laws = {left: law for _, lines in model.show().sections() for left, how, law in lines if how == "~"}
     for item in model.parameters:
         default = model.given(item)
         text = None if default is None else f"{float(default):g}"
-        made.append(Setting(item.name, describe_domain(item), text, said.get(item, "")))
+        yield Setting(item.name, describe_domain(item), text, said.get(item, ""))
     for random in model.randoms:
         given = isinstance(model, Singularity) and random.law is None and bool(model.law_of)
         law = "as solved for" if given else laws.get(random.name)
-        made.append(Setting(random.name, "a law", law, said.get(random, "")))
-    return tuple(made)
+        yield Setting(random.name, "a law", law, said.get(random, ""))
 
 
 def describe_domain(item: Parameter) -> str:
     """Return what values a parameter may take, in words."""
     low, high = item.bounds
     words = ["whole number" if item.is_integer else "number"]
-    if low is not None and high is not None:
-        words.append(f"from {low} to {high}")
-    elif low is not None or high is not None:
-        words.append(f">= {low}" if low is not None else f"<= {high}")
+    if low is not None:
+        words.append(f">= {low}" if high is None else f"from {low} to {high}")
+    elif high is not None:
+        words.append(f"<= {high}")
     if item.is_positive and not (low is not None and low > 0):
         words.append("> 0")
     elif item.is_negative and not (high is not None and high < 0):
@@ -579,12 +558,8 @@ def _reading(item: Reads) -> str:
 
 
 def _tangent(item: Derived) -> list[str]:
-    lines = [item.text]
-    if item.instantaneous != "0":
-        lines.append(f"    and at once, at t = t': {item.instantaneous} × δ(t − t')")
-    if item.initial is not None:
-        lines.append(f"    from, at t = t': {item.initial}")
-    return lines
+    at_once = [f"    and at once, at t = t': {item.instantaneous} × δ(t − t')"] if item.instantaneous != "0" else []
+    return [item.text, *at_once, *([] if item.initial is None else [f"    from, at t = t': {item.initial}"])]
 
 
 def _changed(item: Changed) -> list[str]:

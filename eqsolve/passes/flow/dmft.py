@@ -16,11 +16,11 @@ them) are taken alike, each for itself: their weights must be uncorrelated.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, KroneckerDelta, Max, Poly, S, sqrt
+from sympy import Add, Basic, Dummy, Expr, KroneckerDelta, Max, Mul, Poly, S, sqrt
 from sympy.core.function import Derivative, Subs
 
 from eqsolve.errors import ModelError, quoted
@@ -145,17 +145,12 @@ def mean_of(expr: Expr, model: Model) -> Expr:
         return expr
     if not expr.is_polynomial(*variables):
         return E(expr)
-    total = S.Zero
-    for powers, coefficient in Poly(expr, *variables).terms():
-        factor: Any = coefficient
-        for item, power in zip(variables, powers, strict=True):
-            law = model.given(item)
-            moments = (S.One, *((law.moments() if isinstance(law, Law) else None) or ()))
-            if power >= len(moments):
-                return E(expr)
-            factor *= moments[power]
-        total += factor
-    return total
+    laws = map(model.given, variables)
+    moments = [(S.One, *((law.moments() if isinstance(law, Law) else None) or ())) for law in laws]
+    terms = [(scale, [*zip(moments, powers, strict=True)]) for powers, scale in Poly(expr, *variables).terms()]
+    if any(power >= len(known) for _, factors in terms for known, power in factors):
+        return E(expr)
+    return Add(*(scale * Mul(*(known[power] for known, power in factors)) for scale, factors in terms))
 
 
 # --- A flow taken apart for its limits.
@@ -211,9 +206,9 @@ class FlowParts:
         """Return an expression of states, fields and gradients in terms of processes at the running time."""
         return expr.xreplace(self.processes)
 
-    def averaged(self, expr: Expr) -> Expr:
-        """Return an observable with its expectations in terms of processes."""
-        return expr.xreplace({node: E(self.process(node.argument)) for node in expr.atoms(E)})
+    def averaged(self, expr: Expr, known: Mapping[Basic, Expr] = {}) -> Expr:
+        """Return an observable with its expectations in terms of processes, or as known."""
+        return expr.xreplace({node: E(self.process(node.argument)) for node in expr.atoms(E)} | dict(known))
 
     def name(self, wanted: str) -> str:
         """Return a name that the flow does not use itself."""
@@ -618,14 +613,12 @@ def _covariance(parts: FlowParts, rest: Expr, steady: tuple[Value, ...]) -> Expr
 
 def observable(parts: FlowParts, average: AveragedGradient, expr: Expr, square: Expr) -> Expr:
     """Return an observable of a flow whose fields are eliminated; ``square`` is E[l²]."""
-    made = {}
+    made: dict[Basic, Expr] = {}
     for node in filter(parts.on_samples, expr.atoms(E)):
         found = in_losses(parts, average, node.argument)
         assert found is not None
         made[node] = found[0] * square + mean_of(found[1], parts.flow)
-    kept = {node: Dummy("mean") for node in made}  # they hold no state any more
-    back = {kept[node]: value for node, value in made.items()}
-    return parts.averaged(expr.xreplace(kept)).xreplace(back)
+    return parts.averaged(expr, made)
 
 
 # --- The limit of infinitely many samples: the gradient is its population value, without memory.
@@ -662,7 +655,9 @@ def derive_infinite_data(flow: Flow) -> System:
         total = sum((gammas[a, i] * parts.weights[i] for i in parts.needed), S.Zero)
         eqs.append(parts.equation(parts.process(flow.gradients[a]), total))
     if simple:
-        average, square = _average(parts), _square(parts, named)
+        average = _average(parts)
+        square = mean_of((average.offset**2).expand(), flow)
+        square += sum((average.slopes[i] * average.slopes[j] * value for (i, j), value in named.items()), S.Zero)
         observables = {name: observable(parts, average, expr, square) for name, expr in flow.observables.items()}
     else:
         observables = {name: parts.averaged(expr) for name, expr in flow.observables.items()}
@@ -686,31 +681,15 @@ def _overlaps(parts: FlowParts) -> tuple[list[Equation], dict[tuple[int, int], E
     return eqs, {**named, **{(j, i): value for (i, j), value in named.items()}}
 
 
-def _fields(parts: FlowParts, covariance: dict[tuple[int, int], Expr]) -> list[Equation]:
-    """Return the fields as Gaussian variables of the right covariance; those of constant weights come first."""
+def _fields(parts: FlowParts, covariance: dict[tuple[int, int], Expr]) -> Iterator[Equation]:
+    """Yield the fields as Gaussian variables of the right covariance; those of constant weights come first."""
     order = sorted(parts.needed, key=lambda place: (place in parts.responsive, place))
     factor: dict[tuple[int, int], Expr] = {}
-    eqs = []
     for place, i in enumerate(order):
         for j in order[:place]:
             inner = sum((factor[i, k] * factor[j, k] for k in order[: order.index(j)]), S.Zero)
             factor[i, j] = (covariance[i, j] - inner) / factor[j, j]
         rest = covariance[i, i] - sum((factor[i, k] ** 2 for k in order[:place]), S.Zero)
         factor[i, i] = sqrt(rest) if place == 0 else sqrt(Max(rest, 0))
-        total = S.Zero
-        for k in order[: place + 1]:
-            total += factor[i, k] * parts.normal(f"x_{parts.flow.fields[k].name}")
-        eqs.append(parts.equation(parts.process(parts.flow.fields[i]), total))
-    return eqs
-
-
-def _square(parts: FlowParts, named: dict[tuple[int, int], Expr]) -> Expr:
-    """Return E[ℓ²] of a loss gradient that is linear in the fields, of covariances ``named``."""
-    flow = parts.flow
-    loss = flow.loss_gradient[parts.active[0]]
-    slopes = {i: loss.diff(flow.fields[i]) for i in parts.needed}
-    rest = loss.xreplace({item: S.Zero for item in flow.fields})
-    return sum(
-        (slopes[i] * slopes[j] * named[i, j] for i in parts.needed for j in parts.needed if named),
-        mean_of((rest**2).expand(), flow),
-    )
+        total = Add(*(factor[i, k] * parts.normal(f"x_{parts.flow.fields[k].name}") for k in order[: place + 1]))
+        yield parts.equation(parts.process(parts.flow.fields[i]), total)

@@ -6,7 +6,8 @@ and at t, and derivatives at s and u. Factors of s
 alone, or of u alone, that contain no unknown are gauges, which panels resolve too. Times are counted from the start.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from sympy import Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand, log
 
@@ -54,9 +55,8 @@ def is_lag(moment: Expr, late: Expr, early: Expr) -> bool:
 def delay_of(moment: Expr, now: Expr) -> Expr | None:
     """Return τ of a moment ``now − τ`` with τ made of parameters; None where it is something else."""
     delay = expand(now - moment)
-    if delay.has(Value) or any(not isinstance(item, Parameter) for item in delay.free_symbols):
-        return None
-    return delay
+    plain = all(isinstance(item, Parameter) for item in delay.free_symbols) and not delay.has(Value)
+    return delay if plain else None
 
 
 def delayed_heads(system: System) -> frozenset[Function]:
@@ -105,11 +105,9 @@ class ConvolutionForm:
         # ("constraint")
         self.equations: list[tuple[Head, Equation, str, Expr | None, str, Expr]] = []
         for equation in system.equations:
-            assert isinstance(equation.time, Time)
             body = self.rewrite(equation.rhs, equation.time, equation.label)
-            kind = "differential" if equation.is_differential else "defined"
-            assert equation.head is not None
-            self.equations.append((equation.head, equation, equation.label, self.start(equation.head), kind, body))
+            kind, head = "differential" if equation.is_differential else "defined", equation.defined.head
+            self.equations.append((head, equation, equation.label, self.start(head), kind, body))
         for head, constraint in system.constraints.items():
             label = f"constraint on `{head.name}` ({constraint.location})"
             body = self.rewrite(constraint.lhs - constraint.rhs, None, f"the {label}")
@@ -118,14 +116,14 @@ class ConvolutionForm:
             name: self.rewrite(expr, None, f"observable `{name}`") for name, expr in system.observables.items()
         }
 
-    def start(self, head: Head | None) -> Expr | None:
+    def start(self, head: Head) -> Expr | None:
         """Return the past of an unknown as an expression in ``NOW``."""
-        keys = [key for key in self.system.init if head is not None and getattr(key, "base", "") == head.base]
+        keys = [key for key in self.system.init if getattr(key, "base", "") == head.base]
         if not keys:
             return None
         if len(keys) > 1 or any(not entry.is_Symbol for entry in keys[0].indices):
             raise ModelError(f"members of `{keys[0].base}` start from values of their own")
-        given = at_indices(self.system.init[keys[0]], dict(zip(keys[0].indices, head.indices, strict=True)))  # type: ignore[union-attr]
+        given = at_indices(self.system.init[keys[0]], dict(zip(keys[0].indices, head.indices, strict=True)))
         return given.xreplace({item: NOW + self.system.start for item in given.atoms(Time)})
 
     def rewrite(self, expr: Expr, now: Time | None, label: str) -> Expr:
@@ -148,18 +146,13 @@ class ConvolutionForm:
         return rebuilt(expr, lambda arg: self.rewrite(arg, now, label))
 
     def _read(self, value: Value, now: Time, label: str) -> Expr:
-        moment = value.moments[0]
-        head = value.head
-        place = Reading(self.order[head.base], False, "now")
-        if moment != now:
-            delay = None if moment == self.system.start else delay_of(moment, now)
-            if delay is None:
-                start = self.start(value.head)
-                if moment == self.system.start and start is not None:
-                    return start.xreplace({NOW: S.Zero})
-                raise ModelError(f"{label} reads `{value}`; expected `{value.head.name}({now})` or a constant delay")
-            if delay != 0:
-                place = replace(place, where="delay", delay=self.delays.setdefault(delay, len(self.delays)))
+        moment, head = value.moments[0], value.head
+        if moment == self.system.start and (start := self.start(head)) is not None:
+            return start.xreplace({NOW: S.Zero})
+        if (delay := delay_of(moment, now)) is None:
+            raise ModelError(f"{label} reads `{value}`; expected `{head.name}({now})` or a constant delay")
+        at = ("now",) if delay == 0 else ("delay", self.delays.setdefault(delay, len(self.delays)))
+        place = Reading(self.order[head.base], False, *at)
         return self.places.setdefault((place, head.indices), Slot.of(head.base, head.indices, head.axes))
 
     def _integral(self, node: Int, now: Time, label: str) -> Slot:
@@ -188,15 +181,15 @@ class ConvolutionForm:
 
     def _inside(self, expr: Expr, now: Time, variable: Time, label: str) -> tuple[int, Reading, Head]:
         """Return where a value in an integrand stands, and the sign that a derivative gets."""
-        value = expr.expr if isinstance(expr, Derivative) else expr
-        assert isinstance(value, Value)
-        moment, rate = value.moments[0], isinstance(expr, Derivative)
+        rate = isinstance(expr, Derivative)
+        value: Any = expr.expr if rate else expr
+        moment = value.moments[0]
         where = "now" if moment == now else "early" if moment == variable else ""
         if not where and is_lag(moment, now, variable) and self.system.start == 0:
             where = "lag"
         if not where or (rate and where == "now"):
             raise ModelError(f"{label} reads `{expr}` under an integral over `{variable}`; expected a value at `{variable}`")
-        sign = -1 if isinstance(expr, Derivative) and where == "lag" and expr.variables[0] == variable else 1
+        sign = -1 if rate and where == "lag" and expr.variables[0] == variable else 1
         return sign, Reading(self.order[value.head.base], rate, where), value.head
 
 

@@ -5,7 +5,7 @@ are those of a smooth function plus a term for every jump that moves.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,10 +28,12 @@ JUMP_WIDTH = Parameter("jump_width", positive=True)
 """Over what smooth steps rise that stand for the jumps of a loss gradient."""
 
 
-def with_steps(expr: Expr, moving: Sequence[Basic]) -> Expr:
-    """Return an expression with smooth steps in place of sign and Heaviside of what moves."""
-    jumping = [node for node in sorted(expr.atoms(sign, Heaviside), key=str) if node.has(*moving)] if moving else []
-    ramps = {node: tanh(node.args[0] / JUMP_WIDTH) for node in jumping}
+def with_steps(
+    expr: Expr, moving: Sequence[Any], rise: Callable[[Expr], Expr] = lambda inside: tanh(inside / JUMP_WIDTH)
+) -> Expr:
+    """Return an expression with smooth steps, or other rises from −1 to 1, in place of sign and Heaviside of what moves."""
+    jumping = [node for node in expr.atoms(sign, Heaviside) if node.has(*moving)] if moving else []
+    ramps = {node: rise(node.args[0]) for node in jumping}
     return expr.xreplace({node: ramp if isinstance(node, sign) else (1 + ramp) / 2 for node, ramp in ramps.items()})
 
 
@@ -80,56 +82,54 @@ class Root:
 class Stages:
     """Collects the stages that an integrand needs before it can be evaluated, each once, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, randoms: frozenset[Basic]) -> None:
+        self.randoms = randoms
         self.stages: list[Switch | Root] = []
         self._known: dict[Basic, Dummy] = {}
 
-    def smooth(self, expr: Basic, randoms: frozenset[Basic]) -> Any:
+    def smooth(self, expr: Any) -> Any:
         """Return an expression with inverse functions and random switches replaced by the variables of stages."""
-        moving = expr.free_symbols & randoms
+        moving = expr.free_symbols & self.randoms
         if not expr.args or not (moving or expr.has(InverseValue)):
             return expr
         match expr:
             case InverseValue():
-                return self._root(expr, randoms)
+                return self._root(expr)
             case _ if not moving:
                 pass
             case sign():
-                return self._switch(self.smooth(expr.args[0], randoms))
+                return self._switch(self.smooth(expr.args[0]))
             case Abs():
-                inside = self.smooth(expr.args[0], randoms)
+                inside = self.smooth(expr.args[0])
                 return self._switch(inside) * inside
             case Heaviside():
-                symbol = self._switch(self.smooth(expr.args[0], randoms))
-                return (1 + symbol) / 2
+                return (1 + self._switch(self.smooth(expr.args[0]))) / 2
             case Max() | Min():
-                first, *rest = (self.smooth(arg, randoms) for arg in expr.args)
+                first, *rest = map(self.smooth, expr.args)
                 for other in rest:
                     symbol = self._switch(first - other)
                     chosen = symbol > 0 if isinstance(expr, Max) else symbol < 0
                     first = Piecewise((first, chosen), (other, True))
                 return first
             case Piecewise():
-                return Piecewise(*((self.smooth(e, randoms), self._condition(c, randoms)) for e, c in expr.args))
+                return Piecewise(*((self.smooth(e), self._condition(c)) for e, c in expr.args))
             case E():
                 raise TypeError("an expectation inside an integrand")
-        return rebuilt(expr, lambda arg: self.smooth(arg, randoms))
+        return rebuilt(expr, self.smooth)
 
-    def _root(self, node: InverseValue, randoms: frozenset[Basic]) -> Dummy:
+    def _root(self, node: InverseValue) -> Dummy:
         if node not in self._known:
-            argument = self.smooth(node.argument, randoms)
+            argument = self.smooth(node.argument)
             kinked = [item for item in node.expression.atoms(*KINKS) if not item.has(node.variable)]
-            expression = node.expression.xreplace({item: self.smooth(item, randoms) for item in kinked})
+            expression = node.expression.xreplace({item: self.smooth(item) for item in kinked})
             symbol = Dummy(f"y{len(self.stages)}", real=True)
             self.stages.append(Root(symbol, expression, node.variable, argument, node.domain))
             self._known[node] = symbol
         return self._known[node]
 
     def _switch(self, inside: Expr) -> Any:
-        if inside.is_positive:
-            return S.One
-        if inside.is_negative:
-            return S.NegativeOne
+        if inside.is_positive or inside.is_negative:
+            return S.One if inside.is_positive else S.NegativeOne
         if -inside in self._known:
             return -self._known[-inside]
         if inside not in self._known:
@@ -138,19 +138,19 @@ class Stages:
             self._known[inside] = symbol
         return self._known[inside]
 
-    def _condition(self, condition: Any, randoms: frozenset[Basic]) -> Any:
-        if isinstance(condition, Relational) and condition.free_symbols & randoms:
-            symbol = self._switch(self.smooth(condition.lhs - condition.rhs, randoms))
+    def _condition(self, condition: Any) -> Any:
+        if isinstance(condition, Relational) and condition.free_symbols & self.randoms:
+            symbol = self._switch(self.smooth(condition.lhs - condition.rhs))
             return {"==": Eq, "!=": Ne}.get(condition.rel_op, condition.func)(symbol, 0)
         if isinstance(condition, BooleanFunction):
-            return condition.func(*(self._condition(arg, randoms) for arg in condition.args))
+            return condition.func(*map(self._condition, condition.args))
         return condition
 
 
 def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list[Expr], tuple[Switch | Root, ...]]:
     """Return smooth integrands and the stages that define the variables in them, in order of evaluation."""
-    parts = Stages()
-    return [parts.smooth(expr, randoms) for expr in expressions], tuple(parts.stages)
+    parts = Stages(randoms)
+    return [parts.smooth(expr) for expr in expressions], tuple(parts.stages)
 
 
 # --- Where an expression jumps: at which zeros of its switches it has two values.
@@ -168,9 +168,7 @@ def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
     Decided at points on both sides of the surface, drawn at random and coming closer: what then comes closer too is taken to
     be continuous. Integrals and expectations are left as they are.
     """
-    if not expr.has(*KINKS):
-        return None
-    variables = [item for item in moving if expr.has(item)]
+    variables = [item for item in moving if expr.has(item)] if expr.has(*KINKS) else []
     if not variables:
         return None
     placeholders: dict[Basic, Symbol] = {}
@@ -210,7 +208,6 @@ def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset
         for variable in sorted(inside.free_symbols & names, key=str):
             drawn = {item: _numbers(item, rng) for item in others}
             line = np.linspace(0.01 if variable.is_positive else -_REACH, _REACH, _LINE)[:, None]
-
             place = others.index(variable)
             above = _at(gap, list(drawn.values()), place, line) > 0
             rows, columns = np.nonzero(above[1:] != above[:-1])

@@ -53,14 +53,11 @@ class Reduced:
 @functools.lru_cache(maxsize=128)
 def conditions_of(model: FixedPoint) -> list[Basic]:
     """Return the conditions of branches that involve parameters only, in a fixed order."""
-    found: set[Basic] = set()
     laws = [item.law for item in model.randoms if item.law is not None]
     sides = [side for equation in model.equations for side in (equation.lhs, equation.rhs)]
-    for expr in (*sides, *model.observables.values(), *model.variables.values(), *laws):
-        for node in expr.atoms(Piecewise):
-            symbols = {c: c.free_symbols for _, c in node.args}
-            found |= {c for c, free in symbols.items() if free and all(isinstance(item, Parameter) for item in free)}
-    return sorted(found, key=str)
+    every = (*sides, *model.observables.values(), *model.variables.values(), *laws)
+    found = {c for expr in every for node in expr.atoms(Piecewise) for _, c in node.args if c.free_symbols}
+    return sorted((c for c in found if all(isinstance(item, Parameter) for item in c.free_symbols)), key=str)
 
 
 def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:
@@ -72,14 +69,10 @@ def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:
         if not expr.args:
             return whole.get(expr, expr)
         if isinstance(expr, Piecewise):
-            for value, condition in expr.args:
-                truth = truths.get(condition, condition)
-                if truth == True:  # noqa: E712
-                    return resolve(value)
-                if truth != False:  # noqa: E712
-                    break
-            pairs = [(v, truths.get(c, c)) for v, c in expr.args]
-            return Piecewise(*((resolve(v), c) for v, c in pairs if c != False))  # noqa: E712
+            pairs = [(v, truth) for v, c in expr.args if (truth := truths.get(c, c)) != False]  # noqa: E712
+            if pairs and pairs[0][1] == True:  # noqa: E712
+                return resolve(pairs[0][0])
+            return Piecewise(*((resolve(v), c) for v, c in pairs))
         return rebuilt(expr, resolve)
 
     return resolve
@@ -98,7 +91,6 @@ def reduce_fixed_point(
             standard = Random(f"{item.name}_standard")
             gaussians[item.name] = (standard, variance)
             mapping[item] = mean + variance**S.Half * standard
-
     standards = {standard for standard, _ in gaussians.values()}
     swaps: list[dict[Basic, Basic]] = []  # of eliminated unknowns, in the order in which they are
 
@@ -236,22 +228,20 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
     """Return the first model whose condition holds; a setting that no case knows is an error."""
     models = {name: load(name) for _, name in model.cases}
     refuse_unknown(model, settings, sorted({*model.settable}.union(*(item.settable for item in models.values()))))
-    values = {item: _value(model, item, settings) for item in model.parameters}
+    values: dict[Parameter, Any] = {}
+    for item in model.parameters:
+        given = settings.get(item.name, model.given(item))
+        refuse_several(model, item.name, given)
+        if given is not None:
+            values[item] = read_value(given, what=f"parameter `{item.name}`")
     for condition, name in model.cases:
-        if condition.subs({item: value for item, value in values.items() if value is not None}) == True:  # noqa: E712
-            chosen = models[name]
-            given = {item.name: value for item, value in values.items() if value is not None}
-            kept = {key: value for key, value in {**given, **settings}.items() if key in chosen.settable}
-            return Chosen(chosen, kept, f"{_said(condition)}: solved as {name}")
+        if condition.subs(values) == True:  # noqa: E712
+            given = {**{item.name: value for item, value in values.items()}, **settings}
+            kept = {key: value for key, value in given.items() if key in models[name].settable}
+            return Chosen(models[name], kept, f"{_said(condition)}: solved as {name}")
     tried = "; ".join(f"{name} needs {_said(condition)}" for condition, name in model.cases)
-    got = ", ".join(f"{item.name}={float(value):.12g}" for item, value in values.items() if value is not None)
+    got = ", ".join(f"{item.name}={float(value):.12g}" for item, value in values.items())
     raise ParameterError(f"{model.label} has no case for {got}: {tried}")
-
-
-def _value(model: Cases, item: Parameter, settings: Mapping[str, Any]) -> Any:
-    given = settings.get(item.name, model.given(item))
-    refuse_several(model, item.name, given)
-    return None if given is None else read_value(given, what=f"parameter `{item.name}`")
 
 
 def _said(condition: Any) -> str:

@@ -12,6 +12,7 @@ K_y being the kernel with which F integrates y. Nothing here depends on a model,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,18 +79,17 @@ def derive_tangents(system: System) -> tuple[TangentEquation, ...]:
     sides = [*(equation.rhs for equation in system.equations), *system.observables.values()]
     found = {node.noise for side in sides for node in side.atoms(Resp)}
     paths = [equation for equation in system.equations if isinstance(equation.head, Process)]
+    now: Any = paths[0].time if paths else None
     result: list[TangentEquation] = []
     for noise in sorted({value.head for value in found}, key=lambda head: head.name):
-        now = paths[0].time
-        assert isinstance(now, Time)
         moments = sorted({value.moments[0] for value in found} - {now}, key=str)
         then = next((item for item in moments if isinstance(item, Time)), Time(f"{now.name}'"))
         result += linearise(paths, noise, now, then)
     return tuple(result)
 
 
-def linearise(paths: list[Equation], noise: Process, now: Time, then: Time) -> list[TangentEquation]:
-    """Return the linearised equation of every process that responds to a noise, in their order.
+def linearise(paths: list[Equation], noise: Process, now: Time, then: Time) -> Iterator[TangentEquation]:
+    """Yield the linearised equation of every process that responds to a noise, in their order.
 
     ``now`` is the time in which the equations run, and ``then`` that of the noise.
     """
@@ -124,12 +124,10 @@ def linearise(paths: list[Equation], noise: Process, now: Time, then: Time) -> l
     defined = [equation for equation in paths if equation.head in driven and not equation.is_differential]
     for _ in range(len(defined) + 1):  # definitions in terms of each other
         weights |= {equation.head: at_once(equation.rhs, now) for equation in defined}
-    result = []
     for equation in (item for item in paths if item.head in driven):
         assert isinstance(equation.head, Process)
         tangent = Tangent(equation.head, noise)(now, then)
         left = Derivative(tangent, now, evaluate=False) if equation.is_differential else tangent
         made = Equation(left, regular(equation.rhs, now), equation.location)
         initial = at_once(equation.rhs, now).xreplace({now: then}) if equation.is_differential else None
-        result.append(TangentEquation(equation.head, noise, made, weights.get(equation.head, S.Zero), initial))
-    return result
+        yield TangentEquation(equation.head, noise, made, weights.get(equation.head, S.Zero), initial)

@@ -12,6 +12,7 @@ becomes an auxiliary kernel.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sympy import Dummy, Expr, Float, ImmutableMatrix, S, expand, powsimp
 
@@ -85,7 +86,14 @@ def reduce_constraints(system: System) -> Reduction:
         right = right.xreplace({key.head(now, now): value.xreplace({key.moments[0]: now}) for key, value in known.items()})
         equations.append(Equation(head(now), _folded(right, now), system.constraints[head].location))
     newton = frozenset(head.name for head in heads) if implicit else frozenset()
-    return Reduction(_explicit(system, flow, equations, known, implicit), tuple(equations), newton, tuple(invariants))
+    # kernels held on the diagonal start from there
+    held = {key.head: key for key in known}
+    given = {key: value for key, value in system.init.items() if implicit or key not in heads}
+    init = {key: value for key, value in given.items() if not (isinstance(key, Value) and key.head in held)}
+    init |= {key: known[key] for key in held.values()}
+    every = (*equations, *flow.auxiliary.values(), *system.equations)
+    made = system._with(equations=every, init=Table(init), constraints=Table())
+    return Reduction(made, tuple(equations), newton, tuple(invariants))
 
 
 def _determinant(slopes: ImmutableMatrix, system: System) -> Expr:
@@ -136,7 +144,6 @@ def _keep_means(system: System) -> Reduction:
     heads = tuple(system.constraints)
     residuals, rates, invariants = [], [], []
     now = next(eq.time for eq in system.equations if isinstance(eq.head, Process) and eq.is_differential)
-    assert isinstance(now, Time)
     for head, constraint in system.constraints.items():
         label = constraint_label(head, constraint)
         residual = constraint.lhs - constraint.rhs
@@ -190,7 +197,7 @@ def _drift(system: System, expr: Expr, now: Time, label: str) -> Expr:
 def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[tuple[str, Expr]]]:
     """Return the running time, for each constraint its first derivative that contains a multiplier, and the ones before."""
     heads, residuals, invariants = set(system.constraints), [], []
-    running: Time | None = None
+    running: Any = None
     for head, constraint in system.constraints.items():
         label = constraint_label(head, constraint)
         residual = constraint.lhs - constraint.rhs
@@ -211,18 +218,7 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
                 f"({quoted(heads)}); let it act on what is constrained"
             )
         residuals.append(residual)
-    assert running is not None
     return running, residuals, [(label, value) for label, value in invariants if value is not None]
-
-
-def _explicit(system: System, flow: _Flow, equations: list[Equation], known: dict[Value, Expr], implicit: bool) -> System:
-    """Return the system with the multipliers' equations; kernels held on the diagonal start from there."""
-    init = {key: value for key, value in system.init.items() if implicit or key not in system.constraints}
-    for key, value in known.items():
-        init = {old: entry for old, entry in init.items() if not (isinstance(old, Value) and old.head == key.head)}
-        init[key] = value
-    every = (*equations, *flow.auxiliary.values(), *system.equations)
-    return system._with(equations=every, init=Table(init), constraints=Table())
 
 
 def _known_diagonals(system: System) -> dict[Value, Expr]:
@@ -293,8 +289,7 @@ class _Flow:
 
         return chain(expr, (Value, Int), rate, now)
 
-    def _value(self, value: Expr, now: Time) -> Expr:
-        assert isinstance(value, Value)
+    def _value(self, value: Any, now: Time) -> Expr:
         head, moments = value.head, value.moments
         if len(moments) == 1:
             return self._right(head, (now,), now)

@@ -16,7 +16,7 @@ import sympy
 from sympy import Add, Basic, Derivative, Integer, KroneckerDelta, Tuple
 
 from eqsolve.errors import ModelError, ParameterError
-from eqsolve.language.binding import bind_some, read_value, refuse_unknown
+from eqsolve.language.binding import bind_some, parameter_value, read_value, refuse_unknown
 from eqsolve.language.indices import (
     Contraction,
     Index,
@@ -48,11 +48,11 @@ from eqsolve.language.symbols import (
     default_latex,
     fresh_name,
 )
-from eqsolve.language.system import FixedPoint, Flow, System
+from eqsolve.language.system import FixedPoint, System, start_constant
 from eqsolve.numerics.arrays import GENERIC, ROUNDING, member_name, member_names
 from eqsolve.numerics.backend import memory
 from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
-from eqsolve.passes.forms.expressions import free_times, outermost
+from eqsolve.passes.forms.expressions import free_times, outermost, rebuilt
 from eqsolve.passes.forms.kinks import KINKS
 from eqsolve.passes.forms.path_form import is_random
 from eqsolve.passes.forms.structure import choosing_parameters
@@ -161,9 +161,7 @@ def with_draws(model: Model) -> Model:
     starts = {}
     for key, value in model.init.items() if isinstance(model, System) else ():
         if isinstance(value, Law) and free_indices(value) and (found := _standardised(value)) is not None:
-            head = getattr(key, "head", key)
-            draw = Random(f"{head.base}_start", None, (found[2],), (head.axes, head.indices))
-            starts[key] = found[0] + found[1] * draw
+            starts[key] = found[0] + found[1] * start_constant(getattr(key, "head", key), found[2])
     if starts:
         model = model._with(init=Table((key, starts.get(key, value)) for key, value in model.init.items()))
     made = _changed(model, mapper(swaps)) if swaps else model
@@ -446,7 +444,7 @@ class _MemberWriter:
     ``pairs``, correlations of two different members are defined, too.
     """
 
-    def __init__(self, model: Model, stand: bool = False, pairs: bool = False) -> None:
+    def __init__(self, model: Any, stand: bool = False, pairs: bool = False) -> None:
         self.model, self.generic, self.pairs = model, stand, pairs
         self.called: dict[str, str] = {}  # observables, by the names that they have here
         self.axes: dict[str, tuple[Index, ...]] = {}
@@ -512,9 +510,7 @@ class _MemberWriter:
         if isinstance(expr, Sum):
             body = self._summed(expr.body)
             return Add(*(at_indices(body, place) for place in places(expr.over)))
-        if not expr.args or not expr.has(Sum):
-            return expr
-        return expr.func(*map(self._summed, expr.args))
+        return rebuilt(expr, self._summed) if expr.has(Sum) else expr
 
     def _standing(self, node: Sum) -> MemberSum:
         """Return a sum as a contraction of whole families, and what it reads as that of the members that stand for all."""
@@ -644,11 +640,8 @@ class _MemberWriter:
         return Table(made)
 
     def _paired(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        assert isinstance(self.model, Flow)
-        made = []
-        for value, field in zip(values, self.model.fields, strict=True):
-            made += [self.at(value, place) for place in places(ordered_indices(field))]
-        return tuple(made)
+        pairs = zip(values, self.model.fields, strict=True)
+        return tuple(self.at(value, place) for value, field in pairs for place in places(ordered_indices(field)))
 
     _weights = _fields = _loss_gradient = _gradients = _paired
 
@@ -763,14 +756,7 @@ def _array(name: str, given: Any) -> np.ndarray:
 
 
 def _number(model: Model, name: str, settings: Mapping[str, Any]) -> float:
-    value = settings.get(name)
-    if value is None:
-        value = model.given(next(item for item in model.parameters if item.name == name))
-    if value is None:
-        raise ParameterError(
-            f"parameter `{name}` of model `{model.name}` has no value and no default; give it one: {name}=..."
-        )
-    return float(read_value(value, what=f"parameter `{name}`"))
+    return float(parameter_value(model, next(item for item in model.parameters if item.name == name), settings.get(name)))
 
 
 def with_laws(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
@@ -855,21 +841,18 @@ def _why_not_ode(system: System) -> str:
     heads = [*system.unknowns]
     if len({item.base for item in heads}) < len(heads) or any(not it.is_Symbol for head in heads for it in head.indices):
         return "members of a family have equations of their own"
-    for key in system.init:
-        head = getattr(key, "head", key)
-        same = [other for other in system.init if getattr(getattr(other, "head", other), "base", "") == head.base]
-        if len(same) > 1 or any(not entry.is_Symbol for entry in head.indices):
-            return "members of a family start from values of their own"
+    begun = [getattr(key, "head", key) for key in system.init]
+    if len({head.base for head in begun}) < len(begun) or any(not it.is_Symbol for head in begun for it in head.indices):
+        return "members of a family start from values of their own"
     own = [item.law for item in system.randoms if item.law is not None and joint_normal(item) is None]
     for law in (*own, *(value for value in system.init.values() if isinstance(value, Law))):
         if free_indices(law) and _standardised(law) is None:
             return f"members of a random family have laws of their own, {law}"
     random = {item.base for item in (*system.randoms, *system.processes)}
     expressions = [*(eq.rhs for eq in system.equations), *system.observables.values(), *system.init.values()]
-    for node in {node for expr in expressions for node in expr.atoms(Value, Random)}:
-        head = node.head if isinstance(node, Value) else node
-        if head.base in random and any(not entry.is_Symbol for entry in head.indices):
-            return "members of a random family stand at fixed numbers"
+    read = {getattr(it, "head", it) for expr in expressions for it in expr.atoms(Value, Random)}
+    if any(head.base in random and any(not entry.is_Symbol for entry in head.indices) for head in read):
+        return "members of a random family stand at fixed numbers"
     return ""
 
 

@@ -116,7 +116,7 @@ def _in_units(
         return expand(scale * (expr.xreplace({item: item / scale + shift for item in expr.atoms(Time)}) - shift))
 
     def size(key: Any) -> Expr:
-        return sizes.get(_head(key), S.One)
+        return sizes.get(getattr(key, "head", key), S.One)
 
     def rewrite(expr: Any) -> Any:
         match expr:
@@ -185,14 +185,21 @@ def leading_order(system: System, parameter: Any, to: Any, name: str | None = No
 
     equations = [Equation(eq.lhs, whole(eq.rhs, eq.label), eq.location, {}) for eq in system.equations]
     laws = {key: law.func(*(whole(arg, f"law of `{key}`") for arg in law.args)) for key, law in system.laws.items()}
-    observables = _observables(system, whole)
+    observables = {}
+    for key, expr in system.observables.items():
+        try:
+            observables[key] = whole(expr, f"observable `{key}`")
+        except ModelError as error:
+            logger.info("left out: %s", error)
     while gone := [eq for eq in equations if eq.rhs == 0 and not eq.is_differential]:
         heads = {eq.head for eq in gone}
         equations = [Equation(eq.lhs, _without(eq.rhs, heads), eq.location, {}) for eq in equations if eq.head not in heads]
         laws = {key: law.func(*(_without(arg, heads) for arg in law.args)) for key, law in laws.items()}
         observables = {key: _without(expr, heads) for key, expr in observables.items()}
     defined = {eq.head for eq in equations}
-    init = {key: whole(value, f"start of `{key}`") for key, value in system.init.items() if _head(key) in defined}
+    init = {
+        key: whole(value, f"start of `{key}`") for key, value in system.init.items() if getattr(key, "head", key) in defined
+    }
     defaults = {key: value for key, value in system.defaults.items() if key != item}
     return system._with(
         name=name or f"{system.name}_limit", equations=tuple(equations), laws=Table(laws),
@@ -201,20 +208,6 @@ def leading_order(system: System, parameter: Any, to: Any, name: str | None = No
         substitute=Table(), exact=Table(), flow=None,
         conditions=tuple(each for each in system.conditions if not each.has(item)),
     )  # fmt: skip
-
-
-def _observables(system: System, whole: Callable[[Any, str], Any]) -> dict[str, Expr]:
-    kept = {}
-    for key, expr in system.observables.items():
-        try:
-            kept[key] = whole(expr, f"observable `{key}`")
-        except ModelError as error:
-            logger.info("left out: %s", error)
-    return kept
-
-
-def _head(key: Any) -> Any:
-    return key.head if isinstance(key, Value) else key
 
 
 def _constant(system: System, value: Any) -> Expr:

@@ -28,7 +28,7 @@ from eqsolve.language.binding import bind_some
 from eqsolve.language.laws import Law, Point, Uniform
 from eqsolve.language.model import Equation, Model, Table, mapper
 from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White, entries
-from eqsolve.language.symbols import Correlation, CrossCorrelation, Head, Parameter, Process, Random, Value, fresh_name
+from eqsolve.language.symbols import CrossCorrelation, Head, Parameter, Process, Random, Value, fresh_name
 from eqsolve.language.system import System, members, start_constant
 from eqsolve.passes.forms.expressions import chain, outermost, shielded
 from eqsolve.passes.forms.kinks import KINKS, jumps, switches
@@ -101,19 +101,16 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
 def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every constant whose values move with a parameter written in one whose values do not."""
     mapping: dict[Basic, Basic] = {}
-    for item in system.randoms:
-        law = system.given(item)
-        if law is None or not law.free_symbols & set(parameters):
-            continue
-        if isinstance(law, Point):
-            mapping[item] = law.args[0]
-        elif isinstance(law, Uniform):
-            low, high = law.args
-            standard = Random(fresh_name(f"{item.name}_standard", system.names), None, (Uniform(0, 1),))
-            mapping[item] = low + (high - low) * standard
+    laws = {item: law for item in system.randoms if (law := system.given(item)) is not None}
+    for item, law in laws.items():
+        match law if law.free_symbols & {*parameters} else None:
+            case Point(args=(value,)):
+                mapping[item] = value
+            case Uniform(args=(low, high)):
+                standard = Random(fresh_name(f"{item.name}_standard", system.names), None, (Uniform(0, 1),))
+                mapping[item] = low + (high - low) * standard
     if not mapping:
         return system
-
     kept = Table((key, law) for key, law in system.laws.items() if key not in mapping)
     return system._mapped(mapper(mapping), "equations", "init", "observables", "substitute")._with(laws=kept)
 
@@ -211,11 +208,8 @@ def _parameter(system: System, name: str) -> Parameter:
 
 def _scale_whites(system: System, parameters: tuple[Parameter, ...]) -> System:
     """Return the system with every white noise whose strength moves written as one of strength 1 times its root."""
-    moving = {
-        noise: law.strength
-        for noise, law in system.laws.items()
-        if isinstance(law, White) and law.strength.free_symbols & {*parameters}
-    }
+    strengths = {noise: system.laws[noise].strength for noise in system.whites}
+    moving = {noise: it for noise, it in strengths.items() if it.free_symbols & {*parameters}}
     if not moving:
         return system
     laws = {noise: White(1, law.sense) if noise in moving else law for noise, law in system.laws.items()}
@@ -257,18 +251,14 @@ class _Derivative:
     def __init__(self, system: System, parameter: Parameter) -> None:
         self.system, self.parameter = system, parameter
         taken = {*system.names, *system.observables}
-        self.heads: dict[Head, Head] = {}
+        called: dict[Head, tuple[str, str]] = {}  # name and LaTeX
         for head in system.unknowns:
-            if head in system.whites:  # of a given strength: they do not move
-                continue
-            name = fresh_name(f"{head.name.rstrip(chr(39))}_d_{parameter.name}", taken)
-            latex = rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"
-            self.heads[head] = Correlation(name, latex) if isinstance(head, CrossCorrelation) else type(head)(name, latex)
-            taken.add(name)
-        pairs = {head: self.heads[head.turned] for head in self.heads if isinstance(head, CrossCorrelation)}
-        for head, other in pairs.items():
-            new = self.heads[head]
-            self.heads[head] = CrossCorrelation(new.name, new.latex_name, (other.name, other.latex_name))
+            if head not in system.whites:  # of a given strength: they do not move
+                name = fresh_name(f"{head.name.rstrip(chr(39))}_d_{parameter.name}", taken)
+                called[head] = name, rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"
+                taken.add(name)
+        others = {head: (called[head.turned],) for head in called if isinstance(head, CrossCorrelation)}
+        self.heads: dict[Head, Any] = {head: type(head)(*new, *others.get(head, ())) for head, new in called.items()}
         pieces = [(eq.head, eq.rhs) for eq in system.equations if isinstance(eq.head, Process)] + [*system.init.items()]
         edges = [(head, node) for head, piece in pieces for node in outermost(piece, Value, Random, but=E)]
         self.behind = make_graph((), ((head, node.head if isinstance(node, Value) else node) for head, node in edges))
@@ -280,12 +270,8 @@ class _Derivative:
 
     def equation(self, equation: Equation) -> Equation:
         """Return the linearised equation."""
-        if equation.head is None or equation.target is None:  # a constraint
-            left = self.total(equation.lhs, equation.label)
-            return Equation(left, self.total(equation.rhs, equation.label), equation.location)
-        new = self.heads[equation.head](*equation.target.moments)
-        left = Derivative(new, equation.lhs.variables[0], evaluate=False) if isinstance(equation.lhs, Derivative) else new
-        return Equation(left, self.total(equation.rhs, equation.label), equation.location)
+        left, right = (self.total(side, equation.label) for side in (equation.lhs, equation.rhs))
+        return Equation(left, right, equation.location)
 
     def total(self, expr: Any, label: str) -> Expr:
         """Return the total derivative of an expression."""
@@ -308,7 +294,12 @@ class _Derivative:
                 terms = Add.make_args(expand_mul(moved)) if moved.has(Resp) else (moved,)  # one response in each expectation
                 return Add(*(E(term) for term in terms if term != 0))
             case Int():
-                return self._integral(expr, label)
+                if self.parameter in expr.low.free_symbols | expr.high.free_symbols:
+                    why = f"move with `{self.parameter.name}`: there is no derivative along it"
+                    raise UsageError(f"{label}: the ends of `{expr}` {why}")
+                moved = expand_mul(self._total(expr.integrand, label))
+                # products of one kernel each, as solvers compose them
+                return Add(*(Int(term, expr.args[1]) for term in Add.make_args(moved) if term != 0))
             case Resp():
                 moved = self._total(expr.output, label)
                 return Resp(moved, expr.noise) if moved != 0 else S.Zero
@@ -333,15 +324,6 @@ class _Derivative:
         own = [*inner.atoms(Random), *(value.head for value in inner.atoms(Value))]
         found = {*own, *reached(self.behind, own)}
         return sorted((item for item in found if isinstance(item, Random)), key=lambda item: item.name)
-
-    def _integral(self, expr: Int, label: str) -> Expr:
-        variable, low, high = expr.variable, expr.low, expr.high
-        if self.parameter in low.free_symbols | high.free_symbols:
-            name = self.parameter.name
-            raise UsageError(f"{label}: the ends of `{expr}` move with `{name}`: there is no derivative along it")
-        inner = self._total(expr.integrand, label)
-        terms = Add.make_args(expand_mul(inner)) if inner != 0 else ()  # products of one kernel each, as solvers compose them
-        return Add(*(Int(term, (variable, low, high)) for term in terms))
 
 
 def _kinks(expr: Expr) -> list[Expr]:

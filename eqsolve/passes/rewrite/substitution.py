@@ -11,6 +11,7 @@ have the same solution.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 from math import gcd, lcm
 from typing import Any
 
@@ -131,17 +132,14 @@ def apply_substitutions(system: System, changes: tuple[Substitution, ...]) -> Sy
 
 def derive_substitutions(system: System) -> tuple[Substitution, ...]:
     """Return the declared changes of variable with their derived equations; raise when one is not exact."""
-    changes: list[Substitution] = []
-    for old, expr in system.substitute.items():
-        change = _derive(system, old, expr)
-        for other in changes:
-            if other.new == change.new:
-                raise ModelError(
-                    f"{_label(system, old)} uses `{change.new.name}`, as does the one for "
-                    f"`{other.old.name}`; each change of variable needs a process of its own"
-                )
-        changes.append(change)
-    return tuple(changes)
+    changes = tuple(_derive(system, old, expr) for old, expr in system.substitute.items())
+    for other, change in combinations(changes, 2):
+        if other.new == change.new:
+            raise ModelError(
+                f"{_label(system, change.old)} uses `{change.new.name}`, as does the one for "
+                f"`{other.old.name}`; each change of variable needs a process of its own"
+            )
+    return changes
 
 
 def _label(system: System, old: Process) -> str:
@@ -155,7 +153,6 @@ def _derive(system: System, old: Process, expr: Expr) -> Substitution:
         what = f"the {equation.label} is pointwise" if equation else f"no equation defines `{old.name}`"
         raise ModelError(f"{label} cannot be used: {what}; expected a differential equation, Eq({old.name}(t).diff(t), ...)")
     now = equation.time
-    assert isinstance(now, Time)
     new = _new_process(system, old, expr, now, label)
     placeholder = Dummy(new.name, real=True)
     mapped = expr.xreplace({new(now): placeholder})

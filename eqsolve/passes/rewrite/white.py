@@ -138,7 +138,7 @@ def _change(system: System) -> System:
 def _coefficients(item: _Driven) -> tuple[Expr, dict[Value, Expr]]:
     """Return g(x), common to all noises, and what else each is multiplied by."""
     found: dict[Value, Expr] = {}
-    common = None
+    common: Any = None
     for noise, weight in item.weights.items():
         product = sp.expand_power_base(sp.factor_terms(weight), force=True)
         groups = sort_factors(product, lambda factor: "state" if _reads_paths(factor) else "rest")
@@ -150,7 +150,6 @@ def _coefficients(item: _Driven) -> tuple[Expr, dict[Value, Expr]]:
             isinstance(part, Parameter) for part in state.xreplace({item.value: S.One}).free_symbols
         ):
             raise item.refuse("which is no product of a function of the unknown, the same for all noises, and one of time")
-    assert common is not None
     return common, found
 
 
