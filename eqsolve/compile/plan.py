@@ -149,21 +149,21 @@ def find_facts(model: Model) -> Facts:
 
     equations = model.equations
     return Facts(
-        model.kind,
-        tuple(item.name for item in model.processes),
-        tuple(item.name for item in model.noises),
-        tuple(item.name for item in model.kernels),
-        tuple(item.name for item in model.kernels if isinstance(item, CrossCorrelation)),
-        tuple(eq.key for eq in equations if isinstance(eq.head, Function)),
-        any(equation.rhs.has(Int) for equation in equations),
-        any(eq.rhs.has(eq.target) for eq in equations if not eq.is_differential and eq.target is not None),
-        not model.processes and _is_composition(model),
-        tuple(item.name for item in model.whites),
-        has_shifts(model),
-        _fresh(model),
-        model.is_indexed,
-        is_ode_family(model),
-        model.step is None and STEP in model.parameters,
+        kind=model.kind,
+        processes=tuple(item.name for item in model.processes),
+        noises=tuple(item.name for item in model.noises),
+        kernels=tuple(item.name for item in model.kernels),
+        pairs=tuple(item.name for item in model.kernels if isinstance(item, CrossCorrelation)),
+        functions=tuple(eq.key for eq in equations if isinstance(eq.head, Function)),
+        memory=any(equation.rhs.has(Int) for equation in equations),
+        implicit=any(eq.rhs.has(eq.target) for eq in equations if not eq.is_differential and eq.target is not None),
+        composition=not model.processes and _is_composition(model),
+        white_noises=tuple(item.name for item in model.whites),
+        shifted_times=has_shifts(model),
+        step_noises=_fresh(model),
+        has_families=model.is_indexed,
+        ode_families=is_ode_family(model),
+        needs_step_limit=model.step is None and STEP in model.parameters,
     )
 
 

@@ -269,17 +269,19 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
         factors = item.pieces[: -1 if respond else None]
         symbols = [symbol for side in item.sides for _, symbol in side]
         return MeanPlan(
-            names[item.node], item.kind, make(factors, full),
-            tuple(relations.factor(outer) for outer, _, _ in item.terms),
-            tuple((targets[left], targets[right]) for _, left, right in item.terms),
-            targets[item.output] if respond else -1, item.noise.name if item.noise is not None else "",
-            make(slopes([item.output], unknowns), full) if respond else None,
-            respond and not item.terms[0][2].free_symbols, item.node in needed, item.node.has(*KINKS),
-            tuple(place for place, entry in enumerate(full) if any(piece.has(entry) for piece in factors)),
-            make(switches(factors), full),
-            tuple(place for place, entry in enumerate(full) if item.output.has(entry)),
-            make([item.joint], symbols) if item.sides else None,
-            tuple(tuple(targets[piece] for piece, _ in side) for side in item.sides),
+            name=names[item.node], kind=item.kind, factors=make(factors, full),
+            outers=tuple(relations.factor(outer) for outer, _, _ in item.terms),
+            targets=tuple((targets[left], targets[right]) for _, left, right in item.terms),
+            output=targets[item.output] if respond else -1,
+            noise=item.noise.name if item.noise is not None else "",
+            by_unknown=make(slopes([item.output], unknowns), full) if respond else None,
+            plain=respond and not item.terms[0][2].free_symbols,
+            acts=item.node in needed, kinked=item.node.has(*KINKS),
+            reads=tuple(k for k, entry in enumerate(full) if any(part.has(entry) for part in factors)),
+            switches=make(switches(factors), full),
+            output_reads=tuple(k for k, entry in enumerate(full) if item.output.has(entry)),
+            joint=make([item.joint], symbols) if item.sides else None,
+            sides=tuple(tuple(targets[piece] for piece, _ in side) for side in item.sides),
         )  # fmt: skip
 
     return EnsemblePlan(
