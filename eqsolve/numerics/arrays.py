@@ -145,8 +145,9 @@ def error_share(ratio: Any, order: int) -> Any:
 def richardson(values: Sequence[Any], orders: int | None = None, ratio: int = 2) -> tuple[Any, Any]:
     """Return the limit of a smooth function f(h) at h = 0 from f(h), f(h/r), f(h/r²), ..., and its last change.
 
-    The term in h^k is removed by f_k(h/r) = (r^k f_{k−1}(h/r) − f_{k−1}(h)) / (r^k − 1), for ``orders`` powers k; all that
-    the values allow by default. With r = 4 it is Romberg's extrapolation of a function of h² at steps that halve.
+    The term in h^k is removed by f_k(h/r) = (r^k f_{k−1}(h/r) − f_{k−1}(h)) / (r^k − 1), for
+    ``orders`` powers k; all that the values allow by default. With r = 4 it is Romberg's
+    extrapolation of a function of h² at steps that halve.
     """
     table, before = list(values), values[-1]
     for order in range(1, (len(values) if orders is None else orders + 1)):

@@ -1,8 +1,9 @@
 """Where arrays live while a solve runs: in the machine's memory, or on a graphics card.
 
-The engine calls numpy's functions. Arrays on a card take these calls over by numpy's own protocols (``__array_ufunc__`` and
-``__array_function__``), so the same code, and the same lowered functions, run on both. What no array at hand can decide is
-asked here: making arrays, moving them, and how much memory there is. Nothing of a card is imported unless it is asked for.
+The engine calls numpy's functions. Arrays on a card take these calls over by numpy's own protocols
+(``__array_ufunc__`` and ``__array_function__``), so the same code, and the same lowered functions,
+run on both. What no array at hand can decide is asked here: making arrays, moving them, and how
+much memory there is. Nothing of a card is imported unless it is asked for.
 """
 
 import contextlib

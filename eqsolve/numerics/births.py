@@ -1,8 +1,9 @@
 """One step of x' = a + f x + √(S x) ξ, births and deaths, that keeps x from becoming negative.
 
-The law after a step of length h has the exact mean and variance, and is a shifted square where the variance is below 3/2 of
-the mean squared, else zero with some probability and an exponential (Andersen, J. Comput. Finance 11, 1 (2008),
-doi:10.21314/JCF.2008.189). Its third cumulant is then that of the equation to leading order, as is the probability of zero.
+The law after a step of length h has the exact mean and variance, and is a shifted square where the
+variance is below 3/2 of the mean squared, else zero with some probability and an exponential
+(Andersen, J. Comput. Finance 11, 1 (2008), doi:10.21314/JCF.2008.189). Its third cumulant is then
+that of the equation to leading order, as is the probability of zero.
 """
 
 from typing import Any

@@ -1,9 +1,10 @@
 """Compiled kernels of the engine of paths: linear responses of all paths, and the small systems of Newton's method.
 
-Both are loops over *lanes*: eight paths side by side in one vector of the processor, whose arithmetic is written out in
-LLVM's own vector type, since the automatic vectoriser does not keep the accumulators of such short loops in registers. The
-linearised equations of a path, X = S + O (diag(D) X), are solved by block forward substitution, block column by block
-column; the sum over the past is a matrix product with O, which all paths share, as a tile of accumulators in registers.
+Both are loops over *lanes*: eight paths side by side in one vector of the processor, whose
+arithmetic is written out in LLVM's own vector type, since the automatic vectoriser does not keep
+the accumulators of such short loops in registers. The linearised equations of a path, X = S + O
+(diag(D) X), are solved by block forward substitution, block column by block column; the sum over
+the past is a matrix product with O, which all paths share, as a tile of accumulators in registers.
 Cost: nodes³/6 multiply-adds per path for every pair of an unknown and a signal.
 
 Compiled at first use, some seconds once per machine, and kept in numba's cache on disk.
@@ -278,13 +279,14 @@ def newton_block(
 ):  # fmt: skip
     """Solve x = history + Σ own signals(x) on one block for every path by damped Newton; return the last relative step.
 
-    All arrays begin with the ensemble; ``history`` and ``own`` are those of the block, the others of all nodes, of which the
-    block begins at ``first``.
+    All arrays begin with the ensemble; ``history`` and ``own`` are those of the block, the others
+    of all nodes, of which the block begins at ``first``.
 
-    A step that makes a path's residual larger is shortened by the factor ``shorter``, down to ``shortest``; the method ends
-    when a step is below ``enough``, or after ``most`` of them. ``unknowns`` (ensemble, unknown, node, path) hold a guess and
-    then the solution; ``signals`` and ``slopes`` are filled. Returned is the largest last step of all groups, infinite where
-    it failed.
+    A step that makes a path's residual larger is shortened by the factor ``shorter``, down to
+    ``shortest``; the method ends when a step is below ``enough``, or after ``most`` of them.
+    ``unknowns`` (ensemble, unknown, node, path) hold a guess and then the solution; ``signals`` and
+    ``slopes`` are filled. Returned is the largest last step of all groups, infinite where it
+    failed.
     """
     ensembles, count, nodes, paths = history.shape
     many = signals.shape[1]

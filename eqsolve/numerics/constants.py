@@ -1,7 +1,8 @@
 """Random constants by quadrature, every combination of atoms and Gauss nodes a path, and by finite samples.
 
-Constants that never meet belong to different parts, and paths combine the nodes of one part only. Several rules of
-different orders stand side by side, each with its own expectations, so that one run shows how well the rules agree.
+Constants that never meet belong to different parts, and paths combine the nodes of one part only.
+Several rules of different orders stand side by side, each with its own expectations, so that one
+run shows how well the rules agree.
 """
 
 import itertools

@@ -1,8 +1,9 @@
 """Kernels of the engine of paths for NVIDIA cards, in CUDA C: Newton's method on all paths, and their mean tangents.
 
-The counterparts of ``compiled.newton_block`` and ``compiled.mean_tangents``: the same equations, points and order of blocks,
-one thread per path, or per path and time of the noise. The functions of a model are written into the text, which the card's
-own compiler translates at run time, once per model and size of the blocks.
+The counterparts of ``compiled.newton_block`` and ``compiled.mean_tangents``: the same equations,
+points and order of blocks, one thread per path, or per path and time of the noise. The functions of
+a model are written into the text, which the card's own compiler translates at run time, once per
+model and size of the blocks.
 """
 
 import ast
@@ -127,8 +128,9 @@ def newton(
 ) -> tuple[Any, Any, Any, float, int]:  # fmt: skip
     """Solve x = base + O signals(x) for every path and all blocks; return x, signals, slopes, the last step, a failed block.
 
-    ``operators`` is O transposed, by block; ``noises`` (entry, node, path), ``constants`` (entry, path), ``shared`` (entry,
-    node); the step is the largest relative one of Newton's method of all paths, and the block −1 where none failed.
+    ``operators`` is O transposed, by block; ``noises`` (entry, node, path), ``constants`` (entry,
+    path), ``shared`` (entry, node); the step is the largest relative one of Newton's method of all
+    paths, and the block −1 where none failed.
     """
     arrays, (count, nodes, paths) = backend.arrays, base.shape
     wide = int(np.diff(starts).max())

@@ -1,10 +1,11 @@
 """Expectations over Gaussian processes and random constants: few modes that matter, each with the points it needs.
 
-A Gaussian process on N nodes is a sum of modes. The modes are rotated to the principal directions of what they do to the
-unknowns beyond what is linear, so that few of them matter. They get an anisotropic sparse grid: products of
-Gauss–Hermite rules, combined so that a mode has fewer points the weaker it is and the less it acts together with
-others (Smolyak; the combination's weights may be negative). When too many modes matter for that, scrambled Sobol
-points take its place. Atoms of discrete laws are summed exactly.
+A Gaussian process on N nodes is a sum of modes. The modes are rotated to the principal directions
+of what they do to the unknowns beyond what is linear, so that few of them matter. They get an
+anisotropic sparse grid: products of Gauss–Hermite rules, combined so that a mode has fewer points
+the weaker it is and the less it acts together with others (Smolyak; the combination's weights may
+be negative). When too many modes matter for that, scrambled Sobol points take its place. Atoms of
+discrete laws are summed exactly.
 """
 
 import functools
@@ -51,8 +52,8 @@ def make_level(accuracy: float, seed: int) -> Level:
 def refine_level(level: Level, way: str, over: float | None = None) -> Level:
     """Return a level refined by a fixed factor, or by one for an error of ``over`` tolerances.
 
-    ``way``: "first mode" is points along the first mode, "modes" the accuracy of the sparse grid, "constants"
-    Gauss nodes; else the size of the sample.
+    ``way``: "first mode" is points along the first mode, "modes" the accuracy of the sparse grid,
+    "constants" Gauss nodes; else the size of the sample.
     """
     match way:
         case "first mode":
@@ -123,10 +124,11 @@ def factor_covariance(covariance: Array) -> Array:
 def factor_followers(covariance: Array, leading: int, modes: Array, order: Array) -> Array:
     """Return the perturbation dL of the factor for processes linear in others, L dLᵀ + dL Lᵀ = dC.
 
-    ``covariance`` holds C of the first ``leading`` rows, and below it dC/2 for each set of followers; ``modes`` is L of the
-    leading rows, ``order`` sorts its columns by what they do. Of all dL, which differ by rotations of the modes, this is the
-    one in which a mode changes by itself and by those after it alone (Cholesky's choice): what follows a weak mode, of which
-    only what is linear counts, is then as weak.
+    ``covariance`` holds C of the first ``leading`` rows, and below it dC/2 for each set of
+    followers; ``modes`` is L of the leading rows, ``order`` sorts its columns by what they do. Of
+    all dL, which differ by rotations of the modes, this is the one in which a mode changes by
+    itself and by those after it alone (Cholesky's choice): what follows a weak mode, of which only
+    what is linear counts, is then as weak.
     """
     basis, inverse = _modes(covariance[:leading, :leading], _FOLLOWED)
     turn = inverse.T @ modes
@@ -264,9 +266,10 @@ _ALONG = (1, 3, 5, 7, *(many * 2**k + 1 for k in range(2, 9) for many in (2, 3))
 def lay_out(strengths: Sequence[float], level: Level) -> PointLayout:
     """Return the sparse grid for modes of given strengths: every combination that may contribute the accuracy.
 
-    A strength is the size of what is not linear in a mode; the first always gets some points, so that what is not linear
-    is seen. Averaged along a strong first mode, what the others do is smooth, however steep it was; but where they move a
-    kink by more than the spacing along it, that spacing has to be as fine as without them.
+    A strength is the size of what is not linear in a mode; the first always gets some points, so
+    that what is not linear is seen. Averaged along a strong first mode, what the others do is
+    smooth, however steep it was; but where they move a kink by more than the spacing along it, that
+    spacing has to be as fine as without them.
     """
     first = strengths[0] if len(strengths) else 0.0
     scales = [min(strength, 0.9 * math.sqrt(1 + first**2 / 2)) / math.sqrt(1 + first**2 / 2) for strength in strengths[1:]]
@@ -318,7 +321,8 @@ def make_points(
 ) -> Points:
     """Return points for modes by decreasing strength and for the random constants, all independent.
 
-    Where modes are sampled, Gaussian constants are too, first. Coordinates along the modes may be ``given``, with weights.
+    Where modes are sampled, Gaussian constants are too, first. Coordinates along the modes may be
+    ``given``, with weights.
     """
     drawn: dict[str, Array] = {}
     match "given" if given else layout.kind:
@@ -397,8 +401,9 @@ def star(modes: int) -> tuple[Array, Array]:
 def spread_lines(effects: Array, accuracy: float) -> tuple[Array, Array] | None:
     """Return where lines along a leading mode stand in the other modes, and their weights; None where there are too many.
 
-    ``effects`` tell how much three points along each of the others change an average. What is integrated along the lines is
-    smooth in them: 2n further points are taken to gain effectⁿ. Every combination that may contribute the accuracy is there.
+    ``effects`` tell how much three points along each of the others change an average. What is
+    integrated along the lines is smooth in them: 2n further points are taken to gain effectⁿ. Every
+    combination that may contribute the accuracy is there.
     """
     effects = np.minimum(effects, 0.5)
     order = np.argsort(-effects, kind="stable")
@@ -457,7 +462,8 @@ def _cubic(modes: int) -> Array:
 def _sample(modes: int, level: Level, *, both: bool = True) -> tuple[Array, Array]:
     """Return a sample of all modes: quasi-random along the first, random along the rest.
 
-    ``both`` uses each point with both signs; a function that is even in the modes gains nothing by it.
+    ``both`` uses each point with both signs; a function that is even in the modes gains nothing by
+    it.
     """
     half = max(1, level.most // 2 if both else level.most)
     sample = sample_normals(half, modes, level.seed + 1_000_003 * level.rotation_seed, centred=not both)
@@ -473,8 +479,9 @@ _TABLE = np.linspace(-8.5, 8.5, 4001)
 def _sample_defensively(modes: int, level: Level) -> tuple[Array, Array]:
     """Return a quasi-random sample of all modes, the leading one drawn from a mixture of normals, and the weights.
 
-    Defensive importance sampling (Hesterberg, Technometrics 37, 185 (1995), doi:10.1080/00401706.1995.10484303): the normal
-    law itself is one part of the mixture, so that no weight is above two, whatever is averaged.
+    Defensive importance sampling (Hesterberg, Technometrics 37, 185 (1995),
+    doi:10.1080/00401706.1995.10484303): the normal law itself is one part of the mixture, so that
+    no weight is above two, whatever is averaged.
     """
     from scipy.special import ndtr
 

@@ -96,7 +96,8 @@ WIDTH = 6  # nodes: with four, soft spins at 1e-2 would need twice the steps for
 class PanelGrid:
     """Panels between consecutive ``edges``, each with ``order`` Radau nodes.
 
-    Values on the steps of a smooth function, one node each, are interpolated by polynomials through ``width`` nodes.
+    Values on the steps of a smooth function, one node each, are interpolated by polynomials through
+    ``width`` nodes.
     """
 
     edges: Array

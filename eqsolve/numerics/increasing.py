@@ -18,11 +18,11 @@ def increasing_roots(
 ) -> Array:  # fmt: skip
     """Return y with f(y) = target for an f that increases on (low, high).
 
-    Newton's method inside a shrinking bracket (for log f where f is far above the target); where a step leaves the
-    bracket, is no number, or does not halve the last one, the bracket is halved instead, in asinh y, so that roots of
-    any size are reached in a few rounds.
-    ``value_and_slope(y, places)`` gives f and f' at the nodes ``places`` (an index array, or a slice for all).
-    A root that does not exist is nan, and so is one of an f that is seen to fall: there may be others.
+    Newton's method inside a shrinking bracket (for log f where f is far above the target); where a
+    step leaves the bracket, is no number, or does not halve the last one, the bracket is halved
+    instead, in asinh y, so that roots of any size are reached in a few rounds. ``value_and_slope(y,
+    places)`` gives f and f' at the nodes ``places`` (an index array, or a slice for all). A root
+    that does not exist is nan, and so is one of an f that is seen to fall: there may be others.
     ``rough`` roots are good to about 1e-4 of their size, and are any of several.
     """
     enough = 3e-3 if rough else _QUADRATIC

@@ -261,9 +261,10 @@ def constant_of(node: ast.expr) -> float | None:
 def translate(text: str, kinds: str, lane_count: int) -> int:
     """Return the address of the machine code of a lowered function, 0 where it has no translation.
 
-    ``kinds`` tells where each argument is: ``p`` a parameter, ``t`` the same for all paths, ``u`` an unknown, ``z`` a noise,
-    ``c`` a constant of the paths. The code is ``f(unknowns, noises, constants, shared, parameters, nodes, out)``: unknowns and
-    noises (entry, node, lane), constants (entry, lane), shared (entry, node), out (entry, node, lane), ``lane_count`` lanes.
+    ``kinds`` tells where each argument is: ``p`` a parameter, ``t`` the same for all paths, ``u``
+    an unknown, ``z`` a noise, ``c`` a constant of the paths. The code is ``f(unknowns, noises,
+    constants, shared, parameters, nodes, out)``: unknowns and noises (entry, node, lane), constants
+    (entry, lane), shared (entry, node), out (entry, node, lane), ``lane_count`` lanes.
     """
     try:
         return _compile(text, kinds, lane_count)

@@ -1,8 +1,9 @@
 """Kernels as matrices on a grid of nodes: responses as integration operators, correlations as tables of values.
 
-On the nodes of a panel grid, integration from the start is one block-triangular matrix J; the composition of causal
-operators is a matrix product; a kernel that enters its own equation linearly is one triangular solve. With
-J_η = η × (strictly lower ones) on a uniform grid the same formulas are the discrete-time system exactly.
+On the nodes of a panel grid, integration from the start is one block-triangular matrix J; the
+composition of causal operators is a matrix product; a kernel that enters its own equation linearly
+is one triangular solve. With J_η = η × (strictly lower ones) on a uniform grid the same formulas
+are the discrete-time system exactly.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def _basis(t: Array, s: Array, degree: int) -> Array:
 def continuation(order: int) -> Array:
     """Return the matrix from a function on the pairs t' ≤ t of a panel's start and nodes to its continuation to t' > t.
 
-    One polynomial of total degree ``order`` goes through the pairs: they are its principal lattice. Both in the order of
-    ``tril_indices`` and ``triu_indices``.
+    One polynomial of total degree ``order`` goes through the pairs: they are its principal lattice.
+    Both in the order of ``tril_indices`` and ``triu_indices``.
     """
     c = radau(order).with_start
     (low, left), (high, right) = np.tril_indices(order + 1), np.triu_indices(order + 1, 1)
@@ -162,9 +163,9 @@ class OperatorGrid:
     def _trapezoid_values(self, operator: Array) -> Array:
         """Return the values of an operator on the trapezoidal rule.
 
-        What acts at a node acts as much in the middle of the step before as in that of the step behind, so that an entry by
-        its weight is a value at the centroid of the two; along each row the values on the nodes follow from these by
-        parabolas.
+        What acts at a node acts as much in the middle of the step before as in that of the step
+        behind, so that an entry by its weight is a value at the centroid of the two; along each row
+        the values on the nodes follow from these by parabolas.
         """
         out, nodes, count = np.zeros_like(operator), self.nodes, self.size
         if count < 5:

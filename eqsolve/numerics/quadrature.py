@@ -1,8 +1,9 @@
 """Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks, refined where needed.
 
-Along one Gaussian direction the real line is cut into panels; kinks and jumps of the integrands are panel ends. Further
-Gaussian directions, in which the integrands are polynomials once the first is chosen well, take few Gauss–Hermite
-nodes; where they are not, many. All nodes of all panels are evaluated at once.
+Along one Gaussian direction the real line is cut into panels; kinks and jumps of the integrands are
+panel ends. Further Gaussian directions, in which the integrands are polynomials once the first is
+chosen well, take few Gauss–Hermite nodes; where they are not, many. All nodes of all panels are
+evaluated at once.
 """
 
 from __future__ import annotations
@@ -213,7 +214,8 @@ def product_rule(dimensions: int, nodes: int) -> tuple[Array, Array]:
 def precise_legendre(order: int, digits: int) -> tuple[tuple[Any, Any], ...]:
     """Return pairs of nodes and weights on [−1, 1] in mpmath's numbers, by its secant method from the double nodes.
 
-    With P the Legendre polynomial of order n, the nodes are its zeros and the weights 2 (1 − x²) / (n Pₙ₋₁(x))².
+    With P the Legendre polynomial of order n, the nodes are its zeros and the weights 2 (1 − x²) /
+    (n Pₙ₋₁(x))².
     """
     with mp.workdps(digits + 5):  # the last digits of a zero are rounding
         starts = map(mpf, np.polynomial.legendre.leggauss(order)[0].tolist())
@@ -321,8 +323,9 @@ def make_lines(
 ) -> LineSet:
     """Return the lines for several sets of unknowns (one per column), turned to suit the plan's integrands.
 
-    Across the lines are ``outer`` nodes where integrands may be anything. Where they are polynomials there are as few as
-    are exact for them and for their derivatives, whose degree may be larger by one.
+    Across the lines are ``outer`` nodes where integrands may be anything. Where they are
+    polynomials there are as few as are exact for them and for their derivatives, whose degree may
+    be larger by one.
     """
 
     def turned(mean: Array, scale: Array, active: Array) -> tuple[Array, int, bool]:
@@ -338,8 +341,9 @@ def lines_along(
 ) -> LineSet:  # fmt: skip
     """Return the lines for one set of unknowns, turned along the gradient of a variable where that has one direction.
 
-    Everything that is a function of the variable is then constant across, and ``outer=None`` takes one node there.
-    Where the gradient turns, the direction is that of the plan's integrands, with many nodes across.
+    Everything that is a function of the variable is then constant across, and ``outer=None`` takes
+    one node there. Where the gradient turns, the direction is that of the plan's integrands, with
+    many nodes across.
     """
 
     def turned(mean: Array, scale: Array, active: Array) -> tuple[Array, int, bool]:
@@ -636,9 +640,10 @@ def adapt(
 ) -> PanelMesh:  # fmt: skip
     """Return panels on which every integrand is resolved: the high Legendre coefficients are negligible.
 
-    Gauss quadrature with n nodes errs like the coefficient of degree 2n, about the square of that of degree n. Panels
-    that add less than ``dropped`` relative to the whole are left out. The panels of ``like``, a mesh of the same problem at
-    other unknowns, are taken to begin with. More than ``most`` at once are not cut further.
+    Gauss quadrature with n nodes errs like the coefficient of degree 2n, about the square of that
+    of degree n. Panels that add less than ``dropped`` relative to the whole are left out. The
+    panels of ``like``, a mesh of the same problem at other unknowns, are taken to begin with. More
+    than ``most`` at once are not cut further.
     """
     kinks, points = integrands.kinks(lines), np.flatnonzero(lines.is_point)
     panels = None

@@ -1,8 +1,9 @@
 """Closed relations between kernels, as data, and their values on a grid of operators.
 
-A relation is made of few pieces, each a frozen value made once by ``eqsolve.compile.relations``: pointwise functions of
-what stands at two times, integrals as operators acting on tables, sums of causal operators, and definitions, which solve
-for a kernel that enters its own equation linearly. Evaluating one is a walk over these values that touches arrays only.
+A relation is made of few pieces, each a frozen value made once by ``eqsolve.compile.relations``:
+pointwise functions of what stands at two times, integrals as operators acting on tables, sums of
+causal operators, and definitions, which solve for a kernel that enters its own equation linearly.
+Evaluating one is a walk over these values that touches arrays only.
 
 Patterns of times are letters: ``r`` the row's time, ``c`` the column's, ``0`` the start.
 """

@@ -244,7 +244,8 @@ class RowStore:
     def from_tables(cls, grid: PanelGrid, tables: dict[str, Array], *, kinked: Container[str] = ()) -> RowStore:
         """Return kernels given on all pairs of a grid's nodes.
 
-        In panels on the diagonal causal ones are continued to the left end, ``kinked`` ones from t' ≤ t to t' > t.
+        In panels on the diagonal causal ones are continued to the left end, ``kinked`` ones from t'
+        ≤ t to t' > t.
         """
         m = grid.order
         back = radau(m).back
@@ -273,8 +274,9 @@ class StepRows:
     def evaluate(self, name: str, points: Array, lower: int = 0) -> Array:
         """Return a kernel at pairs, by polynomials of a degree that may be ``lower``.
 
-        Rows of later times are interpolated at t', then these values in t, from that on the diagonal on. In both corners,
-        where rows or columns are few, one polynomial of two times goes through all pairs.
+        Rows of later times are interpolated at t', then these values in t, from that on the
+        diagonal on. In both corners, where rows or columns are few, one polynomial of two times
+        goes through all pairs.
         """
         made, nodes, table, width = np.empty(len(points)), self.nodes, self.values[name], WIDTH - lower
         grid = PanelGrid(nodes, 1, width)

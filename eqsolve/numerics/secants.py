@@ -14,8 +14,8 @@ from eqsolve.numerics.arrays import EPSILON, Array
 class Secants:
     """Combines the last few iterates so that their residuals cancel (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
 
-    The pairs (change of the image, change of the residual) approximate the map's Jacobian. They are kept for a map that
-    differs little, the same system with more points or on another grid.
+    The pairs (change of the image, change of the residual) approximate the map's Jacobian. They are
+    kept for a map that differs little, the same system with more points or on another grid.
     """
 
     def __init__(self, depth: int = 24) -> None:
@@ -55,7 +55,8 @@ def solve_krylov(apply: Callable[[Array], Array], right: Array, weights: Array, 
     """Return x with apply(x) ≈ right by GMRES, at most ``most`` columns; entries count by their weights.
 
     Saad & Schultz, SIAM J. Sci. Stat. Comput. 7, 856 (1986), doi:10.1137/0907058. Written out since
-    scipy's applies the operator once more to check the answer: a third of the work at these tolerances.
+    scipy's applies the operator once more to check the answer: a third of the work at these
+    tolerances.
     """
     from scipy.linalg import solve_triangular
 
@@ -86,10 +87,11 @@ def linear_solver(
 ) -> Callable[[Array], Array]:  # fmt: skip
     """Return a solver of A x = b for several b, to a tolerance with weights of the entries.
 
-    GMRES is taken where it moves less memory than LAPACK: a factorisation by 64 columns at a time reads and writes what is
-    left of the matrix size/64 times, 16 size³/192 bytes, a column of GMRES reads 8 bytes for each of the ``entries`` that
-    ``apply`` goes through. What has not converged when both have moved as much is factorised, once, so that the cost is at
-    most twice the lesser one. ``LinAlgError`` or ``LinAlgWarning`` of scipy are raised for singular matrices.
+    GMRES is taken where it moves less memory than LAPACK: a factorisation by 64 columns at a time
+    reads and writes what is left of the matrix size/64 times, 16 size³/192 bytes, a column of GMRES
+    reads 8 bytes for each of the ``entries`` that ``apply`` goes through. What has not converged
+    when both have moved as much is factorised, once, so that the cost is at most twice the lesser
+    one. ``LinAlgError`` or ``LinAlgWarning`` of scipy are raised for singular matrices.
     """
     from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 

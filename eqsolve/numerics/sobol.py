@@ -1,7 +1,8 @@
 """Scrambled Sobol points: a quasi-random sequence whose every scrambling is an unbiased, independent set.
 
-Direction numbers of Joe & Kuo (SIAM J. Sci. Comput. 30, 2008); scrambled by a random linear map of the digits and a random
-digital shift (Matoušek, J. Complexity 14, 1998). The first points of a power of two in number are balanced in every dimension.
+Direction numbers of Joe & Kuo (SIAM J. Sci. Comput. 30, 2008); scrambled by a random linear map of
+the digits and a random digital shift (Matoušek, J. Complexity 14, 1998). The first points of a
+power of two in number are balanced in every dimension.
 """
 
 import functools
@@ -45,7 +46,8 @@ _PLACES = 1 << (_BITS - 1 - np.arange(_BITS))  # what the digits stand for
 def sobol_normals(count: int, dimension: int, seed: int) -> Array:
     """Return ``count`` scrambled points of ``dimension`` standard normals, shape (dimension, count).
 
-    In the order of Gray's code the second half of 2ᵏ⁺¹ points is the first, mirrored, with one more direction number in it.
+    In the order of Gray's code the second half of 2ᵏ⁺¹ points is the first, mirrored, with one more
+    direction number in it.
     """
     from scipy.special import ndtri
 

@@ -177,8 +177,9 @@ def _doubled(values: Array, size: int) -> Array:
 # --- Ensembles, from small to large.
 
 _SINGLE = PointLayout("single")
-# sweeps in which a solution is carried to other panels, where it is near: 3 to 6 in `benchmarks/corners.py`; and the factor by
-# which as many have to lower the residual, else a new start costs less
+# sweeps in which a solution is carried to other panels, where it is near: 3 to 6 in
+# `benchmarks/corners.py`; and the factor by which as many have to lower the residual, else a new
+# start costs less
 _NEAR, _GAIN = 10, 0.1
 # 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
 _RIDGES = (math.inf, 30.0, 10.0)
@@ -392,7 +393,8 @@ class Ensembles:
         grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
         with contextlib.suppress(SolverError):
             means, left = transfer(solved.means, self.engine.responses, solved.grid, grid), 1.0
-            # interpolated responses act alike, but have other entries than those of paths on these panels
+            # interpolated responses act alike, but have other entries than those of paths on these
+            # panels
             averages = sweep(self.engine, grid, means, Design(level), carried(self.engine, solved, grid))
             means, kept = collect(averages), tuple(Kept(item.choice, item.paths.unknowns) for item in averages)
             while True:
@@ -577,10 +579,10 @@ class Ensembles:
     def _choose_share(self, solved: PathSolution, means: Sequence[Means], by_parts: tuple[float, float], chance: float) -> int:
         """Return one over the share of paths that are followed by their tangents, for the least cost of a given error.
 
-        The error of N paths is N^−rate √(others² + (share^rate responses)²), their cost N n² (n / share
-        + ``_FOLLOWING``) on n nodes. ``means`` are those of sets without integration by parts,
-        ``chance`` their error with it in tolerances, which mean responses overstate where paths
-        react strongly.
+        The error of N paths is N^−rate √(others² + (share^rate responses)²), their cost N n² (n /
+        share + ``_FOLLOWING``) on n nodes. ``means`` are those of sets without integration by
+        parts, ``chance`` their error with it in tolerances, which mean responses overstate where
+        paths react strongly.
         """
         moved, responses = self._carrier(solved, solved.averages, follow=True), self.engine.responses
         responses |= {steps_name(name) for name in responses}

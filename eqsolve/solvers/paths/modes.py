@@ -81,9 +81,9 @@ class Choice:
 
     ``factors`` hold one matrix (nodes of the group's leading noises, modes) per group; ``order``
     sorts all modes by strength; ``strong`` ones are followed as they are, of the others the linear
-    part is known. ``shapes`` is what they were chosen by; ``rotation`` rotates the modes of all groups
-    and the Gaussian constants, which come last: where there are such constants, and in a set of
-    other points.
+    part is known. ``shapes`` is what they were chosen by; ``rotation`` rotates the modes of all
+    groups and the Gaussian constants, which come last: where there are such constants, and in a set
+    of other points.
     """
 
     level: gaussian.Level

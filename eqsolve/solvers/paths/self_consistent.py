@@ -205,9 +205,10 @@ def self_consistent_start(engine: Engine, grid: OperatorGrid, level: Level, seed
 class _March:
     """One ensemble of every kind of path, followed panel by panel in its own noise.
 
-    Each noise is an orthogonal mixture of the ensemble's own trajectories of what its covariance is made of, so that the
-    empirical covariance is exact and a panel needs only the values up to its end: unknowns, signals and kernels of all
-    panels before are final, those of the present one are iterated until they reproduce themselves.
+    Each noise is an orthogonal mixture of the ensemble's own trajectories of what its covariance is
+    made of, so that the empirical covariance is exact and a panel needs only the values up to its
+    end: unknowns, signals and kernels of all panels before are final, those of the present one are
+    iterated until they reproduce themselves.
     """
 
     def __init__(self, engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> None:

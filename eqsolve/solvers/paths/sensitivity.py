@@ -11,7 +11,8 @@ together.
 Errors: how far the last set moved the derivatives is that of the points, how far panels of another
 order do that of the panels.
 
-Cost: see ``LinearisedEnsemble``; some ten sweeps with the points of the solution, and three with each set.
+Cost: see ``LinearisedEnsemble``; some ten sweeps with the points of the solution, and three with
+each set.
 """
 
 from __future__ import annotations

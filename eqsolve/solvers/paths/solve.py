@@ -193,8 +193,8 @@ class _StochasticSolve:
 
     def _run(self) -> Result:
         """Solve: in steps with white noise; else from a march, or a neighbour's solution, on panels that are made dense enough
-        with few points, then with more of them. Paths are sampled where sparse grids would need more of them, find no
-        solution, or hide an error that samples show and can mend.
+        with few points, then with more of them. Paths are sampled where sparse grids would need
+        more of them, find no solution, or hide an error that samples show and can mend.
         """
         options = self.options
         if self.engine.plan.whites or (self.jumps and options.step is None):
@@ -282,8 +282,9 @@ class _StochasticSolve:
                     "by %.2g)", count, alone, apart, chance)  # fmt: skip
         self.chance = chance
         control = self.control
-        # errors of both fall with the number of paths by about the same power: samples are taken where they need fewer, but
-        # at 1e-3 and above in any case where grids differ by a hundredth of the values, since these converge too slowly
+        # errors of both fall with the number of paths by about the same power: samples are taken
+        # where they need fewer, but at 1e-3 and above in any case where grids differ by a hundredth
+        # of the values, since these converge too slowly
         sampling_costs_less = 2 * sampled.sets * sampled.small * max(1.0, chance) ** (1.0 / rate) < count * max(
             1.0, alone
         ) ** (1.0 / rate)

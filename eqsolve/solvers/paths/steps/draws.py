@@ -1,11 +1,12 @@
 """What the paths of one sample are driven by, with as little chance in it as can be.
 
-Constants with few values are not drawn: every combination of them has paths of its own, with its probability as their weight,
-and the same noises. Normal coordinates come with both signs, those of their modes that the paths feel most are scrambled
-Sobol points, and all of them together are made uncorrelated to the letter with unit variance, block by block of the points:
-means of polynomials of second degree in them are then exact. Draws with few values get their shares at every step, and
-nearly so among any few paths whose first coordinates are alike. Where the past acts through one number, normals that are
-independent of it are drawn in the order of that number.
+Constants with few values are not drawn: every combination of them has paths of its own, with its
+probability as their weight, and the same noises. Normal coordinates come with both signs, those of
+their modes that the paths feel most are scrambled Sobol points, and all of them together are made
+uncorrelated to the letter with unit variance, block by block of the points: means of polynomials of
+second degree in them are then exact. Draws with few values get their shares at every step, and
+nearly so among any few paths whose first coordinates are alike. Where the past acts through one
+number, normals that are independent of it are drawn in the order of that number.
 """
 
 import math
@@ -37,9 +38,9 @@ class Chain:
 class StepsSample:
     """Weights of the paths, constants by name, coordinates (noises × nodes, paths) by group, draws (nodes, paths) by name.
 
-    ``some`` are the places of the paths of which responses are followed, as even as all of them; ``fresh`` are values and
-    probabilities of what is drawn afresh at every node and has few values; ``seed`` is for what is drawn on the way, in the
-    order of the paths if they are ``ordered``.
+    ``some`` are the places of the paths of which responses are followed, as even as all of them;
+    ``fresh`` are values and probabilities of what is drawn afresh at every node and has few values;
+    ``seed`` is for what is drawn on the way, in the order of the paths if they are ``ordered``.
     """
 
     weights: Array
@@ -74,8 +75,8 @@ def draw(
 ) -> StepsSample:  # fmt: skip
     """Return a sample of about so many paths; ``groups`` are how many noises are driven together, group by group.
 
-    ``share`` is that of the paths of which responses are followed; ``turns`` are orthogonal matrices whose columns are the
-    modes of a group in time, those that matter most first.
+    ``share`` is that of the paths of which responses are followed; ``turns`` are orthogonal
+    matrices whose columns are the modes of a group in time, those that matter most first.
     """
     rng = np.random.default_rng(seed)
     fixed, cells = strata(constants, laws)
@@ -184,8 +185,8 @@ def _shuffled(cells: Array, rng: np.random.Generator) -> Array:
 def telegraph(law: Chain, nodes: int, cells: Array, rng: np.random.Generator) -> Array:
     """Return telegraph signals: in every step the old value stays with probability ``memory``, else it is drawn again.
 
-    Of the paths with the same last values, a few steps back, the shares that go to 1 are those of the law, up to one path, and
-    nearly so among neighbours.
+    Of the paths with the same last values, a few steps back, the shares that go to 1 are those of
+    the law, up to one path, and nearly so among neighbours.
     """
     made = np.empty((nodes, len(cells)))
     made[0] = _share(np.full(len(cells), law.share), cells, rng)
@@ -209,8 +210,9 @@ def _share(chance: Array, cells: Array, rng: np.random.Generator) -> Array:
 def normals_along(states: Array, seed: int) -> Array:
     """Return standard normals, spread evenly over all paths and over any that follow each other in the order of their states.
 
-    With states of one number the error of means is nearly 1/paths: array-RQMC (L'Ecuyer, Lécot & Tuffin, Oper. Res. 56, 958
-    (2008), doi:10.1287/opre.1080.0556), by van der Corput's sequence with a random digital shift.
+    With states of one number the error of means is nearly 1/paths: array-RQMC (L'Ecuyer, Lécot &
+    Tuffin, Oper. Res. 56, 958 (2008), doi:10.1287/opre.1080.0556), by van der Corput's sequence
+    with a random digital shift.
     """
     from scipy.special import ndtri
 

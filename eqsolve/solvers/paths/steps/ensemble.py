@@ -1,9 +1,10 @@
 """The paths of one ensemble in discrete time: explicit steps, weighted means, and responses by tangents of all paths.
 
-At a new node the unknowns under a derivative are known from the last one. The noises are drawn given their past, the other
-unknowns follow from them, and so do the means with all earlier nodes. When the means of all ensembles have come to rest, the
-tangents are carried on: with memory this costs nodes³ × paths / 6. What is drawn afresh at a node, with few values, is
-independent of the past: where nothing else at the node follows from it, means are taken over all of its values.
+At a new node the unknowns under a derivative are known from the last one. The noises are drawn
+given their past, the other unknowns follow from them, and so do the means with all earlier nodes.
+When the means of all ensembles have come to rest, the tangents are carried on: with memory this
+costs nodes³ × paths / 6. What is drawn afresh at a node, with few values, is independent of the
+past: where nothing else at the node follows from it, means are taken over all of its values.
 """
 
 import itertools
@@ -254,8 +255,8 @@ class Ensemble:
 class Tangents:
     """Derivatives of all unknowns at the present node by the values of one noise at all nodes before, (node, path) each.
 
-    They are followed along some of the paths. What memory needs of the past is held in single precision, whose rounding is far
-    below the scatter of the paths.
+    They are followed along some of the paths. What memory needs of the past is held in single
+    precision, whose rounding is far below the scatter of the paths.
     """
 
     def __init__(self, ensemble: Ensemble, noise: str, asked: Sequence[MeanPlan]) -> None:

@@ -1,13 +1,15 @@
 """Discrete time with noise in every step, exactly at this step: samples of paths that are marched causally.
 
-Noise that is drawn afresh at every step (batches, label noise, temperature) has as many modes as there are steps. Several
-independent samples are each marched node by node, self-consistent by themselves, with draws that leave little to chance
-(see ``draws``). Their spread is the statistical error. What a sample of finitely many paths is off on average falls like
-1/paths: a line through all rounds tells it and leaves it out. Paths are added until both are below the tolerance.
+Noise that is drawn afresh at every step (batches, label noise, temperature) has as many modes as
+there are steps. Several independent samples are each marched node by node, self-consistent by
+themselves, with draws that leave little to chance (see ``draws``). Their spread is the statistical
+error. What a sample of finitely many paths is off on average falls like 1/paths: a line through all
+rounds tells it and leaves it out. Paths are added until both are below the tolerance.
 
-Chosen in discrete time where a noise is drawn in every step; available for every stochastic system in discrete time. Cost per
-sample: nodes³ × paths / 6 for the responses where there is memory, along some of the paths, and nodes² × paths for everything
-else; memory: nodes² × paths / 2 single-precision numbers.
+Chosen in discrete time where a noise is drawn in every step; available for every stochastic system
+in discrete time. Cost per sample: nodes³ × paths / 6 for the responses where there is memory, along
+some of the paths, and nodes² × paths for everything else; memory: nodes² × paths / 2
+single-precision numbers.
 """
 
 from __future__ import annotations
@@ -127,9 +129,9 @@ class StepsControls:
     # more than the paths, and scatter less (measured on batches in diagonal networks and in ridge
     # regression)
     responses: tuple[float, int] = (0.25, 2048)
-    # least and most ratio of the numbers of paths in two rounds. Values are extrapolated to infinitely many paths by a line
-    # in 1/paths, which scatters 2.4 times as much as the last round where that has twice the paths of the one before, 1.5
-    # times where it has four times
+    # least and most ratio of the numbers of paths in two rounds. Values are extrapolated to
+    # infinitely many paths by a line in 1/paths, which scatters 2.4 times as much as the last round
+    # where that has twice the paths of the one before, 1.5 times where it has four times
     growth: tuple[float, float] = (4.0, 32.0)
     # share of the correction for finitely many paths that is stated as its error
     remainder: float = 0.3
@@ -245,7 +247,8 @@ def _every(item: Estimate, stride: int) -> Estimate:
 class Estimate:
     """Means of all rounds corrected for their bias, their standard errors, and what may be left of the bias.
 
-    ``rounds`` are the number of paths, means over samples and their standard errors, round by round.
+    ``rounds`` are the number of paths, means over samples and their standard errors, round by
+    round.
     """
 
     curves: Curves
