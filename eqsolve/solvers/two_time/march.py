@@ -29,7 +29,6 @@ from eqsolve.solvers.two_time.panel import History, RowPanel
 # O(log t) columns; near the diagonal operators take up fast parts before a merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 1 / RATIO  # largest change of right-hand sides by a merge, relative to its tolerance
-_UNEVEN = 3.0  # panels are merged only if neither is longer than the other by more than this
 
 
 class Merger:
@@ -64,10 +63,7 @@ class Merger:
         panel = 0
         while panel < len(history.edges) - 4:
             left, middle, right = history.edges[panel : panel + 3]
-            first, second = middle - left, right - middle
-            near = right - left > _NEAR * (now - right)
-            uneven = max(first, second) > _UNEVEN * min(first, second)
-            if near or uneven or self._not_before.get(left, now) > now:
+            if right - left > _NEAR * (now - right) or self._not_before.get(left, now) > now:
                 panel += 1
             elif self._try(history, panel):
                 self._not_before.pop(left, None)
