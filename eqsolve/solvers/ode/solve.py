@@ -33,13 +33,14 @@ from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import DRAWN, PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.result import PathSet, Result, dynamics_result
 from eqsolve.solvers.contract import Solver, why_not_a
-from eqsolve.solvers.marching import DENSER, RATIO
+from eqsolve.solvers.marching import RATIO
 from eqsolve.solvers.ode import march
 from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, Rules, StoppedError
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess, with_partial
 
 _FINEST = 100 * EPSILON  # the smallest relative tolerance that scipy's integrators take
+_STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
 _MOST_PANELS = 2 * DRAWN  # to begin with; panels are split where the interpolant needs it
 _MEMORY = "it has memory (integrals, delays, or functions of two times)"
 _PROBES = np.array([0.03, 0.5, 0.92])  # places on a panel where its interpolant is tried
@@ -123,9 +124,7 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
     options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
     scout, rules = march.choose_rules(integrator, RATIO * tolerance, rules)
-    by = 1 / DENSER  # so far from the edge of stability, where the scout may be, errors fall with the steps
-    paths = rules.paths(below=False)
-    coarse = integrator.run(paths, tolerance, finer_than=scout, by=by, nudge=4 * EPSILON)
+    coarse = integrator.run(rules.paths(below=False), tolerance, finer_than=scout, by=_STABLE, nudge=4 * EPSILON)
     before = np.inf
     for rounds in itertools.count(1):
         fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
