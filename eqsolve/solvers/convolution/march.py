@@ -545,7 +545,7 @@ class MemoryMarch:
     rougher solution.
     """
 
-    growth = math.sqrt(RATIO)  # largest ratio of successive panels, so that tails see a change in time
+    growth = math.sqrt(RATIO)  # most that panels grow by at once, so that tails see a change in time
 
     def __init__(
         self, program: ConvolutionProgram, m: int, delays: Sequence[float], tolerance: float, end: float,
