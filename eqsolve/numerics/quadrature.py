@@ -46,7 +46,7 @@ class LineRule:
     nodes: int = 16  # of a panel, on a line and in the plane
     # of Gauss–Legendre panels between kinks, in units of the shortest wave of the series
     width: float = 0.75 * nodes
-    inner: int = nodes - 2  # under another integral, and per variable where there are more than two
+    inner: int = nodes - 2  # under another integral, and per variable of more than two
     most: int = 2048  # terms of a series; of functions with a kink a quarter
 
     def other(self) -> LineRule:

@@ -534,7 +534,7 @@ def start_of(equation: MemoryEquation, constants: list[Array]) -> Array:
     return over_points(equation.past([np.zeros(1), *constants])[0], equation.shape, (1,)).reshape(count)
 
 
-_JUMP = math.sqrt(ROUNDING)  # of a function's size: what is smaller between two panels is an error, not a jump
+_JUMP = math.sqrt(ROUNDING)  # of a function's size: less between panels is an error, not a jump
 
 
 class MemoryMarch:
@@ -545,7 +545,7 @@ class MemoryMarch:
     rougher solution.
     """
 
-    growth = math.sqrt(RATIO)  # most that panels grow by at once, so that tails see a change in time
+    growth = math.sqrt(RATIO)  # of the next panel, at most, so that tails see a change in time
 
     def __init__(
         self, program: ConvolutionProgram, m: int, delays: Sequence[float], tolerance: float, end: float,

@@ -52,7 +52,7 @@ class Merger:
         self._largest: dict[str, float] = {}
 
     def merge(self, history: History) -> None:
-        """Merge neighbouring column panels wherever everything is smooth enough on both together."""
+        """Merge neighbouring column panels where everything is smooth enough on both together."""
         if len(history.edges) <= 9:  # nothing is gained by merging fewer
             return
         now = history.now
