@@ -11,7 +11,7 @@ import numpy as np
 from eqsolve.arguments import checked, list_of, names, number, pair, table, text, whole
 from eqsolve.compile.bundles import Bundle
 from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
-from eqsolve.compile.plan import binder_of, case_of
+from eqsolve.compile.plan import Values, binder_of, case_of
 from eqsolve.errors import SolverError, UsageError, demand_known
 from eqsolve.language.binding import read_value
 from eqsolve.language.laws import Law
@@ -257,9 +257,7 @@ def rate_curve(
         target, given = case_of(model, {**settings, parameter: value})
         if not isinstance(target, Singularity):
             raise UsageError(f"rate_curve takes a Singularity, got the {target.kind} `{target.name}`")
-        binder = binder_of(target)
-        values = binder.read(given)
-        program = binder.plan(values).program(SINGULARITY)
+        values, program = _bound(target, given, SINGULARITY)
         if values.behind is not None and values.behind[0] is not law_of:  # a start is good for the same equations only
             start, law_of = None, values.behind[0]
         search = index % every == 0 or index == len(places) - 1
@@ -274,6 +272,13 @@ def rate_curve(
         return {name: np.array([float(entry[name]) for entry in entries]) for name in (entries[0] if entries else {})}
 
     return RateCurve(parameter, np.array(places), columns(rows), columns(errors), columns(slopes), np.array(certified))
+
+
+def _bound(model: Model, settings: Mapping[str, Any], form: Any) -> tuple[Values, Any]:
+    """Return the values of a model at settings, and its program."""
+    binder = binder_of(model)
+    values = binder.read(settings)
+    return values, binder.plan(values).program(form)
 
 
 def read_path(verb: str, parameter: str, values: Iterable[Any], fixed: Mapping[str, Any]) -> tuple[list[Any], list[float]]:
@@ -361,9 +366,7 @@ def path_rates(
         raise UsageError(f"largest= takes a positive number, got {largest:g}")
     if not isinstance(model, Singularity) or pole not in model.variables:
         raise UsageError(f"path_rates takes a Singularity with a variable `{pole}`, got `{getattr(model, 'name', model)}`")
-    binder = binder_of(model)
-    values = binder.read(settings)
-    program = binder.plan(values).program(SINGULARITY)
+    values, program = _bound(model, settings, SINGULARITY)
     plan = program.plan(values)
     (random,) = plan.transform.randoms
     source, solution = law_source(program, values, (random,))
@@ -452,9 +455,7 @@ def follow(
                 f"follow takes a FixedPoint or a Singularity all along, and at {parameter} = {place:.6g} "
                 f"model `{model.name}` is the {target.kind} `{target.name}`"
             )
-        binder = binder_of(target)
-        at = binder.read(given)
-        program = binder.plan(at).program(FIXED_POINT)
+        at, program = _bound(target, given, FIXED_POINT)
         last = solutions[-1] if solutions and solutions[-1].program is program else None
         start = None if last is None else {item.name: last.values[item.name] for item in last.problem.plan.unknowns}
         try:
@@ -522,9 +523,8 @@ def iterate(
     for equation in model.equations:
         if not isinstance(equation.lhs, Unknown):
             raise UsageError(f"{equation.label}: its left side is no unknown, so it cannot be iterated")
-    binder = binder_of(model)
-    at = binder.read({**(params or {}), **parameters})
-    problem = make_problem(binder.plan(at).program(FIXED_POINT), at, eliminate=False)
+    at, program = _bound(model, {**(params or {}), **parameters}, FIXED_POINT)
+    problem = make_problem(program, at, eliminate=False)
     plan = problem.plan
     missing = [item.name for item in plan.unknowns if item.name not in start]
     if missing:

@@ -22,7 +22,7 @@ class Controls:
     rounds: int = 20
     enough: float = math.sqrt(EPSILON)  # the last step: the error is its square
     # two degrees of near
-    rough: float = 1e-2  # a change that is called small; what is only passed is known to its square
+    rough: float = enough**0.25  # 0.01, a small change; what is only passed is known to its square
     close: float = ROUNDING / rough  # a place that is known: rounding of h by how steep it is there
     # the walk along the real axis
     steps: int = 800

@@ -503,7 +503,7 @@ def _find(prepared: Prepared, region: tuple[float, float] | None, start: float |
     if rows is not None:
         try:
             return search_algebraic(prepared, rows, region, start, certify)
-        except ArithmeticError:  # two sheets agree or can hardly be told apart, or there are too many
+        except ArithmeticError:  # two sheets agree or can hardly be told apart, or too many
             certain = False
     found = _find_implicit(prepared, walk_real_axis(prepared, start, region), region, certify)
     return replace(found, clean=found.clean and certain)

@@ -34,7 +34,6 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # at the first e^{−x²/4} is below rounding; at the last e^{−x²/2} is nearly the smallest double
 _REACHES = tuple(2 * math.sqrt(-math.log(EPSILON / 20)) * 2 ** (k / 2) for k in range(4))
-RULE = 96  # nodes across lines and of densities; error estimates use more
 # radius of the plane, and half-width of the boundary layer that a kink of g leaves in E[g | x], in
 # standard deviations: e^{−x²/2} is rounding there
 _PLANE = math.sqrt(-2 * math.log(ROUNDING))
@@ -45,15 +44,18 @@ class LineRule:
     """How finely lines and planes are integrated."""
 
     step: float = 0.2  # of evenly spaced points, at most; 1/20 of it at least
-    # of Gauss–Legendre panels between kinks, in units of the shortest wave of the series
-    width: float = 12.0
     nodes: int = 16  # of a panel, on a line and in the plane
-    inner: int = 14  # under another integral, and per variable where there are more than two
+    # of Gauss–Legendre panels between kinks, in units of the shortest wave of the series
+    width: float = 0.75 * nodes
+    inner: int = nodes - 2  # under another integral, and per variable of more than two
     most: int = 2048  # terms of a series; of functions with a kink a quarter
 
     def other(self) -> LineRule:
         """Return a rule that shares no points with this one, and is no worse."""
         return replace(self, step=0.83 * self.step, width=0.87 * self.width, nodes=self.nodes + 3, inner=self.inner + 3)
+
+
+RULE = 6 * LineRule.nodes  # nodes across lines and of densities; error estimates use more
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | N
         if reach < _REACHES[-1] and (faded[:, [0, -1]] > 4 * EPSILON * faded.max(axis=1)[:, None]).any():
             reach = next(item for item in _REACHES if item > reach)
             continue
-        weights = step / math.sqrt(2 * math.pi) * np.exp(-(points**2) / 2)
+        weights = step * normal_density(points)
         power = (values**2) @ weights
         coarse = 2 * (values[:, half % 2 :: 2] ** 2) @ weights[half % 2 :: 2]
         if (np.abs(power - coarse) <= 1e-5 * power).all() or step <= rule.step / 20:
@@ -114,9 +116,8 @@ def _by_panels(function: Callable[[Array], Array], breaks: Array, count: int, ru
     panels = math.ceil(2 * reach * (math.sqrt(count) + 4.0) / rule.width)
     base = np.broadcast_to(np.linspace(-reach, reach, panels + 1), (rows, panels + 1))
     points, weights = panel_nodes(np.concatenate([base, np.clip(breaks, -reach, reach)], axis=1), rule.nodes)
-    weights = weights * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
     values = np.broadcast_to(function(points), points.shape)
-    weighted = values * weights
+    weighted = values * weights * normal_density(points)
     coefficients = np.empty((rows, count))
     last, now = np.zeros_like(points), np.ones_like(points)
     for k in range(count):
@@ -166,37 +167,26 @@ def plane_means(
     bend or jump, (pairs, kinks) each. y = ρ x + √(1−ρ²) v: over v the integral is cut at the kinks
     of g, over x at those of f and around the layer that a kink of g leaves in E[g | x].
     """
-    pairs = len(correlation)
-    made = np.empty(pairs)
+    made = np.empty(len(correlation))
     panels = 7 + breaks[0].shape[1] + 3 * breaks[1].shape[1]
     step = chunk(panels * rule.nodes * (6 + breaks[1].shape[1]) * rule.inner)
-    for begin in range(0, pairs, step):
-        places = np.arange(begin, min(begin + step, pairs))
-        made[places] = _plane(first, second, places, breaks[0][places], breaks[1][places], correlation[places], rule)
+    for begin in range(0, len(made), step):
+        places = np.arange(begin, min(begin + step, len(made)))
+        (mine, yours), rho, count = (item[places] for item in breaks), correlation[places, None], len(places)
+        width = np.sqrt(np.maximum(1 - rho**2, 1e-28))
+        steep = np.where(np.abs(rho) > 1e-3, rho, 1e-3)
+        centre, layer = yours / steep, _PLANE * width / np.abs(steep)
+        base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 8), (count, 8))
+        edges = np.concatenate([base, mine, centre, centre - layer, centre + layer], axis=1)
+        points, weights = panel_nodes(np.clip(edges, -_PLANE, _PLANE), rule.nodes)
+        cuts = np.clip((yours[:, None, :] - (rho * points)[:, :, None]) / width[:, :, None], -_PLANE, _PLANE)
+        base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 7), (points.size, 7))
+        inner, masses = panel_nodes(np.concatenate([base, cuts.reshape(points.size, -1)], axis=1), rule.inner)
+        there = (rho * points)[:, :, None] + width[:, :, None] * inner.reshape(*points.shape, -1)
+        values = np.broadcast_to(second(places, there.reshape(count, -1)), (count, there[0].size)).reshape(there.shape)
+        inside = (values * (masses * normal_density(inner)).reshape(there.shape)).sum(axis=2)
+        made[places] = (weights * normal_density(points) * first(places, points) * inside).sum(axis=1)
     return made
-
-
-def _plane(
-    first: Callable[[Array, Array], Array], second: Callable[[Array, Array], Array], places: Array, mine: Array, yours: Array,
-    correlation: Array, rule: LineRule,
-) -> Array:  # fmt: skip
-    count, rho = len(places), correlation[:, None]
-    width = np.sqrt(np.maximum(1 - rho**2, 1e-28))
-    steep = np.where(np.abs(rho) > 1e-3, rho, 1e-3)
-    centre, layer = yours / steep, _PLANE * width / np.abs(steep)
-    base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 8), (count, 8))
-    edges = np.concatenate([base, mine, centre, centre - layer, centre + layer], axis=1)
-    points, weights = panel_nodes(np.clip(edges, -_PLANE, _PLANE), rule.nodes)
-    outer = weights * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi) * first(places, points)
-    flat = points.reshape(-1)
-    cuts = np.clip((yours[:, None, :] - (rho * points)[:, :, None]) / width[:, :, None], -_PLANE, _PLANE)
-    base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 7), (len(flat), 7))
-    inner, masses = panel_nodes(np.concatenate([base, cuts.reshape(len(flat), -1)], axis=1), rule.inner)
-    masses = masses * np.exp(-(inner**2) / 2) / math.sqrt(2 * math.pi)
-    there = (rho * points)[:, :, None] + width[:, :, None] * inner.reshape(count, points.shape[1], -1)
-    values = np.broadcast_to(second(places, there.reshape(count, -1)), (count, there[0].size)).reshape(there.shape)
-    inside = (values * masses.reshape(there.shape)).sum(axis=2)
-    return np.asarray((outer * inside).sum(axis=1))
 
 
 @functools.lru_cache(maxsize=32)

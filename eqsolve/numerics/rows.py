@@ -185,11 +185,8 @@ class RowStore:
 
     def evaluate(self, name: str, points: Array) -> Array:
         """Return a kernel at pairs with t ≥ t', by the polynomials of the panels that hold them."""
-        panels = self._grid.locate(points[:, 0])
         out = np.empty(len(points))
-        for panel in np.unique(panels):
-            chosen = np.flatnonzero(panels == panel)
-            record = self.records[panel]
+        for record, chosen in self._by_panel(points[:, 0]):
             weights = self._row_weights(record, points[chosen, 0])
             columns, column_weights = PanelGrid(record.edges, self.order).stencil(points[chosen, 1])
             corner = record.values[name][:, columns]
@@ -199,9 +196,7 @@ class RowStore:
     def block(self, times: Array, columns: Array) -> dict[str, Array]:
         """Return all kernels on rows × columns; where a column is later than its row, roughly, along the diagonal."""
         out = {name: np.empty((len(times), len(columns))) for name in self.records[0].values}
-        panels = self._grid.locate(times)
-        for panel in np.unique(panels):
-            chosen, record = np.flatnonzero(panels == panel), self.records[panel]
+        for record, chosen in self._by_panel(times):
             inside = int(np.searchsorted(columns, record.end, side="right"))
             weights = self._row_weights(record, times[chosen])
             transfer = PanelGrid(record.edges, self.order).interpolation(columns[:inside]).T
@@ -217,22 +212,22 @@ class RowStore:
     def tables(self, times: Array) -> dict[str, Array]:
         """Return all kernels on all pairs of given times in ascending order, zero where t < t'."""
         out = {name: np.zeros((len(times), len(times))) for name in self.records[0].values}
-        panels = self._grid.locate(times)
-        for panel in np.unique(panels):
-            chosen = np.flatnonzero(panels == panel)
+        for _, chosen in self._by_panel(times):
             until = chosen[-1] + 1
             for name, table in self.block(times[chosen], times[:until]).items():
                 out[name][chosen, :until] = np.where(times[:until] <= times[chosen, None], table, 0.0)
         return out
 
-    @functools.cached_property
-    def _grid(self) -> PanelGrid:
-        return PanelGrid(self.edges, self.order)
+    def _by_panel(self, times: Array) -> Iterator[tuple[Record, Array]]:
+        """Yield every panel that holds some of the times, with the places of these."""
+        panels = PanelGrid(self.edges, self.order).locate(times)
+        for panel in np.unique(panels):
+            yield self.records[panel], np.flatnonzero(panels == panel)
 
     def _row_weights(self, record: Record, times: Array) -> Array:
         return PanelGrid(np.array([record.start, record.end]), self.order).stencil(times)[1]
 
-    @property
+    @functools.cached_property
     def edges(self) -> Array:
         return np.array([self.records[0].start, *(record.end for record in self.records)])
 

@@ -55,12 +55,8 @@ _SAME = {"sampled": "stochastic"}  # once a solver of its own, for white noise
 _GROUP = "eqsolve.solvers"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A solver that can be chosen: how well it fits, and how it is made."""
-
-    fit: Fit
-    make: Callable[[], Solver]
+Entry = tuple[Fit, Callable[[], Solver]]
+"""A solver that can be chosen: how well it fits, and how it is made."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ def register(solver: Solver | type[Solver]) -> None:
         raise UsageError(f"the name of a solver is an identifier such as 'runge_kutta', got {name!r}")
     if name in _known() and name not in REGISTERED:
         raise UsageError(f"there is a solver `{name}` already; give yours another name")
-    REGISTERED[name] = Entry(made.fit, lambda: made)
+    REGISTERED[name] = made.fit, lambda: made
 
 
 def _known() -> dict[str, Entry]:
@@ -112,16 +108,16 @@ def _installed() -> dict[str, Entry]:
     """Return the solvers of this package, and those of installed ones."""
     from importlib.metadata import entry_points  # sympy imports it, `eqsolve --help` does not
 
-    found = {name: Entry(fit, _maker(f"{__package__}.{home}")) for name, (home, fit) in BUILTIN.items()}
+    found: dict[str, Entry] = {name: (fit, _maker(f"{__package__}.{home}")) for name, (home, fit) in BUILTIN.items()}
     for name, value in ((entry.name, entry.value) for entry in entry_points(group=_GROUP)):
         if name in found:
             logger.warning("the solver `%s` of %s is left out: there is one of this name already", name, value)
         elif ":" in value:
             make = _maker(value)
-            found[name] = Entry(lambda facts, wanted, make=make: make().fit(facts, wanted), make)  # type: ignore[misc]
+            found[name] = lambda facts, wanted, make=make: make().fit(facts, wanted), make  # type: ignore[misc]
         else:
             home = functools.partial(importlib.import_module, value)
-            found[name] = Entry(
+            found[name] = (
                 lambda facts, wanted, home=home: float(home().fit(facts, wanted)),  # type: ignore[misc]
                 functools.cache(lambda home=home: _load(home().SOLVER)),
             )
@@ -149,7 +145,7 @@ def find_solver(name: str) -> Solver:
     known, name = _known(), _SAME.get(name, name)
     if name not in known:
         raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
-    return known[name].make()
+    return known[name][1]()
 
 
 def choose_solver(
@@ -183,7 +179,7 @@ def choose_solver(
 
 def _best(plan: Plan, wanted: Wanted, without: tuple[str, ...]) -> Solver | None:
     """Return the solver that fits best of those without objection; they are asked in this order, since asking imports them."""
-    fits = {name: entry.fit(plan.facts, wanted) for name, entry in _known().items() if name not in without}
+    fits = {name: fit(plan.facts, wanted) for name, (fit, _) in _known().items() if name not in without}
     for name in sorted((name for name in fits if fits[name] > 0), key=lambda name: -fits[name]):
         solver = find_solver(name)
         if not why_unfit(solver, plan):

@@ -31,7 +31,7 @@ def allowance(values: Array, options: Options, floor: float = FLOOR, *, scale: f
 
 
 def excess(values: Array, errors: Array, options: Options, floor: float = FLOOR, *, scale: float = 0.0) -> float:
-    """Return the largest error in units of what is allowed; 0 for values that vanish identically."""
+    """Return the largest error in units of what is allowed; 0 for values that all vanish."""
     if not np.any(values):
         return 0.0
     return float(np.max(errors / allowance(values, options, floor, scale=scale)))

@@ -34,6 +34,7 @@ from eqsolve.numerics.secants import linear_solver
 from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values
 from eqsolve.solvers.marching import (
     LARGEST_SHARE,
+    RATIO,
     Compared,
     NoConvergenceError,
     Stop,
@@ -421,7 +422,6 @@ _RATIO = 2.0  # of the lengths of neighbouring panels that are fixed in the lag,
 _MIDDLE = 3  # how many panels stretch between them, up to this part of the time from either end
 _NEXT = np.array([3.0, -3.0, 1.0])[:, None]  # weights that continue a quadratic by one step, the newest value first
 _REACH = 30.0  # finest panels: lags well below stay as they are in it, longer ones keep their ratio to t
-_SHORTEST = 0.02  # ln of the ratio of a row panel's ends below which the march is given up
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,12 +441,11 @@ def go_on(
     plan: TwoTimeProgram, begun: March, level: Resolution, options: Options, share: tuple[float, float]
 ) -> tuple[Long, Stop | None]:
     """Go on from a march's end to the last time with growing panels; report progress between two shares of the work."""
-    guide, steps = begun.as_guide(), np.diff(begun.history.row_edges)
-    assert guide.rows is not None
+    early, steps = begun.rows(), np.diff(begun.history.row_edges)
+    assert early is not None
     start = float(begun.history.row_edges[0])
     finest, earliest = float(steps[-1]), float(steps.min())
-    rows = AgingRows(start, guide.rows, ())
-    past = Past(rows, guide.grid, begun.curves() | guide.functions)
+    past = Past(AgingRows(start, early, ()), begun.grid(), begun.curves() | begun.functions())
     begin, end = past.end, options.t_max - start
     usual = length = math.log(level.growth)
     count, stalled = 0, None
@@ -460,7 +459,7 @@ def go_on(
             taken, values = _solve(panel, plan, options)
         except NoConvergenceError:
             length /= 2
-            if length < _SHORTEST:
+            if length < usual / RATIO:
                 stalled = Stop(start + past.end, "Newton's method does not converge on panels however short")
                 break
             continue

@@ -367,8 +367,7 @@ class MemoryPanel:
         )
 
     def _system(self, table: Array, slopes: bool, sizes: Array) -> tuple[Array, Solve | None]:
-        """Return the residuals and, if asked for, a solver for their Jacobian, in which unknowns that are
-        defined pointwise are eliminated."""
+        """Return residuals and, if asked for, a solver for their Jacobian; what is defined pointwise is eliminated."""
         values, changes = self._expressions(self.program.bodies, table, slopes)
         equations = self.program.equations
         residual = np.zeros((self.unknowns, self.places))
@@ -387,9 +386,9 @@ class MemoryPanel:
             else:
                 residual[members] = value
                 residual[members, 0] = own[:, 0] - own[:, 1:] @ self.rule.back
-        if slopes:
-            self._eliminable = self._pointwise(changes)
-        return self._schur_residual(residual, changes if slopes else None, _scale(table, sizes))
+        solve = self._linearise(changes, _scale(table, sizes)) if slopes else None
+        kept, self._eliminated_residual = residual[self._kept].ravel(), residual[self._eliminated].ravel()
+        return kept - self._through @ self._eliminated_residual if len(self._eliminated) else kept, solve
 
     def _pointwise(self, changes: list[Entry]) -> list[int]:
         """Return the families that are left out of large systems: each defined, node by node, by those that stay."""
@@ -403,19 +402,13 @@ class MemoryPanel:
             inside[self.members[number]] = True
         return [number for number in chosen if not any(row == number and inside[by].any() for row, _, by, _ in changes)]
 
-    def _schur_residual(self, residual: Array, changes: list[Entry] | None, scale: Array) -> tuple[Array, Solve | None]:
-        """Return residuals of the unknowns kept, and a solver for their Jacobian if it is new."""
-        solve = None if changes is None else self._linearise(changes, scale)
-        kept, self._eliminated_residual = residual[self._kept].ravel(), residual[self._eliminated].ravel()
-        return kept - self._through @ self._eliminated_residual if len(self._eliminated) else kept, solve
-
     def _linearise(self, changes: list[Entry], scale: Array) -> Solve:
         """Return a solver for the Schur complement A₁₁ − A₁₂ A₂₂⁻¹ A₂₁ of the unknowns kept.
 
         Large ones stay sparse, and are divided by the block of each unknown before they go to GMRES or LAPACK.
         """
-        gone = np.zeros(self.unknowns, dtype=bool)
-        for number in self._eliminable:
+        gone, eliminable = np.zeros(self.unknowns, dtype=bool), self._pointwise(changes)
+        for number in eliminable:
             gone[self.members[number]] = True
         self._kept, self._eliminated = np.flatnonzero(~gone), np.flatnonzero(gone)
         place = np.where(gone, np.cumsum(gone), np.cumsum(~gone)) - 1
@@ -425,7 +418,7 @@ class MemoryPanel:
         none = np.zeros(0, dtype=int)
         found: list[list[Block]] = [[(none, none, np.zeros((0, nodes, nodes)))] for _ in range(2)]  # direct, through
         for number, equation in enumerate(self.program.equations):
-            if number not in self._eliminable:
+            if number not in eliminable:
                 at = place[self.members[number]]
                 found[0].append((at, at, np.broadcast_to(self._own[equation.kind], (len(at), nodes, nodes))))
         for row, rows, columns, change in changes:
@@ -434,7 +427,7 @@ class MemoryPanel:
                 continue
             rows, columns, change = rows[used], columns[used], change[used]
             kind, members = self.program.equations[row].kind, place[rows + self.members[row].start]
-            if row in self._eliminable:
+            if row in eliminable:
                 flat = (members * count + place[columns])[:, None] + lost * count * np.arange(nodes)
                 np.add.at(follow.ravel(), flat.ravel(), change.ravel())
                 continue
@@ -541,7 +534,7 @@ def start_of(equation: MemoryEquation, constants: list[Array]) -> Array:
     return over_points(equation.past([np.zeros(1), *constants])[0], equation.shape, (1,)).reshape(count)
 
 
-_JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
+_JUMP = math.sqrt(ROUNDING)  # of a function's size: less between panels is an error, not a jump
 
 
 class MemoryMarch:
@@ -552,7 +545,7 @@ class MemoryMarch:
     rougher solution.
     """
 
-    growth = 3.0  # largest ratio of successive panels, so that tails see a change in time
+    growth = math.sqrt(RATIO)  # of the next panel, at most, so that tails see a change in time
 
     def __init__(
         self, program: ConvolutionProgram, m: int, delays: Sequence[float], tolerance: float, end: float,

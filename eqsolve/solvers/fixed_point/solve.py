@@ -54,7 +54,7 @@ from eqsolve.solvers.options import Options
 # of the Jacobian.
 
 _PICARD = 4000  # most iterations: next to a fold, at a distance d, it takes some 10/√d
-_NEAR = 0.3  # of the values: so near Newton's solution must lie to where it began
+_NEARLY = 0.05  # relative residuals left near a solution, and its distance from Picard's iterate
 
 
 class FamilyMeans:
@@ -205,7 +205,7 @@ def _search(problem: FamilyProblem, start: Array) -> Array | None:
     for number in range(_PICARD):
         if number == count:
             found = _newton(problem, values)
-            if found is not None and np.all(np.abs(found - values) <= _NEAR * np.abs(values)):
+            if found is not None and np.all(np.abs(found - values) <= _NEARLY * np.abs(values)):
                 return found
             count = 2 * count
         after = problem.picard(values)
@@ -269,7 +269,6 @@ _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarit
 _CUTS = 3  # of a cell of the scan, per axis
 _AROUND = 4.0  # how far from a start, in search variables or longest steps, a solution is looked for
 _SAME_ROUGHLY = newton.ROUGHLY[0]  # solutions on rough meshes that are as near as this are the same
-_NEARLY = 0.05  # relative residuals that few nodes, or a point of a scan near a solution, may leave
 
 
 Near = tuple[Array, PanelMesh | None]

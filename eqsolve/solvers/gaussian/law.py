@@ -164,14 +164,14 @@ class GaussianLaw:
 
     def _starts(self) -> Array:
         """Return the weights of the starts, (unknown, constant)."""
-        zero, ones = self._constants(0.0), [self._constants(0.0, place) for place in range(len(self.law.affine))]
+        zero, ones = self._constants(), [self._constants(place) for place in range(len(self.law.affine))]
         first = np.array([float(value) for value in self.plan.starts(*zero)])
         slopes = [np.array([float(value) for value in self.plan.starts(*point)]) - first for point in ones]
         return np.stack([*slopes, first], axis=1)
 
-    def _constants(self, value: float, unit: int | None = None) -> list[float]:
-        """Return the arguments that are constants, affine ones at a value, one of them larger by one."""
-        affine = {name: value + (place == unit) for place, name in enumerate(self.law.affine)}
+    def _constants(self, unit: int | None = None) -> list[float]:
+        """Return the arguments that are constants, affine ones zero but for one of them."""
+        affine = {name: float(place == unit) for place, name in enumerate(self.law.affine)}
         return [affine[name] if name in affine else self.condition.values[name] for name in self.plan.constants]
 
     def signals(self, kernels: Kernels, rows: slice) -> tuple[Array, Array, Array, Array]:
@@ -181,7 +181,7 @@ class GaussianLaw:
         times, functions = kernels.grid.nodes[rows], [kernels.functions[name][rows] for name in plan.functions]
 
         def at(function: Callable[..., list[Any]], unit: int | None = None) -> Array:
-            return stacked(function(times, *(0.0,) * (count + drives), *self._constants(0.0, unit), *functions), height)
+            return stacked(function(times, *(0.0,) * (count + drives), *self._constants(unit), *functions), height)
 
         table = at(plan.signals)
         offsets, slopes = table[: plan.count], table[plan.count :].reshape(plan.count, count, height)

@@ -26,9 +26,9 @@ from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
 from eqsolve.numerics.laws import NumericLaw, joint_groups
 from eqsolve.numerics.secants import solve_krylov
 from eqsolve.numerics.sobol import DIMENSIONS
-from eqsolve.solvers.marching import Pace, longest_step
+from eqsolve.solvers.marching import RATIO, Pace, longest_step
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import excess
+from eqsolve.solvers.tolerance import FLOOR, excess
 
 # --- Coefficients that are singular at the start, such as 3/t, 1/√t or log t: the solution that is
 # finite there.
@@ -557,7 +557,7 @@ class _Slope:
 _ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(43))  # 10, 12, 14, 16, 20, ..., 14480
 _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
-TAILS = 1e-4  # of the tolerance, for the nodes left out
+TAILS = FLOOR / RATIO  # of the tolerance, for the nodes left out
 _MOST_PRODUCT = _ORDERS[_BELOW] ** 3.5  # paths: products of three densities, not of four
 _SETS = 2 * _BELOW  # independent sets of points where constants are sampled
 _FEWEST = 16 * _SETS  # points of one of them, to begin with

@@ -34,8 +34,6 @@ from eqsolve.solvers.marching import DENSER, Compared, best_of
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import Worst, find_worst, stop_early
 
-_GROWTH = 1.35
-
 
 class _Sweeps:
     """The unknowns of a closed system, swept in turn on a grid."""
@@ -126,7 +124,7 @@ def _panels(begin: float, options: Options) -> Iterator[tuple[PanelGrid, float]]
     """Yield denser and denser panels that grow with time, and what sweeps may leave, relative to each unknown's largest."""
     order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
     for number in range(6):
-        step, growth = min(0.2, (options.t_max - begin) / 4) / DENSER**number, _GROWTH ** (1 / DENSER**number)
+        step, growth = min(0.2, (options.t_max - begin) / 4) / DENSER**number, DENSER ** (1 / DENSER**number)
         yield PanelGrid.geometric(begin, options.t_max, step, growth, order), max(3e-5 * options.rtol, 1e-13)
 
 

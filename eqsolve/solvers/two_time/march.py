@@ -5,10 +5,11 @@ a matrix product of the left factor's rows with an integration operator of the r
 ∫ right(s, t') ℓ_k(s) ds over the panels' basis functions ℓ_k are stored. Old columns are merged as the past becomes smooth.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,6 @@ from eqsolve.solvers.two_time.panel import History, RowPanel
 # O(log t) columns; near the diagonal operators take up fast parts before a merge.
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 1 / RATIO  # largest change of right-hand sides by a merge, relative to its tolerance
-_UNEVEN = 3.0  # panels are merged only if neither is longer than the other by more than this
 
 
 class Merger:
@@ -52,7 +52,7 @@ class Merger:
         self._largest: dict[str, float] = {}
 
     def merge(self, history: History) -> None:
-        """Merge neighbouring column panels wherever everything is smooth enough on both together."""
+        """Merge neighbouring column panels where everything is smooth enough on both together."""
         if len(history.edges) <= 9:  # nothing is gained by merging fewer
             return
         now = history.now
@@ -64,10 +64,7 @@ class Merger:
         panel = 0
         while panel < len(history.edges) - 4:
             left, middle, right = history.edges[panel : panel + 3]
-            first, second = middle - left, right - middle
-            near = right - left > _NEAR * (now - right)
-            uneven = max(first, second) > _UNEVEN * min(first, second)
-            if near or uneven or self._not_before.get(left, now) > now:
+            if right - left > _NEAR * (now - right) or self._not_before.get(left, now) > now:
                 panel += 1
             elif self._try(history, panel):
                 self._not_before.pop(left, None)
@@ -198,36 +195,20 @@ def _rows(table: Array, part: slice, to_merged: Array) -> Array:
     return np.concatenate([table[: part.start + 1], to_merged @ table[part], table[part.stop :]])
 
 
-@dataclass(frozen=True, eq=False)
-class Guide:
-    """An earlier, rougher solution, from which a march takes the first guess on each panel."""
-
-    grid: PanelGrid
-    functions: dict[str, Array]
-    rows: RowStore | None
-
-    def fill(self, panel: RowPanel) -> None:
-        for head, values in self.functions.items():
-            panel.functions[head][:] = self.grid.interpolate(values, panel.times)
-        if self.rows is not None:
-            for head, table in self.rows.block(panel.times, panel.columns).items():
-                panel.kernels[head][:] = table
-
-
 class March:
     """A solution that grows from the ``start`` panel by panel of ``order`` nodes each.
 
     The iteration on a panel stops at a ``tolerance``, and columns are merged at a tolerance
     ``merging`` (0 keeps all), relative to the size of each unknown. ``guide`` is a rougher solution
-    over the same times; the panels' solutions are kept in the ``checkpoint``.
+    over the same times, the first guess on each panel; solutions are kept in the ``checkpoint``.
     """
 
     def __init__(
         self, compiled: TwoTimeProgram, order: int, start: float, tolerance: float,
-        merging: float = 0.0, guide: Guide | None = None, checkpoint: Checkpoint | None = None,
+        merging: float = 0.0, guide: March | None = None, checkpoint: Checkpoint | None = None,
     ) -> None:  # fmt: skip
-        self.plan, self.m, self.tolerance, self.guide = compiled, order, tolerance, guide
-        self.checkpoint = checkpoint
+        self.plan, self.m, self.tolerance, self.checkpoint = compiled, order, tolerance, checkpoint
+        self.guide = None if guide is None else (guide.grid(), guide.functions(), guide.rows())
         self.merger = Merger(order, merging) if merging > 0 and compiled.separable else None
         self.history = History(compiled, order)
         self.records: list[Record] = []
@@ -311,7 +292,11 @@ class March:
         """Take the guide; or continue the functions' polynomials, and let kernels be as at the end of the past."""
         panel, history = self.panel, self.history
         if self.guide is not None:
-            self.guide.fill(panel)
+            grid, functions, rows = self.guide
+            for head, values in functions.items():
+                panel.functions[head][:] = grid.interpolate(values, panel.times)
+            for head, table in rows.block(panel.times, panel.columns).items() if rows is not None else ():
+                panel.kernels[head][:] = table
             return
         nodes, ends = radau(self.m).nodes, history.row_edges
         for head, values in history.last_functions.items():
@@ -367,13 +352,13 @@ class March:
 
     def curves(self) -> dict[str, Array]:
         """Return the one-time functions and the observables on the rows' grid."""
-        declared = {equation.name: self._functions[equation.name] for equation in self.plan.functions if not equation.hidden}
-        return {name: np.concatenate(parts) for name, parts in {**declared, **self._observables}.items()}
+        known = self.functions()
+        declared = {equation.name: known[equation.name] for equation in self.plan.functions if not equation.hidden}
+        return declared | {name: np.concatenate(parts) for name, parts in self._observables.items()}
 
-    def as_guide(self) -> Guide:
-        """Return the solution as a guide of a finer one."""
-        functions = {name: np.concatenate(parts) for name, parts in self._functions.items()}
-        return Guide(self.grid(), functions, self.rows())
+    def functions(self) -> dict[str, Array]:
+        """Return all one-time functions on the rows' grid."""
+        return {name: np.concatenate(parts) for name, parts in self._functions.items()}
 
 
 # --- Extrapolated number of panels to t_max if steps stay at the fastest time scale.

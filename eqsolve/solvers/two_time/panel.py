@@ -229,9 +229,6 @@ class Integrals:
 
 Inverses = tuple[Array | None, Array | None]
 
-_FAR = 0.03  # change of the first sweep beyond which the slopes at the guess are not trusted
-_FRESH_SLOPES = (1, 14)  # sweeps before which the slopes are taken again
-
 
 class RowPanel:
     """The rows of one panel at its nodes ``times`` while they are being solved, behind the solved past ``history``.
@@ -434,7 +431,7 @@ class RowPanel:
             if sweep > 8 and change > 1e3 * best:
                 raise NoConvergenceError
             best, last = min(best, change), change
-            if sweep + 1 in _FRESH_SLOPES and (sweep or change > _FAR):
+            if sweep == 0 and change > 1 / RATIO:  # the slopes at the guess are not trusted
                 for name in names:
                     self._inverses.pop(name, None)
                 mixer = Secants(depth=6)

@@ -163,9 +163,8 @@ def _march(
     The iteration on a panel leaves much less than the resolution; merging columns may change as much.
     """
     iteration = max((1e-2 if coarse is None else 1e-3) * resolution, 1e-14)
-    guide = None if coarse is None else coarse.as_guide()
     try:
-        march = March(compiled, order, begin, iteration, resolution, guide, options.checkpoint)
+        march = March(compiled, order, begin, iteration, resolution, coarse, options.checkpoint)
     except marching.NotFiniteError as failure:
         raise SolverError(str(failure)) from None
     end, low = (options.t_max, 0.0) if coarse is None else (coarse.end, _FIRST)
