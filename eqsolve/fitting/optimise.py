@@ -429,5 +429,5 @@ class _OptimumSearch:
             spread = np.abs(np.linalg.inv(whole)) @ off
         except (np.linalg.LinAlgError, EqsolveError):
             return made
-        made[inside] = spread * self.slopes(best)[inside]
+        made[inside] = spread[: len(inside)] * self.slopes(best)[inside]
         return made

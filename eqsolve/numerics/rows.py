@@ -178,10 +178,11 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class RowStore:
-    """All row panels of a solution, for t ≥ t'."""
+    """All row panels of a solution, for t ≥ t'; ``other`` has another continuation beyond the diagonal."""
 
     order: int
     records: tuple[Record, ...]
+    other: RowStore | None = None
 
     def evaluate(self, name: str, points: Array) -> Array:
         """Return a kernel at pairs with t ≥ t', by the polynomials of the panels that hold them."""
@@ -192,6 +193,10 @@ class RowStore:
             corner = record.values[name][:, columns]
             out[chosen] = np.einsum("pi,ipk,pk->p", weights, corner, column_weights)
         return out
+
+    def error(self, name: str, points: Array) -> Array | float:
+        """Return the error of interpolation near the diagonal: how far the other continuation is."""
+        return 0.0 if self.other is None else np.abs(self.evaluate(name, points) - self.other.evaluate(name, points))
 
     def block(self, times: Array, columns: Array) -> dict[str, Array]:
         """Return all kernels on rows × columns; where a column is later than its row, roughly, along the diagonal."""
@@ -236,11 +241,13 @@ class RowStore:
         return sum(table.nbytes for record in self.records for table in record.values.values())
 
     @classmethod
-    def from_tables(cls, grid: PanelGrid, tables: dict[str, Array], *, kinked: Container[str] = ()) -> RowStore:
+    def from_tables(
+        cls, grid: PanelGrid, tables: dict[str, Array], *, kinked: Container[str] = (), compared: bool = False
+    ) -> RowStore:
         """Return kernels given on all pairs of a grid's nodes.
 
         In panels on the diagonal causal ones are continued to the left end, ``kinked`` ones from t'
-        ≤ t to t' > t.
+        ≤ t to t' > t; to be ``compared`` are these with their given values, others with continued ones.
         """
         m = grid.order
         back = radau(m).back
@@ -256,7 +263,8 @@ class RowStore:
                 else:
                     block[0, 1:] = back @ block[1:, 1:]
             records.append(Record(start, end, grid.edges[: panel + 2], values))
-        return cls(m, tuple(records))
+        others = [name for name in tables if name not in kinked]
+        return cls(m, tuple(records), cls.from_tables(grid, tables, kinked=others) if compared else None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -533,7 +533,7 @@ class Result:
         at_start = [points[:, axis] == nodes[0] for axis in (0, 1)]  # what is known there does not mind its neighbours
         rows_after, columns_after = (np.where(start, 0, place) for start, place in zip(at_start, (rows, columns), strict=True))
         corners = np.stack([table[r, c] for r in (rows - 1, rows_after) for c in (columns - 1, columns_after)])
-        between = self.rows.error(name, -np.sort(-points, axis=1)) if isinstance(self.rows, StepRows) else 0.0
+        between = self.rows.error(name, -np.sort(-points, axis=1)) if isinstance(self.rows, RowStore | StepRows) else 0.0
         return np.asarray(corners.max(axis=0) + between)
 
     def _grid(self) -> PanelGrid:

@@ -190,3 +190,18 @@ def test_error_bars_of_means_over_paths(model: str, settings: dict[str, float], 
     for name in ("m", "q"):
         stated = found[f"{name}_error"] + truth[f"{name}_error"]
         assert float((np.abs(found[name] - truth[name]) / stated).max()) <= 1.5
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "end"),
+    [("rnn", {"gain": 1.58}, 5.06), ("linear_flow", {"delta": 3.96, "rho2": 0.228, "sigma2": 0.28, "lam": 0.6}, 2.53)],
+)
+def test_correlations_near_the_diagonal(model: str, settings: dict[str, float], end: float, rng: np.random.Generator) -> None:
+    """Inside the panels of closed Gaussian means, where |t − t'|³ has a kink in its second derivative."""
+    rough, fine = (eqsolve.solve(model, t_max=end, rtol=rtol, params=settings, kernels=rtol < 1e-4) for rtol in (1e-3, 1e-5))
+    late = rng.uniform(0, end, 200)
+    pairs = np.stack([late, late * (1 - rng.uniform(0, 1, 200) ** 3 * (np.arange(200) % 2))], axis=1)
+    found, truth = rough.at2(pairs), fine.at2(pairs)
+    for name in [item for item in found if item in ("C", "C_w", "C_f")]:
+        off, stated = np.abs(found[name] - truth[name]), found[f"{name}_error"] + truth[f"{name}_error"]
+        assert float((off / stated).max()) <= 1.5

@@ -379,7 +379,10 @@ def make_result(
     kernels = {key: Kernel(table, errors[key], True) for key, table in curves.tables.items()}
     kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in curves.values.items()}
     tables = {**curves.tables, **curves.values}
-    rows = StepRows(grid.nodes if times is None else times, tables) if grid.width else RowStore.from_tables(grid, tables)
+    if grid.width:
+        rows: RowStore | StepRows = StepRows(grid.nodes if times is None else times, tables)
+    else:
+        rows = RowStore.from_tables(grid, tables, kinked=curves.tables, compared=grid.order > 1)
     reason = f"the error estimate of `{largest}` is {worst:.3g} times the tolerance rtol={options.rtol:g}"
     return dynamics_result(
         model=name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
