@@ -89,7 +89,7 @@ def lagrange(nodes: Array, points: Array) -> Array:
     return terms.T
 
 
-WIDTH = 6  # nodes: with four, soft spins at 1e-2 would need twice the steps for the sake of what is between them
+WIDTH = 6  # nodes: with four, soft spins at 1e-2 would need twice the steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ class PanelGrid:
         return np.clip(np.searchsorted(self.edges, times, side="left") - 1, 0, self.panels - 1)
 
     def stencil(self, times: Array) -> tuple[Array, Array]:
-        """Return, per time, the indices of the nodes that its polynomial goes through, and their interpolation weights."""
+        """Return the nodes that the polynomial at each time goes through, and their weights."""
         panel = self.locate(times)
         if self.width:
             columns, weights = np.repeat(panel[:, None], self.width, axis=1), np.zeros((len(times), self.width))
@@ -162,7 +162,7 @@ class PanelGrid:
         return columns, weights
 
     def near(self, step: int) -> list[int]:
-        """Return the nodes at the ends of a step, and others on both sides that are not near each other for its length."""
+        """Return the nodes of a step and others on both sides, at least half its length apart."""
         low, high = step, step + 1
         near, apart = [low, high], (self.nodes[high] - self.nodes[low]) / 2
         while len(near) < self.width:
@@ -194,7 +194,7 @@ class PanelGrid:
         return cls(times, 1, WIDTH)
 
     def error_between(self, values: Array) -> Array:
-        """Return the error of interpolation in the steps beside each node: how far polynomials of lower degree are."""
+        """Return how far polynomials of lower degree are, in the steps beside each node."""
         middles = (self.nodes[1:] + self.nodes[:-1]) / 2
         lower = PanelGrid(self.edges, self.order, self.width - 2).interpolate(values, middles)
         gaps = np.pad(np.abs(self.interpolate(values, middles) - lower), 1)

@@ -83,7 +83,7 @@ def continuation(order: int) -> Array:
 
 
 def interpolate_triangle(nodes: Array, table: Array, points: Array) -> Array:
-    """Return a function given on all pairs t' ≤ t of nodes at pairs between, by the polynomial that goes through them."""
+    """Return the polynomial through values on all pairs t' ≤ t of nodes, at pairs between them."""
     low, left = np.tril_indices(len(nodes))
     x, pairs = ((item - nodes[0]) / (nodes[-1] - nodes[0]) for item in (nodes, points))
     known, wanted = (_basis(first, second, len(nodes) - 1) for first, second in ((x[low], x[left]), pairs.T))

@@ -178,7 +178,7 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class RowStore:
-    """All row panels of a solution, for t ≥ t'; ``other`` has another continuation beyond the diagonal."""
+    """All row panels of a solution, for t ≥ t'; ``other`` goes on differently to t' > t."""
 
     order: int
     records: tuple[Record, ...]
@@ -195,7 +195,7 @@ class RowStore:
         return out
 
     def error(self, name: str, points: Array) -> Array | float:
-        """Return the error of interpolation near the diagonal: how far the other continuation is."""
+        """Return the error of interpolation near the diagonal, from the other continuation."""
         return 0.0 if self.other is None else np.abs(self.evaluate(name, points) - self.other.evaluate(name, points))
 
     def block(self, times: Array, columns: Array) -> dict[str, Array]:
@@ -269,7 +269,7 @@ class RowStore:
 
 @dataclass(frozen=True, eq=False)
 class StepRows:
-    """Functions of two times on all pairs of the nodes of steps, smooth on either side of the diagonal, for t ≥ t'."""
+    """Functions of two times on all pairs of the nodes of steps, smooth for t ≥ t'."""
 
     nodes: Array
     values: dict[str, Array]

@@ -402,10 +402,7 @@ class Result:
         return Distribution((name, *along), made, np.concatenate([share * mass for _, share in parts]))
 
     def _laws_at(self, moment: float) -> list[tuple[float, float]]:
-        """Return the times, with shares, whose laws make up the law of a process at a time.
-
-        Paths in white noise are too rough to be interpolated: between two nodes their law is a mixture of those of the nodes.
-        """
+        """Return the nodes, with shares, whose laws are mixed: rough paths are not interpolated."""
         grid, time = self._grid(), self._inside(np.array([moment], dtype=float))
         if not grid.width or time[0] in grid.nodes:
             return [(float(time[0]), 1.0)]

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 Errors = dict[str, Array]
 
-_MARGIN = (
-    1.5  # times the larger of two differences: a normal error like them exceeds it in a fifth of cases, three times it in 3 %
-)
+# times the larger of two differences is stated: a normal error like them exceeds it in a fifth of
+# cases, and three times it in 3 %
+_MARGIN = 1.5
 _ATOMS = 8  # values of a constant that are strata of their own
 _LOOKED = 12  # nodes at which sampled paths are compared with a solution
 _DEVIATIONS = 8.0  # standard errors: what is measured on Gaussian and heavy-tailed constants is in the tests

@@ -203,12 +203,9 @@ def self_consistent_start(engine: Engine, grid: OperatorGrid, level: Level, seed
 
 
 class _March:
-    """One ensemble of every kind of path, followed panel by panel in its own noise.
+    """One ensemble of every kind of path, followed panel by panel in noises mixed from its own paths.
 
-    Each noise is an orthogonal mixture of the ensemble's own trajectories of what its covariance is
-    made of, so that the empirical covariance is exact and a panel needs only the values up to its
-    end: unknowns, signals and kernels of all panels before are final, those of the present one are
-    iterated until they reproduce themselves.
+    Panels before the present one are final; on that, paths and kernels are iterated together.
     """
 
     def __init__(self, engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> None:

@@ -612,10 +612,7 @@ class FoundBySampling:
 
 
 class _SampledSearch:
-    """Anderson's iteration of the map from correlations over a window of lags to those of sampled paths.
-
-    Windows grow until correlations have fallen at their end; then there are more ensembles.
-    """
+    """Anderson's iteration of correlations of sampled paths, in windows that grow until these fall."""
 
     def __init__(self, program: StochasticProgram, laws: Mapping[str, Any], options: Options) -> None:
         self.engine = Engine(program, laws, Work(), min(1e-3 * options.rtol, 1e-5), threads=options.threads)
