@@ -1,6 +1,7 @@
 """Are the error bars true? Solves of many kinds against references that do not come from the engine.
 
     python benchmarks/honesty.py [--models dln,rnn] [--rtol 1e-2,1e-3] [--limit 120] [--json]      (under 20 minutes)
+    python benchmarks/honesty.py --seed 7 [...]                       (other parameters, whose references are made on the way)
     python benchmarks/honesty.py --references [--models dln,rnn]                                   (makes the references)
 
 References lie in honesty.json beside this file: closed forms, or solutions by other methods (honesty_truths.py) with an error of
@@ -229,40 +230,52 @@ def short(values, digits=17):
     return [float(f"{x:.{digits}g}") for x in np.atleast_1d(values).tolist()]
 
 
-def write_references(models):
-    from honesty_cases import draw
+def make_references(models, seed=None):
+    """Yield the cases of a seed with their references, and their keys in the order of the file."""
+    from honesty_cases import SEED, draw
     from honesty_truths import TRUTHS
 
-    def key(model, settings, at):
-        return json.dumps([model, settings, list(at)])
-
-    known = {}
-    if FILE.exists():
-        known = {key(case["model"], case["settings"], case["at"]): case for case in json.loads(FILE.read_text())["cases"]}
-    cases = draw()
-    order = [key(case.model, case.settings, case.at) for case in cases]
+    cases = draw(SEED if seed is None else seed)
+    order = [key_of(case.model, case.settings, case.at) for case in cases]
     for index, case in enumerate(cases):
         if models is not None and case.model not in models:
             continue
         begin = time.perf_counter()
-        values, kernels, errors, kernel_errors = TRUTHS[case.model](
-            {**case.settings, **case.more}, list(case.at), list(case.pairs)
-        )
-        known[order[index]] = {
-            "model": case.model,
-            "settings": case.settings,
-            "at": list(case.at),
-            "pairs": [list(pair) for pair in case.pairs],
-            "options": case.options,
-            "asked": index % 2 == 0,
-            "values": {name: short(value) for name, value in values.items()},
-            "errors": {name: short(value, 2) for name, value in errors.items()},
-            "kernels": {name: short(value) for name, value in kernels.items()},
-            "kernel_errors": {name: short(value, 2) for name, value in kernel_errors.items()},
-        }
+        try:
+            found = TRUTHS[case.model]({**case.settings, **case.more}, list(case.at), list(case.pairs))
+        except RuntimeError as reason:
+            print(f"{case.name}: no reference ({reason})", file=sys.stderr, flush=True)
+            continue
+        values, kernels, errors, kernel_errors = found
         relative = [np.max(errors[name]) / max(np.max(np.abs(values[name])), 1e-300) for name in values]
         relative += [np.max(kernel_errors[name]) / max(np.max(np.abs(kernels[name])), 1e-300) for name in kernels]
         print(f"{case.name}: {max(relative):.1e}, {time.perf_counter() - begin:.1f} s", file=sys.stderr, flush=True)
+        yield (
+            order,
+            {
+                "model": case.model,
+                "settings": case.settings,
+                "at": list(case.at),
+                "pairs": [list(pair) for pair in case.pairs],
+                "options": case.options,
+                "asked": index % 2 == 0,
+                "values": {name: short(value) for name, value in values.items()},
+                "errors": {name: short(value, 2) for name, value in errors.items()},
+                "kernels": {name: short(value) for name, value in kernels.items()},
+                "kernel_errors": {name: short(value, 2) for name, value in kernel_errors.items()},
+            },
+        )
+
+
+def key_of(model, settings, at):
+    return json.dumps([model, settings, list(at)])
+
+
+def write_references(models):
+    known = json.loads(FILE.read_text())["cases"] if FILE.exists() else []
+    known = {key_of(case["model"], case["settings"], case["at"]): case for case in known}
+    for order, case in make_references(models):
+        known[key_of(case["model"], case["settings"], case["at"])] = case
         lines = ",\n".join(json.dumps(known[item], separators=(",", ":")) for item in order if item in known)
         FILE.write_text('{"cases":[\n' + lines + "\n]}\n", encoding="utf-8")
 
@@ -274,12 +287,16 @@ def main():
     parser.add_argument("--limit", type=float, default=120, help="seconds per solve")
     parser.add_argument("--json", action="store_true", help="print one object: every value of every solve")
     parser.add_argument("--references", action="store_true", help="make the references instead")
+    parser.add_argument("--seed", type=int, help="other parameters, drawn by this seed; their references are made on the way")
     arguments = parser.parse_args()
     models = arguments.models.split(",") if arguments.models else None
     if arguments.references:
         write_references(models)
         return 0
-    cases = [case for case in json.loads(FILE.read_text())["cases"] if models is None or case["model"] in models]
+    if arguments.seed is not None:
+        cases = (case for _, case in make_references(models, arguments.seed))
+    else:
+        cases = [case for case in json.loads(FILE.read_text())["cases"] if models is None or case["model"] in models]
     worker, runs = Worker(), []
     for case in cases:
         for rtol in map(float, arguments.rtol.split(",")):

@@ -26,9 +26,9 @@ class Case:
         return f"{self.model} " + " ".join(f"{key}={value}" for key, value in self.settings.items())
 
 
-def draw() -> list[Case]:
+def draw(seed: int = SEED) -> list[Case]:
     """Return all cases; each is solved at every tolerance."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(seed)
     made = []
 
     def number(low, high, log=False):
