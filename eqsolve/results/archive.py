@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TABLES = (".csv", ".json", ".parquet")
 
 _ROWS = "_rows_"  # functions of two times as they were solved, packed
-_STORE = Codec((AgingRows, Layout, Record, RowStore, Solved, StepRows), without=("_grid", "ends", "times"))
+_STORE = Codec((AgingRows, Layout, Record, RowStore, Solved, StepRows), without=("ends", "times"))
 _FORMATS = (1, 2)  # of the files that are read; those of the first hold no functions of two times
 _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
 
