@@ -357,6 +357,7 @@ class Ensembles:
             errors = judge.panel_differences(
                 base, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0))
             )
+            errors = judge.keep_errors(errors, before[2] if before is not None else {}, base, dense)
             curves = judge.curves(dense)
             worst = judge.worst(curves, errors)
             logger.info("time grid: %d nodes, followed by %d paths; its error is %.2g times the tolerance",

@@ -182,6 +182,17 @@ class Judge:
             errors |= {name: pairs * _smear(np.abs(np.tril(table) - rough[name])) for name, table in final.values.items()}
         return errors
 
+    def keep_errors(self, errors: Errors, before: Errors, base: Solution, dense: Solution) -> Errors:
+        """Return errors of panels, of responses no smaller than before on panels that did not change."""
+        if not before or base.grid.panels is None or dense.grid.panels is None:
+            return errors
+        old, new = base.grid.panels, dense.grid.panels
+        here, there = new.locate(dense.grid.nodes), old.locate(dense.grid.nodes)
+        same = (old.edges[there] == new.edges[here]) & (old.edges[there + 1] == new.edges[here + 1])
+        places = np.clip(np.searchsorted(base.grid.nodes, dense.grid.nodes), 0, base.grid.size - 1)
+        kept = {name: before[name][np.ix_(places, places)] * same[:, None] for name in self.curves(dense).values}
+        return errors | {name: np.maximum(errors[name], table) for name, table in kept.items()}
+
     def worst(self, final: Curves, errors: Errors) -> float:
         """Return the largest error in units of the tolerance; kinks apart."""
         return max(self.excesses(final, errors).values(), default=0.0)

@@ -523,12 +523,12 @@ class _StochasticSolve:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
         assert base.grid.panels is not None
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
-        checked = math.inf
+        checked, errors = math.inf, Errors()
         for _ in range(self.control.rounds):
             assert base.grid.panels is not None
             dense, shapes = self._move(base, design, denser(base.grid.panels, ratios))
             design = replace(design, shapes=shapes)
-            errors = self.judge.panel_differences(base, dense, ratios)
+            errors = self.judge.keep_errors(self.judge.panel_differences(base, dense, ratios), errors, base, dense)
             curves = self.judge.curves(dense)
             worst = self.judge.worst(curves, errors)
             logger.info("time grid: %d nodes; compared with a coarser grid its error is %.2g times the tolerance",
@@ -537,7 +537,8 @@ class _StochasticSolve:
             if self._unsettled(dense):
                 break
             if worst <= self.control.share:
-                errors = self._check_panels(dense, design)
+                coarser, errors = errors, self._check_panels(dense, design)
+                errors = self.judge.keep_errors(errors, coarser, dense, dense)  # in both orders they err alike
                 worst = self.judge.worst(curves, errors)
                 if worst <= self.control.share or worst > self.control.stuck * checked:
                     break  # what denser panels leave is of the points, whose modes are others on every grid
