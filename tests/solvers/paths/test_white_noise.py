@@ -120,7 +120,7 @@ def test_symmetric_couplings_obey_fluctuation_dissipation() -> None:
     temperature = 1.0
     res = eqsolve.solve("soft_spin", u=0.5, T=temperature, J=0.6, kappa=1, t_max=6, rtol=2e-2)
     table = res.dataset
-    clock = table["t"].values
+    clock = table["row"].values
     late = slice(int(np.searchsorted(clock, 2.5)), None)
     curve = CubicSpline(clock[late], table["R"].values[-1, late])
     spread = CubicSpline(clock[late], table["R_error"].values[-1, late])
