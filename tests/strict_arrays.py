@@ -29,7 +29,7 @@ from eqsolve.numerics import backend
 __all__ = ["STRICT", "StrictArray", "strict_card", "strict_namespace"]
 
 _LACKING = {"dawsn", "ive", "kve", "iv", "kv"}
-_UNKNOWN = {"select", "block", "interp", "broadcast_arrays"}
+_UNKNOWN = {"select", "block", "broadcast_arrays"}
 
 
 class StrictArray(np.lib.mixins.NDArrayOperatorsMixin):

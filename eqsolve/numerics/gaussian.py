@@ -19,6 +19,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from eqsolve.numerics.arrays import Array, tensor_rule
+from eqsolve.numerics.backend import CPU, Backend, home_of
 from eqsolve.numerics.constants import draw_constants, make_paths
 from eqsolve.numerics.laws import STRATA, Component, NormalLaw, NumericLaw, SplitNormalLaw, hermite
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
@@ -317,12 +318,13 @@ def _combinations(effects: Sequence[float], accuracy: float, gain: Callable[[flo
 
 
 def make_points(
-    modes: int, layout: PointLayout, laws: dict[str, NumericLaw], level: Level, given: tuple[Array, Array] | None = None
-) -> Points:
+    modes: int, layout: PointLayout, laws: dict[str, NumericLaw], level: Level, given: tuple[Array, Array] | None = None,
+    backend: Backend = CPU,
+) -> Points:  # fmt: skip
     """Return points for modes by decreasing strength and for the random constants, all independent.
 
     Where modes are sampled, Gaussian constants are too, first. Coordinates along the modes may be
-    ``given``, with weights.
+    ``given``, with weights. Large samples are made where the ``backend`` is.
     """
     drawn: dict[str, Array] = {}
     match "given" if given else layout.kind:
@@ -334,7 +336,7 @@ def make_points(
         case "sample" | "single":
             gaussian = [(item, law) for item, law in laws.items() if is_gaussian(law)]
             sampled = _sample if layout.kind == "sample" else _sample_defensively
-            normals, weights = sampled(len(gaussian) + modes, level)
+            normals, weights = sampled(len(gaussian) + modes, level, backend)
             drawn = {item: law.mean + math.sqrt(law.variance) * x for (item, law), x in zip(gaussian, normals, strict=False)}
             normals, laws = normals[len(gaussian) :], {item: law for item, law in laws.items() if item not in drawn}
         case "cubic":
@@ -348,11 +350,12 @@ def make_points(
     order = 2 if layout.kind == "cubic" else level.constants + (1 + level.rotation_seed % 2 if level.rotation_seed else 0)
     constants = make_paths(laws, [dict.fromkeys(laws, order)])
     count = len(constants.weights)
-    ruled = {item: np.repeat(values, len(weights)) for item, values in constants.values.items()}
+    put = home_of(weights).put
+    ruled = {item: put(np.repeat(values, len(weights))) for item, values in constants.values.items()}
     return Points(
         np.tile(normals, count),
         ruled | {item: np.tile(values, count) for item, values in drawn.items()},
-        np.multiply.outer(constants.weights, weights).ravel(),
+        (put(constants.weights)[:, None] * weights).ravel(),
         values=count,
     )
 
@@ -368,7 +371,7 @@ def _draw(modes: int, laws: dict[str, NumericLaw], level: Level) -> Points:
     counts = [len(law.table) if isinstance(law, Component) else len(law.atoms_of()) for law in few.values()]
     combined = make_paths(few, [{}]) if math.prod(counts) <= STRATA else None
     values, mass = (combined.values, combined.weights.ravel()) if combined else ({}, np.ones(1))
-    normals, _ = _sample(modes, replace(level, most=max(2, level.most // len(mass))), both=False)
+    normals, _ = _sample(modes, replace(level, most=max(2, level.most // len(mass))), CPU, both=False)
     count = normals.shape[1] * len(mass)
     constants = {item: np.repeat(value, normals.shape[1]) for item, value in values.items()}
     rng = np.random.default_rng((level.seed, 2))
@@ -459,15 +462,17 @@ def _cubic(modes: int) -> Array:
     return np.hstack([matrix, -matrix])
 
 
-def _sample(modes: int, level: Level, *, both: bool = True) -> tuple[Array, Array]:
+def _sample(modes: int, level: Level, backend: Backend, *, both: bool = True) -> tuple[Array, Array]:
     """Return a sample of all modes: quasi-random along the first, random along the rest.
 
     ``both`` uses each point with both signs; a function that is even in the modes gains nothing by
     it.
     """
     half = max(1, level.most // 2 if both else level.most)
-    sample = sample_normals(half, modes, level.seed + 1_000_003 * level.rotation_seed, centred=not both)
-    return (np.hstack([sample, -sample]), np.full(2 * half, 0.5 / half)) if both else (sample, np.full(half, 1 / half))
+    sample = sample_normals(half, modes, level.seed + 1_000_003 * level.rotation_seed, backend, centred=not both)
+    if not both:
+        return sample, backend.full(1 / half, (half,))
+    return np.hstack([sample, -sample]), backend.full(0.5 / half, (2 * half,))
 
 
 # Densities of the leading mode, shares and deviations of normals: for paths that matter in the
@@ -476,7 +481,7 @@ DENSITIES = (((0.5, 1.0), (0.35, 2.2), (0.15, 0.3)), ((0.05, 1.0), (0.95, 1.8)))
 _TABLE = np.linspace(-8.5, 8.5, 4001)
 
 
-def _sample_defensively(modes: int, level: Level) -> tuple[Array, Array]:
+def _sample_defensively(modes: int, level: Level, backend: Backend) -> tuple[Array, Array]:
     """Return a quasi-random sample of all modes, the leading one drawn from a mixture of normals, and the weights.
 
     Defensive importance sampling (Hesterberg, Technometrics 37, 185 (1995),
@@ -485,22 +490,22 @@ def _sample_defensively(modes: int, level: Level) -> tuple[Array, Array]:
     """
     from scipy.special import ndtr
 
-    sample = sample_normals(level.most, modes, level.seed + 1_000_003 * level.rotation_seed)
+    sample = sample_normals(level.most, modes, level.seed + 1_000_003 * level.rotation_seed, backend)
     if not modes:
-        return sample, np.full(level.most, 1 / level.most)
+        return sample, backend.full(1 / level.most, (level.most,))
     parts = DENSITIES[level.density]
     cumulative = sum(share * ndtr(_TABLE / deviation) for share, deviation in parts)
-    first = np.interp(ndtr(sample[0]), cumulative, _TABLE)
+    first = np.interp(ndtr(sample[0]), backend.put(cumulative), backend.put(_TABLE))
     density = sum(share / deviation * np.exp(-(first**2) / 2 * (1 / deviation**2 - 1)) for share, deviation in parts)
     sample[0], weights = first, 1 / density
     return sample, weights / weights.sum()
 
 
-def sample_normals(count: int, modes: int, seed: int, *, centred: bool = True) -> Array:
+def sample_normals(count: int, modes: int, seed: int, backend: Backend = CPU, *, centred: bool = True) -> Array:
     """Return ``count`` points of standard normals of unit variance in the sample, shape (modes, points)."""
     first = min(modes, DIMENSIONS)
     rest = np.random.default_rng((seed, 1)).standard_normal((modes - first, count))
-    sample = np.vstack([sobol_normals(count, first, seed), rest])
+    sample = np.vstack([sobol_normals(count, first, seed, backend), backend.put(rest)])
     if centred:
         sample -= sample.mean(axis=1, keepdims=True)
     sample /= np.sqrt((sample**2).mean(axis=1, keepdims=True)) + 1e-300

@@ -10,6 +10,7 @@ import functools
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import CPU, Backend
 
 _BITS = 30
 _TABLE = (  # degree and coefficients of the primitive polynomial, first direction numbers; the first dimension has none
@@ -43,8 +44,8 @@ _BELOW, _DIAGONAL = np.tri(_BITS, k=-1, dtype=bool), np.eye(_BITS, dtype=int)
 _PLACES = 1 << (_BITS - 1 - np.arange(_BITS))  # what the digits stand for
 
 
-def sobol_normals(count: int, dimension: int, seed: int) -> Array:
-    """Return ``count`` scrambled points of ``dimension`` standard normals, shape (dimension, count).
+def sobol_normals(count: int, dimension: int, seed: int, backend: Backend = CPU) -> Array:
+    """Return ``count`` scrambled points of ``dimension`` standard normals, shape (dimension, count), where the backend is.
 
     In the order of Gray's code the second half of 2ᵏ⁺¹ points is the first, mirrored, with one more
     direction number in it.
@@ -53,17 +54,20 @@ def sobol_normals(count: int, dimension: int, seed: int) -> Array:
 
     rng = np.random.default_rng((seed, 3))
     bits = max(count - 1, 0).bit_length()
-    made = np.empty((dimension, 1 << bits), dtype=np.int64)
+    first = np.empty(dimension, dtype=np.int64)
     directions = np.empty((dimension, bits), dtype=np.int64)
     for axis in range(dimension):
-        made[axis, 0] = rng.integers(1 << _BITS)
+        first[axis] = rng.integers(1 << _BITS)
         # a random lower triangular matrix over the digits, its diagonal ones
         matrix = np.where(_BELOW, rng.integers(2, size=(_BITS, _BITS)), _DIAGONAL).astype(float)
         directions[axis] = np.asarray(_PLACES @ ((matrix @ _digits(axis)[:, :bits]) % 2).astype(np.int64))
+    made = backend.arrays.empty((dimension, 1 << bits), dtype=np.int64)
+    made[:, 0], turned = backend.arrays.asarray(first), backend.arrays.asarray(directions)
     for bit in range(bits):
         half = 1 << bit
-        made[:, half : 2 * half] = made[:, half - 1 :: -1] ^ directions[:, bit : bit + 1]
-    return np.asarray(ndtri((made[:, :count] + 0.5) / (1 << _BITS)))
+        made[:, half : 2 * half] = made[:, half - 1 :: -1] ^ turned[:, bit : bit + 1]
+    normals: Array = ndtri((made[:, :count] + 0.5) / (1 << _BITS))
+    return normals
 
 
 @functools.cache

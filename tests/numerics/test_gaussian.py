@@ -19,8 +19,10 @@ from eqsolve.numerics.gaussian import (
     star,
 )
 from eqsolve.numerics.laws import NormalLaw, bernoulli
+from tests.strict_arrays import STRICT, strict_card
 
 LEVEL = Level(accuracy=1e-6, decay=1.4, constants=6, most=100_000)
+LEVEL_OF_A_SAMPLE = Level(1e-3, 1.4, 6, 1000, seed=3)
 
 
 @pytest.fixture
@@ -139,6 +141,18 @@ def test_a_sample_depends_on_its_seed_only() -> None:
     assert (one.normals == same.normals).all()
     assert not (one.normals == other.normals).all()
     assert np.cos(one.normals[0]).mean() == pytest.approx(math.exp(-0.5), abs=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["sample", "single"])
+def test_a_sample_made_on_a_card_is_that_of_the_machine(kind: str) -> None:
+    laws = {"b": bernoulli(0.25), "x": NormalLaw(1.0, 4.0)}
+    here = make_points(70, PointLayout(kind), laws, LEVEL_OF_A_SAMPLE)
+    with strict_card():
+        there = make_points(70, PointLayout(kind), laws, LEVEL_OF_A_SAMPLE, None, STRICT)
+    assert STRICT.get(there.normals) == pytest.approx(here.normals, rel=1e-14)
+    assert STRICT.get(there.weights) == pytest.approx(here.weights, rel=1e-14)
+    for name, values in here.constants.items():
+        assert STRICT.get(there.constants[name]) == pytest.approx(values, rel=1e-14)
 
 
 @pytest.mark.parametrize("way", ["first mode", "modes", "constants", "sample"])

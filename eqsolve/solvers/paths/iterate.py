@@ -14,7 +14,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,16 +26,12 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
+from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.means import Averages, react
 from eqsolve.solvers.paths.modes import Choice, Drawn, Group, LinearPart
 from eqsolve.solvers.paths.paths import Actions, Paths
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
 from eqsolve.solvers.paths.transfer import extend, move_shapes, transfer
-
-if TYPE_CHECKING:
-    from eqsolve.solvers.options import Options
-    from eqsolve.solvers.paths.sweep import Engine
-
 
 # --- The long steps of a stochastic solve in a checkpoint, with all that later steps read of them.
 Step = TypeVar("Step", bound=Callable[..., Any])

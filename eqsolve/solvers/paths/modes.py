@@ -12,7 +12,7 @@ import numpy as np
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan
 from eqsolve.numerics import gaussian
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import like_array
+from eqsolve.numerics.backend import CPU, Backend, like_array
 from eqsolve.numerics.laws import Atoms, Part, parts_of, place_on
 from eqsolve.numerics.relations import Kernels, Pointwise
 
@@ -142,7 +142,7 @@ def groups_of(
 def choose(
     plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
     level: gaussian.Level, layout: gaussian.PointLayout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
-    by_value: Sequence[Array] = (), given: tuple[Array, Array] | None = None,
+    by_value: Sequence[Array] = (), given: tuple[Array, Array] | None = None, backend: Backend = CPU,
 ) -> Choice:  # fmt: skip
     """Choose modes by what they do, and points for them: as laid out before, as the level asks for, or as given.
 
@@ -170,7 +170,7 @@ def choose(
     for name, parts in among.items():  # the number of a part
         rest[name] = Atoms(tuple(map(float, range(len(parts)))), tuple(part.probability for part in parts))
     spread = _spread(level, rest) if plan.kinked and layout.kind == "sample" else level
-    points = gaussian.make_points(len(flat), layout, rest, spread, given)
+    points = gaussian.make_points(len(flat), layout, rest, spread, given, backend)
     if layout.kind == "single" and len(by_value) == 1 and len(by_value[0]) == points.values:
         every = _side_by_side([*factors, np.eye(len(among))])
         points = replace(
@@ -180,7 +180,7 @@ def choose(
         assert turn is not None
         coordinates = np.empty_like(points.normals)
         coordinates[order] = points.normals
-        drawn = turn[len(flat) - len(among) :] @ coordinates
+        drawn = like_array(coordinates, turn[len(flat) - len(among) :]) @ coordinates
         made = {name: place_on(among[name], points.constants[name], x) for name, x in zip(among, drawn, strict=True)}
         values, slopes = ({name: pair[place] for name, pair in made.items()} for place in range(2))
         points = replace(points, constants={**points.constants, **values}, scales=slopes)
@@ -198,7 +198,7 @@ def _along_leading_directions(points: gaussian.Points, modes: Array, forms: Arra
         return made
     for form, part in zip(forms, np.split(np.arange(made.shape[1]), len(forms)), strict=True):
         directions = np.linalg.eigh(modes.T @ form @ modes)[1][:, ::-1]
-        made[:, part] = (directions @ made[:, part])[order]
+        made[:, part] = (like_array(made, directions) @ made[:, part])[order]
     return made
 
 

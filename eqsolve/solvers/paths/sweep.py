@@ -18,7 +18,7 @@ from eqsolve.compile.stochastic import EnsemblePlan, StochasticProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import CPU, Backend, choose_backend
+from eqsolve.numerics.backend import CPU, Backend, choose_backend, home_of
 from eqsolve.numerics.gaussian import Level, PointLayout, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.laws import parts_of
@@ -38,15 +38,11 @@ Shapes = tuple[list[Array], ...]
 """How much responses vary, by ensemble and group of noises, on one grid."""
 
 
-def _nobody(until: float, sweep: int, left: float) -> None:
-    """Tell nobody how far a solve is."""
-
-
 @dataclass(eq=False)
 class Work:
     """What a solve counts and keeps on its way: sweeps done, whom to tell, and a checkpoint."""
 
-    notify: Callable[[float, int, float], None] = _nobody
+    notify: Callable[[float, int, float], None] = lambda *_: None
     cluster: Cluster = field(default_factory=Cluster)
     checkpoint: Checkpoint | None = None
     sweeps: int = 0
@@ -160,23 +156,23 @@ def sweep_large(
     ``known`` are mean responses to noises and constants by ensemble: those of the control variates.
     """
     kernels, total, kept = engine.kernels(grid, means), dict[str, Array](), []
-    for place, plan in enumerate(engine.plan.ensembles):
-        before = None if previous is None else previous[place]
-        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
-        choice = _choice(engine, kernels, design, place, groups, actions) if before is None else before.choice
-        near = None if before is None else before.unknowns
-        if choice.layout.kind in ("sample", "single"):
-            try:
+    try:
+        for place, plan in enumerate(engine.plan.ensembles):
+            before = None if previous is None else previous[place]
+            groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+            backend = engine.backend(plan, grid.size, design.level.most)
+            choice = before.choice if before else _choice(engine, kernels, design, place, groups, actions, backend)
+            near = before.unknowns if before else None
+            if choice.layout.kind in ("sample", "single"):
                 made, unknowns = _sweep_sample(engine, kernels, plan, choice, known[place], design.share, near)
-            except MemoryError as full:
-                return sweep_large(_without_card(engine, full), grid, means, design, known, previous)
-        else:  # exact with the few points that it has
-            drawn = draw(plan, groups, choice, aligned=before is not None)
-            driven = [Driven(plan, actions, choice.points, drawn, near)]
-            paths = follow(driven, kernels, engine.accuracy, CPU, engine.threads)[0]
-            made, unknowns = average(paths, choice, threads=engine.threads).means, paths.unknowns
-        total |= made
-        kept.append(Kept(choice, unknowns))
+            else:  # exact with the few points that it has
+                driven = [Driven(plan, actions, choice.points, draw(plan, groups, choice, aligned=before is not None), near)]
+                paths = follow(driven, kernels, engine.accuracy, CPU, engine.threads)[0]
+                made, unknowns = average(paths, choice, threads=engine.threads).means, paths.unknowns
+            total |= made
+            kept.append(Kept(choice, unknowns))
+    except MemoryError as full:
+        return sweep_large(_without_card(engine, full), grid, means, design, known, previous)
     return total, tuple(kept)
 
 
@@ -185,7 +181,7 @@ def _sweep_sample(
     near: Array | None,
 ) -> tuple[Means, Array]:  # fmt: skip
     """Return the means over sampled paths of one ensemble, and the unknowns on all of them."""
-    weights = choice.points.weights.reshape(choice.points.values, -1)
+    weights = home_of(choice.points.weights).get(choice.points.weights).reshape(choice.points.values, -1)
     few = weights.shape[1] // share  # paths whose tangents stand for those of all
     scale = weights.sum(axis=1, keepdims=True) / weights[:, :few].sum(axis=1, keepdims=True)
 
@@ -217,13 +213,13 @@ def add_by_parts(
     step = max(1, TOGETHER // values) if backend is CPU else each
 
     def one(span: tuple[int, int]) -> Means:
-        places = np.add.outer(each * np.arange(values), np.arange(*span)).ravel()
-        inside, there = points.on(lambda item: backend.put(item[..., places])), backend.arrays.asarray(places)
+        places = slice(*span) if values == 1 else np.add.outer(each * np.arange(values), np.arange(*span)).ravel()
+        inside = points.on(lambda item: backend.put(item[..., places]))
         some = replace(choice, points=inside)
-        drawn, near = draw_along(plan, modes, some), None if before is None else before[..., there]
+        drawn, near = draw_along(plan, modes, some), None if before is None else before[..., places]
         paths = follow([Driven(plan, actions, inside, drawn, near)], kernels, engine.accuracy, backend)[0]
         if unknowns is not None:
-            unknowns[..., there] = paths.unknowns
+            unknowns[..., places] = paths.unknowns
         return add(paths, some, span)
 
     total: Means = {}
@@ -276,11 +272,14 @@ def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     return total
 
 
-def _choice(engine: Engine, kernels: Kernels, design: Design, place: int, groups: Sequence[Group], actions: Actions) -> Choice:
+def _choice(
+    engine: Engine, kernels: Kernels, design: Design, place: int, groups: Sequence[Group], actions: Actions,
+    backend: Backend = CPU,
+) -> Choice:  # fmt: skip
     """Return the modes and points of an ensemble that a design asks for."""
     return choose(engine.plan.ensembles[place], kernels, groups, actions.drives, engine.laws, design.level,
                   design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
-                  by_value=design.by_value[place] if design.by_value else ())  # fmt: skip
+                  by_value=design.by_value[place] if design.by_value else (), backend=backend)  # fmt: skip
 
 
 def count_values(engine: Engine, points: int = 2) -> int:
