@@ -78,7 +78,8 @@ OPTIONS = {
     "observables": Option(
         "Names of the observables to compute; these must meet the tolerance, or the status is "
         '"tolerance not met". All by default.',
-        "names", "A,B,...", "compute these only; of a flow, `all` prints derived functions too",
+        "names", "A,B,...",
+        "compute these only; for a flow, `all` includes the functions derived for its mean field",
     ),
     "derivatives": Option(
         "Names of parameters, those of laws among them: the derivatives of everything with "

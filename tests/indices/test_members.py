@@ -230,7 +230,7 @@ def test_paths_of_members_are_followed_in_one_array(monkeypatch) -> None:
     model = driven(LINEAR - tanh(x[a](t)), PLAIN)
     found, calls = {}, {}
     for alike in (4, 0):
-        monkeypatch.setattr(paths, "ALIKE", alike)
+        monkeypatch.setattr(paths, "MERGED_FACTOR", alike)
         counts.clear()
         found[alike], calls[alike] = eqsolve.solve(model, t_max=0.5, rtol=1e-2), sorted(counts)
     assert set(calls[0]) == {1}

@@ -129,7 +129,7 @@ def add_up(
     """Return the contribution of a chunk of paths to all means, with given control variates.
 
     Responses are those of paths with ``weights``, which stand for all. Defects of integration by
-    parts are included, by ``defect_name``.
+    parts are included, under ``SteinIdentity.name``.
     """
     plan, made = paths.plan, average_single(paths)[0]
     sampled = _centred(paths, choice) if drawn else None

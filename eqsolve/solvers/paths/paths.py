@@ -26,8 +26,8 @@ from eqsolve.solvers.threads import in_order, usable_threads
 
 Operators = Mapping[tuple[int, int], Array]
 
-TOGETHER = 1024  # paths of an ensemble that a core follows at once: more do not fit into what is near to it
-ALIKE = 4  # times as many of several alike ensembles: fewer calls count for more there
+PATHS_PER_BATCH = 1024  # per core: larger batches leave the L2 cache
+MERGED_FACTOR = 4  # batches of several ensembles are larger: fewer calls outweigh the cache
 _STEPS = 100  # of Newton's method in one block
 _ACCEPTED = 1e-3  # relative change of the last step that is a solution at all
 _SHORTER = 0.2  # factor of a step that made a residual larger
@@ -294,7 +294,7 @@ def follow(
     if backend is not CPU:
         found = [[_follow_on_card(e, kernels, *own, enough, backend)] for e, own in zip(ensembles, every, strict=True)]
     batches = _batches(ensembles) if backend is CPU else []
-    for (members, _), solved in zip(batches, in_order(some, batches, usable_threads(threads, TOGETHER)), strict=True):
+    for (members, _), solved in zip(batches, in_order(some, batches, usable_threads(threads, PATHS_PER_BATCH)), strict=True):
         for place, m in enumerate(members):
             found[m].append((solved.unknowns[place], solved.signals[place], solved.slopes[place]))
     return [
@@ -314,10 +314,10 @@ def _batches(ensembles: Sequence[Driven]) -> list[tuple[Sequence[int], slice]]:
         alike.setdefault((code or -1 - place, item.paths, *item.actions.operators), []).append(place)
     made: list[tuple[Sequence[int], slice]] = []
     for (_, paths, *_), places in alike.items():
-        many = max(1, ALIKE * TOGETHER // paths)
+        many = max(1, MERGED_FACTOR * PATHS_PER_BATCH // paths)
         for first in range(0, len(places), many):
             few = places[first : first + many]
-            made += [(few, slice(begin, min(begin + TOGETHER, paths))) for begin in range(0, paths, TOGETHER)]
+            made += [(few, slice(begin, min(begin + PATHS_PER_BATCH, paths))) for begin in range(0, paths, PATHS_PER_BATCH)]
     return made
 
 

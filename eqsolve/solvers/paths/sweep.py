@@ -27,7 +27,7 @@ from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.paths.means import Averages, Reactions, add_up, average, average_single
 from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, draw_along, groups_of, modes_of
-from eqsolve.solvers.paths.paths import TOGETHER, Actions, Driven, Paths, act, bytes_of, card_code, check_memory, follow
+from eqsolve.solvers.paths.paths import PATHS_PER_BATCH, Actions, Driven, Paths, act, bytes_of, card_code, check_memory, follow
 from eqsolve.solvers.paths.responses import MOST_VALUES, vary
 from eqsolve.solvers.threads import in_order, usable_threads
 
@@ -210,7 +210,7 @@ def add_by_parts(
     backend = engine.backend(plan, size, count)
     modes = modes_of(groups, choice, aligned=before is not None)
     each = count // values
-    step = max(1, TOGETHER // values) if backend is CPU else each
+    step = max(1, PATHS_PER_BATCH // values) if backend is CPU else each
 
     def one(span: tuple[int, int]) -> Means:
         places = slice(*span) if values == 1 else np.add.outer(each * np.arange(values), np.arange(*span)).ravel()

@@ -122,9 +122,9 @@ def test_parts_of_a_large_set_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     eqsolve.solve("soft_spin", t_max=1, rtol=5e-2)
     engine, grid, means, design, known = seen[0]
     alone = dataclasses.replace(design, share=1)
-    monkeypatch.setattr(sweep, "TOGETHER", 10**6)
+    monkeypatch.setattr(sweep, "PATHS_PER_BATCH", 10**6)
     whole, kept = known_sweep(engine, grid, means, alone, known)
-    monkeypatch.setattr(sweep, "TOGETHER", 96)
+    monkeypatch.setattr(sweep, "PATHS_PER_BATCH", 96)
     parts, same = known_sweep(engine, grid, means, alone, known)
 
     def same_as(found: dict, names: set) -> bool:
