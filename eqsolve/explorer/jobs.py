@@ -138,9 +138,9 @@ def _numbers(result: Result, model: Model) -> Answer:
 
 
 def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return the fixed points and the rates at the same settings; of each that does not hold there, the reason.
+    """Return the model's fixed points and rates at the same settings, or why one says nothing about them.
 
-    A rate need not know what the fixed points do not: that has no say in where the dynamics ends.
+    A setting that a solved fixed point does not have does not decide where the dynamics ends: later models may lack it too.
     """
     model, settings = desk.load(), _settings(request)
     bound = bind_routed(model, settings).settings()

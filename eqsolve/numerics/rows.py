@@ -1,4 +1,4 @@
-"""Piecewise polynomials of two times: rows of panels, each row panel over the columns of its own time."""
+"""Piecewise Lagrange interpolation of two-time functions: row panels, each over column panels of its own."""
 
 from __future__ import annotations
 

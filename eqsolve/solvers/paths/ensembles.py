@@ -203,10 +203,10 @@ class Ensembles:
 
     @functools.cached_property
     def steps(self) -> NestedStepControls:
-        """What steps in time are chosen by.
+        """Settings of steps in time.
 
-        Ramps in place of jumps are as wide as a step: Newton's method finds its place on those of
-        one step at a time, and where paths are held on them they err by the first order.
+        A jump is replaced by a ramp as wide as a step: steps are then solved one at a time, so that
+        Newton's method converges; paths that are held on a ramp have errors of first order.
         """
         plans = self.engine.plan.ensembles
         if any(plan.held for plan in plans):
@@ -243,11 +243,10 @@ class Ensembles:
         return self.rtol * self.judge.change_in_tolerances(curves, grid, new)
 
     def compare(self, rough: PathSolution, means: Means, others: Means) -> tuple[float, float, float]:
-        """Return how far small ensembles are from means found otherwise at a rough solution, and from each other; and how
-        far two such means are apart.
+        """Return three distances at a rough solution: of small ensembles from ``means`` found otherwise, of one small ensemble
+        from the average of two, and of ``means`` from ``others``.
 
-        All in units of the tolerance, as far as mean responses carry them to the controlled
-        outputs.
+        Changes of controlled outputs to first order, in tolerances.
         """
         swept, (first, _), centre = self._small_samples(rough, 2, self.control.small)
         moved = self._carrier(rough, swept, follow=True)
@@ -256,10 +255,10 @@ class Ensembles:
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
 
     def excess(self, solved: PathSolution, errors: Errors, work: float) -> Errors:
-        """Return by how much small ensembles differ from a solution beyond its errors, where that is no chance; nothing where
-        they scatter by more than the tolerance.
+        """Return how far small ensembles are on average from a solution, less its errors, where this is not chance.
 
-        Smaller ones where their tangents took more than so much work.
+        Nothing where they scatter by more than the tolerance. They have fewer paths where their
+        tangents would take more than ``work`` operations.
         """
         sets, curves, means = self.control.sets, self.judge.curves(solved), solved.means
         paths = round(min(self.control.small, 3 * work / (sets * solved.grid.size**3)))
@@ -289,18 +288,15 @@ class Ensembles:
         return swept[0], found, centre
 
     def _carrier(self, solved: PathSolution, swept: tuple[Averages, ...], *, follow: bool = False) -> Callable[[Means], float]:
-        """Return what tells how many tolerances the controlled outputs move by where means over paths change.
-
-        Unless paths are to ``follow``, means that do not act back move by their own change alone.
-        """
+        """Return a function from a change of the means over paths to that of the controlled outputs, in tolerances."""
         curves, move = self.judge.curves(solved), self._mover(solved, swept, follow=follow)
         return lambda change: self.judge.change_in_tolerances(curves, solved.grid, move(change))
 
     def _mover(self, solved: PathSolution, swept: tuple[Averages, ...], *, follow: bool = True) -> Callable[[Means], Means]:
-        """Return what moves all means where those over paths change.
+        """Return a function from τ to the solution of x = F(x) + τ to first order, with F the means over paths.
 
-        Those that act back as mean responses tell, the others as the paths do that are swept at the
-        moved ones, if these are to ``follow``.
+        Means that act back are x + (1 − ∂F)⁻¹ τ, with ∂F by mean responses. The others are those of
+        paths swept at these if paths are to ``follow``, else x + τ.
         """
         engine, means, grid = self.engine, solved.means, solved.grid
         packed, weights = pack(engine, means), weigh(engine, grid, means)
@@ -605,10 +601,10 @@ class Ensembles:
     def _correct(
         self, small: PathSolution, final: PathSolution, rounds: Sequence[Sequence[Means]], weights: Array, stop: float
     ) -> tuple[PathSolution, Callable[[bool, float], list[Means]]]:
-        """Return the solution of the average of all ensembles, and what finds that of each to first order.
+        """Return the solution of x = F_small(x) + τ for the average τ of all ensembles, and a function that solves for each τ.
 
-        Those of the last round, the largest ones, by the small ensemble if asked for, to the given
-        number of tolerances.
+        That is to first order; if ``exact``, for the last round by iterations that end at ``stop``
+        tolerances.
         """
         taus = [tau for item in rounds for tau in item]
         design = Design(small.averages[0].choice.level)

@@ -183,7 +183,10 @@ class Judge:
         return errors
 
     def keep_errors(self, errors: Errors, before: Errors, base: Solution, dense: Solution) -> Errors:
-        """Return errors of panels, of responses no smaller than before on panels that did not change."""
+        """Return errors of panels; those of responses on panels of ``dense`` that are also in ``base``, at least ``before``.
+
+        The difference of two solutions does not show the error of panels that both have.
+        """
         if not before or base.grid.panels is None or dense.grid.panels is None:
             return errors
         old, new = base.grid.panels, dense.grid.panels

@@ -182,10 +182,10 @@ def _choose(
 
 
 class _Base:
-    """A function with a kink, and how what it switches by varies with the modes.
+    """An average of a function with kinks at the zeros of some expressions.
 
-    ``rows`` are directions of unit length, for every time one for every expression at whose zero
-    there is a kink: its linear regression on the coordinates, over a sample of paths.
+    ``rows`` (time, expression, mode) are the unit vectors of their linear regressions on the modes'
+    coordinates, over a sample of paths.
     """
 
     def __init__(self, engine: Engine, kernels: Kernels, item: Averages, mean: MeanPlan, paths: int) -> None:
@@ -222,7 +222,10 @@ class _Base:
 
 
 class _Window:
-    """A part of the time, its directions, that of the lines first, and what the others are found to do."""
+    """A part of the time: directions along which its averages are taken, that of the lines first.
+
+    ``effects`` are the relative second differences of the average along the others.
+    """
 
     def __init__(self, base: _Base, part: slice) -> None:
         self.base, self.part = base, part

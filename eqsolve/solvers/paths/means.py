@@ -1,4 +1,4 @@
-"""Means over the paths of an ensemble, and how they react to the kernels that drive the paths."""
+"""Sample means with control variates (linearised paths; the Furutsu–Novikov identity), and their derivatives by kernels."""
 
 import functools
 import itertools
@@ -188,10 +188,10 @@ def steps_name(response: str) -> str:
 def stein_identities(
     plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drawn: Reactions
 ) -> Iterator[SteinIdentity]:
-    """Yield the noises for which integration by parts gives responses that are asked for.
+    """Yield the identities E[y(t) ζ(t')] = ∫ R(t, s) C(s, t') ds whose responses R are asked for.
 
-    Of targets with the same mean response it is one whose correlations are wanted: it carries less
-    of what does not respond.
+    The target y is the output of R, or one with the same mean response whose correlations are
+    asked for: the part of it that ζ does not drive is smaller.
     """
     pairs = {target for mean in plan.means if mean.kind == "two" for pair in mean.targets for target in pair}
     for group in groups:
@@ -236,10 +236,10 @@ def _independent(group: Group, noises: tuple[str, ...]) -> Array | None:
 def _with_noises(
     paths: Paths, drawn: Reactions, steady: Reactions, sampled: dict[str, Array], few: Paths | None
 ) -> dict[str, Array]:
-    """Return E[y ζ] less what is instantaneous in the response, acting on the covariance, by name.
+    """Return E[y(t) ζ(t')] − D(t) C(t, t') for every identity, by name, with D δ(t − t') the instantaneous part of R.
 
-    The linearised path is a control variate; ``few`` are the paths that the responses are taken
-    from.
+    The linearised path ŷ = R ζ is a control variate: E[y ζ] = E[(y − ŷ) ζ] + R C. D is averaged
+    over the ``few`` paths that responses are taken from, and left out without them.
     """
     plan, weights, made = paths.plan, paths.points.weights, {}
     for item in stein_identities(plan, paths.kernels, [rest.group for rest in paths.drawn.rests], drawn):
@@ -303,11 +303,10 @@ def apply_control_variates(
 def _respond_to_white(
     paths: Paths, noise: str, asked: list[MeanPlan], backend: Backend, threads: int | None
 ) -> tuple[dict[str, Array], list[Array], list[Array]]:
-    """Return responses to a white noise: those asked for, mean responses to a function on the nodes in its place, and to
-    what it is in every step.
+    """Return the responses to a white noise that are asked for, and the targets' mean responses to a function on the nodes and
+    to constants in the steps.
 
-    One follows from the other where its coefficients are constant: ∫ on the nodes is that of means
-    over steps.
+    Where the noise's coefficients are constant, R_nodes = R_steps M with M the means over steps.
     """
     means = over_steps(paths.shape[0])
     if not _follows(paths.plan, paths.kernels, noise, asked):
@@ -319,12 +318,12 @@ def _respond_to_white(
 
 
 def _follows(plan: EnsemblePlan, kernels: Kernels, noise: str, asked: Sequence[MeanPlan]) -> bool:
-    """Whether responses to a function in place of a white noise follow from those to what it is in every step."""
+    """Whether R_nodes = R_steps M holds for responses to a white noise (see ``_respond_to_white``)."""
     return _coefficients(plan, kernels, noise) is not None and all(mean.plain for mean in asked)
 
 
 def _coefficients(plan: EnsemblePlan, kernels: Kernels, noise: str) -> dict[int, float] | None:
-    """Return how strongly a noise drives every unknown, None where this is no constant or it acts otherwise."""
+    """Return the constant with which a noise drives every unknown; None where it varies, or the noise enters signals."""
     made = {}
     if noise in plan.noises and plan.noise_slopes is not None:
         return None

@@ -203,7 +203,7 @@ def _along_leading_directions(points: gaussian.Points, modes: Array, forms: Arra
 
 
 def _spread(level: gaussian.Level, laws: Mapping[str, Any]) -> gaussian.Level:
-    """Return a level for a sample of paths that bend: as many in all, whatever the number of values of constants."""
+    """Return a level for a sample of paths that bend: ``most`` in all, shared by the values of the constants."""
     values = math.prod(len(law.rule(level.constants)[0]) for law in laws.values() if not gaussian.is_gaussian(law))
     return replace(level, most=max(_FEWEST, round(level.most / values)))
 
@@ -320,7 +320,7 @@ def draw_along(plan: EnsemblePlan, modes: Modes, choice: Choice) -> Drawn:
 
 
 def _beyond(groups: Sequence[Group], parts: Sequence[Array]) -> Array | None:
-    """Return what modes do not reach of groups that are drawn together."""
+    """Return the covariance beyond the modes of groups that are drawn together (see ``Group.beyond``)."""
     left = [group.beyond(part) for group, part in zip(groups, parts, strict=True)]
     if all(part is None for part in left):
         return None

@@ -1,7 +1,8 @@
-"""A solution moved from set to set of finer points, until it stays where it is.
+"""Deferred correction of a solution by sets of finer points, until it stays where it is.
 
-The sets share nothing, neither modes nor rules nor samples, so that how far one moves what another
-left is the error of both.
+As in multigrid methods (Brandt, Math. Comp. 31, 333 (1977), doi:10.1090/S0025-5718-1977-0431719-X)
+few points solve for what many leave as residual. The sets share neither modes nor rules nor
+samples: how far one moves the solution of another is the error of both.
 """
 
 import itertools
@@ -48,8 +49,7 @@ def means_with_points(engine: Engine, final: PathSolution, design: Design) -> Me
 
 
 def corrected(engine: Engine, few: PathSolution, final: PathSolution, design: Design, tolerance: float) -> Means:
-    """Return the same, with the paths of a solution with few points to say how the means act back, in as many sweeps as
-    these need."""
+    """Return the means that another set of points asks for, iterated with the paths of ``few`` points (``Correction``)."""
     grid = final.grid
     many, own = (collect(sweep(engine, grid, final.means, design, item)) for item in (None, few.averages))
     correction = Correction(few.averages, {name: value - own[name] for name, value in many.items()})

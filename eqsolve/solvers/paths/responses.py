@@ -1,7 +1,7 @@
-"""Linear responses of all paths: the tangent equations solved exactly on the paths' own grid.
+"""Linear responses of paths: tangent-linear (variational) equations, by block forward substitution.
 
-They give the responses that a system asks for, the mean responses of everything that is averaged,
-and how much responses vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
+They give the responses that a system asks for, the mean responses of what is averaged, and how much
+responses vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,12 +33,13 @@ def respond(
     paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU, tangents: Tangents | None = None,
     threads: int | None = 1, *, at_nodes: bool = False, after: Array | None = None, targets: bool = True,
 ) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
-    """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target, if wanted.
+    """Return, as operators, the responses to a noise z that are ``asked`` for, by name, and the mean response of every target.
 
-    Both are operators; the paths are taken chunk by chunk, on threads, and each is followed by its
-    tangents on the backend, unless it is said where these come from. Of white noise the responses
-    are to what it is in every step, or to a function ``at_nodes``; what ``after`` makes of those
-    asked for is returned.
+    A response is R(t, t') = E[a(t) b(t') ∂y(t)/∂z(t')], with y its output and a, b its factors; a
+    mean response is E[∂y(t)/∂z(t')], left out without ``targets``. The tangents ∂u/∂z of the
+    unknowns are solved for on the ``backend`` or come from ``tangents``. White noise z is constant
+    in every step, or ``at_nodes`` a function on the nodes. With a matrix ``after``, R ``after`` is
+    returned for R.
     """
     plan, size, weights, home = paths.plan, paths.shape[0], paths.points.weights, paths.backend
     source, by_noise = enter(paths, noise, at_nodes)

@@ -435,7 +435,7 @@ class _StochasticSolve:
         return max(self.control.probe // 8, self.control.probe // count_values(self.engine))
 
     def _from_neighbour(self, few: Level) -> tuple[PathSolution, Errors] | None:
-        """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
+        """Return a solution iterated from a warm start, and the error of its panels; None where there is none or it fails."""
         options, near = self.options, self.options.warm_start
         if not isinstance(near, Neighbour):
             return None
@@ -556,7 +556,7 @@ class _StochasticSolve:
         return True
 
     def _check_panels(self, solved: PathSolution, design: Design) -> Errors:
-        """Return the error that other panels, of another order, show: the next one, as far as responses are known in it."""
+        """Return the error of panels: the difference to panels of the next order, up to the ``highest``."""
         old = solved.grid.panels
         assert old is not None
         panels = old.of_another_order(self.control.highest, self.control.check_ratio)

@@ -1,4 +1,4 @@
-"""The paths of one ensemble in discrete time: explicit steps, weighted means, and responses by tangents of all paths.
+"""Paths of one ensemble in discrete time: explicit Euler steps, weighted means, and responses by forward tangents.
 
 At a new node the unknowns under a derivative are known from the last one. The noises are drawn
 given their past, the other unknowns follow from them, and so do the means with all earlier nodes.
@@ -73,7 +73,7 @@ class Ensemble:
 
     @property
     def prompt(self) -> bool:
-        """Whether means depend on what the step before has left alone: neither on noises nor on what follows them."""
+        """Whether the means that act back are known before the noises of a node: from unknowns under a derivative alone."""
         plan, count = self.plan, len(self.plan.unknowns)
         late = {1 + place for place in range(count) if not plan.integrated[place]}
         late |= set(range(1 + count, 1 + count + len(plan.noises)))
@@ -90,7 +90,7 @@ class Ensemble:
             raise SolverError(f"paths stop being finite at t = {self.grid.nodes[node]:.6g}; the step may be too long for them")
 
     def glance(self, node: int) -> None:
-        """Know the arguments of means that are prompt; noises are those of the node before."""
+        """Set the arguments of means that do not depend on the noises of a node, which are still those of the node before."""
         last = getattr(self, "arguments", [])
         count = len(self.plan.unknowns)
         rest = last[1 + count :] or [0.0] * (len(self.plan.noises) + len(self.plan.constants) + len(self.plan.functions))
