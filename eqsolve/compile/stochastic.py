@@ -51,7 +51,7 @@ class Drive:
 
 
 @dataclass(frozen=True, eq=False)
-class MeanPlan:
+class MeanProgram:
     """An expectation.
 
     By kind, ``"one"``: E f(t). ``"two"``: Σ outer E f(t) g(t'), or E joint(f(t) …, g(t') …) with no outers.
@@ -83,7 +83,7 @@ class MeanPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class EnsemblePlan:
+class EnsembleProgram:
     """Path equations that depend on each other, ready to run.
 
     All functions take the time, unknowns, noises, constants and one-time functions; those of ``means``, ``processes`` and
@@ -105,7 +105,7 @@ class EnsemblePlan:
     kicks: tuple[Drive, ...]
     memories: tuple[KernelOperator, ...]
     memory_signals: Lowered
-    means: tuple[MeanPlan, ...]
+    means: tuple[MeanProgram, ...]
     processes: tuple[str, ...]
     process_values: Lowered
     # number of functions of a path that are averaged, whose response is wanted, or that a memory
@@ -159,7 +159,7 @@ class StochasticProgram:
     """
 
     name: str
-    ensembles: tuple[EnsemblePlan, ...]
+    ensembles: tuple[EnsembleProgram, ...]
     covariances: tuple[Covariance, ...]
     whites: tuple[tuple[str, Pointwise], ...]
     definitions: tuple[Definition, ...]
@@ -219,7 +219,7 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
     )
 
 
-def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsemblePlan:
+def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsembleProgram:
     """Compile one kind of path: its signals with slopes, what is averaged over it and how that responds to its noises.
 
     ``names`` are those of the means, ``needed`` the means that act back on paths.
@@ -264,11 +264,11 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
     def drive(item: form.Forcing) -> Drive:
         return Drive(item.unknown, item.noise.name, relations.factor(item.coefficient))
 
-    def mean(item: Mean) -> MeanPlan:
+    def mean(item: Mean) -> MeanProgram:
         respond = item.kind == "response"
         factors = item.pieces[: -1 if respond else None]
         symbols = [symbol for side in item.sides for _, symbol in side]
-        return MeanPlan(
+        return MeanProgram(
             name=names[item.node], kind=item.kind, factors=make(factors, full),
             outers=tuple(relations.factor(outer) for outer, _, _ in item.terms),
             targets=tuple((targets[left], targets[right]) for _, left, right in item.terms),
@@ -284,7 +284,7 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
             sides=tuple(tuple(targets[piece] for piece, _ in side) for side in item.sides),
         )  # fmt: skip
 
-    return EnsemblePlan(
+    return EnsembleProgram(
         unknowns=tuple(unknown.name for unknown in ensemble.unknowns),
         integrated=tuple(unknown.integrated for unknown in ensemble.unknowns),
         noises=tuple(noise.name for noise in ensemble.noises),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.gaussian import ByParts, FactorPlan, JointPlan
-from eqsolve.compile.stochastic import EnsemblePlan
+from eqsolve.compile.stochastic import EnsembleProgram
 from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.laws import NormalLaw
@@ -57,7 +57,7 @@ def conditions(plan: JointPlan, names: Sequence[str], laws: Mapping[str, Any], o
 class GaussianLaw:
     """The law of one ensemble given one condition; rows are filled in block after block."""
 
-    plan: EnsemblePlan
+    plan: EnsembleProgram
     law: JointPlan
     condition: Condition
     # strengths of the white noises that kick unknowns, and those of them whose responses are asked
@@ -78,7 +78,7 @@ class GaussianLaw:
 
     @classmethod
     def empty(
-        cls, plan: EnsemblePlan, law: JointPlan, condition: Condition, size: int, whites: Mapping[str, Pointwise]
+        cls, plan: EnsembleProgram, law: JointPlan, condition: Condition, size: int, whites: Mapping[str, Pointwise]
     ) -> GaussianLaw:
         mine = {kick.noise: whites[kick.noise] for kick in plan.kicks}
         answered = tuple(name for name in mine if any(mean.noise == name for mean in plan.means))

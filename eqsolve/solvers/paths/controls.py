@@ -93,7 +93,7 @@ class EnsembleControls:
     stuck: float = PathsControls.stuck  # as for the panels of sparse grids
     # share of the last correction by large ensembles that one more would change (the scheme
     # contracts by 0.02 to 0.06)
-    left: float = 0.06
+    contraction: float = 0.06
     # an ensemble counts beside one that is at most so many times larger
     growth: float = 4.0
     # standard error, estimated to first order, in units of what is left of the tolerance: above it

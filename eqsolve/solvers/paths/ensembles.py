@@ -110,7 +110,7 @@ def on_coarser(engine: Engine, kernels: Kernels, kept: Sequence[Kept]) -> tuple[
     size, steps = kernels.grid.size, np.diff(kernels.grid.nodes)
     before, behind = steps[::2] / (steps[::2] + steps[1::2]), steps[1::2] / (steps[::2] + steps[1::2])
     made = []
-    for plan, item in zip(engine.plan.ensembles, kept, strict=True):
+    for plan, item in zip(engine.program.ensembles, kept, strict=True):
         factors = []
         for group, factor in zip(engine.groups(kernels, plan), item.choice.factors, strict=True):
             if group.noises[0] in plan.noises:
@@ -208,7 +208,7 @@ class Ensembles:
         A jump is replaced by a ramp as wide as a step: steps are then solved one at a time, so that
         Newton's method converges; paths that are held on a ramp have errors of first order.
         """
-        plans = self.engine.plan.ensembles
+        plans = self.engine.program.ensembles
         if any(plan.held for plan in plans):
             return NestedStepControls(order=2.0, share=0.6, halved=2.0, block=1, enough=0.7)
         return NestedStepControls(block=1) if any(plan.jumping for plan in plans) else NestedStepControls()
@@ -224,7 +224,7 @@ class Ensembles:
         shapes = variation(rough.averages)
         design = Design(self._level(control.small, self.seed), self._layouts(rough), shapes)
         first = self._iterate(rough.grid, rough.means, design, control.rough)
-        if first.left > self.rtol and first.stalled:
+        if first.residual > self.rtol and first.stalled:
             return first
         design = replace(design, shapes=variation(first.averages), by_value=variation(first.averages, by_value=True))
         return self._iterate(rough.grid, first.means, design, control.stop)
@@ -362,7 +362,7 @@ class Ensembles:
                 if twice:
                     return before[1:]  # what differs is not of the panels: denser ones gain nothing
                 twice = True
-            if worst <= max(control.share, dense.left / self.rtol) or judge.options.is_short_of_time():
+            if worst <= max(control.share, dense.residual / self.rtol) or judge.options.is_short_of_time():
                 break
             before = (worst, dense, errors)
             wanted = judge.ratios(curves, errors, dense.grid, 0.3 * control.share)
@@ -389,18 +389,18 @@ class Ensembles:
         """Return the solution on other panels, iterated from interpolated means; None where these are far from it."""
         grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
         with contextlib.suppress(SolverError):
-            means, left = transfer(solved.means, self.engine.responses, solved.grid, grid), 1.0
+            means, last = transfer(solved.means, self.engine.responses, solved.grid, grid), 1.0
             # interpolated responses act alike, but have other entries than those of paths on these
             # panels
             averages = sweep(self.engine, grid, means, Design(level), carried(self.engine, solved, grid))
             means, kept = collect(averages), tuple(Kept(item.choice, item.paths.unknowns) for item in averages)
             while True:
                 near = self._iterate(grid, means, Design(level), self.control.stop, kept=kept, most=_NEAR)
-                if near.left <= self.control.stop * self.rtol:
+                if near.residual <= self.control.stop * self.rtol:
                     return near
-                if near.left > _GAIN * left:
+                if near.residual > _GAIN * last:
                     break
-                means, left = near.means, near.left
+                means, last = near.means, near.residual
                 kept = tuple(Kept(item.choice, item.paths.unknowns) for item in near.averages)
         return None
 
@@ -429,11 +429,17 @@ class Ensembles:
             small[0].averages[0].choice.level, self._layouts(small[0]), variation(small[0].averages),
             variation(small[0].averages, by_value=True),
         )  # fmt: skip
-        paths, final, share = float(control.small), tuple(small), 1
+        paths, final, stride = float(control.small), tuple(small), 1
         swept: list[Piece | None] = [None] * control.sets
         rounds: list[_Round] = []
         before = moved = math.inf
-        left, again, drawn, spent, begun = control.left, False, control.sets * (1 + len(DENSITIES)), 0.0, time.perf_counter()
+        contraction, again, drawn, spent, begun = (
+            control.contraction,
+            False,
+            control.sets * (1 + len(DENSITIES)),
+            0.0,
+            time.perf_counter(),
+        )
         trials = [self._try_density(small, known, density) for density in range(len(DENSITIES))]
         density, by_parts, means, swept[:], chance = best = min(trials, key=lambda trial: trial[-1])
         first, known_by = [item[0] for item in means], paths
@@ -444,7 +450,7 @@ class Ensembles:
                 rounds.append(self._compare_small(paths * worse ** (-1 / control.rate), others, small, final))
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * (drawn + place) for place in range(1, control.sets + 1)]
-            known = replace(known, share=max(1, min(share, round(paths) // control.small)))
+            known = replace(known, tangent_stride=max(1, min(stride, round(paths) // control.small)))
             designs = [replace(known, level=self._level(round(paths), seed, density)) for seed in seeds]
             paths = float(designs[0].level.most * count_values(engine, designs[0].level.constants))
             if number > 1:
@@ -467,21 +473,23 @@ class Ensembles:
             levels = [judge.curves(item) for item in final]
             curves = extrapolate_steps(levels, self.steps)
             changes = [self._apart(curves, final, [item.means for item in made.at]) for made in rounds]
-            rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
+            rest = 2.0 * max(item.residual for item in final) / self.rtol  # what the iteration left, in tolerances
             whole = 0.99 - judge.worst(curves, by_panels(levels)) - rest
             room = whole - 0.04  # aimed at
             room = room if room > control.share / 4 else control.share  # panels that miss the tolerance leave none
             margin = margin_of(len(weights))
             for exact in (False, True):
-                ends = [pair[1](exact, control.left * chance) for pair in pairs[:2]]  # what is extrapolated from
+                ends = [pair[1](exact, control.contraction * chance) for pair in pairs[:2]]  # what is extrapolated from
                 spread = standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)], weights)
                 chance = judge.worst(curves, judge.error_of_changes(curves, [spread], margin))
                 if chance > control.clear * room:  # more paths are needed, whatever the exact spread
                     break
             last_moved, moved = moved, judge.worst(curves, changes[-1])
             if again:  # the same paths: how much closer they bring the solution, the first time told best
-                left = min(left if left > control.left else 1.0, max(control.left, moved / last_moved))
-            part = left if again or moved <= control.clear * before else 1.0  # not known, and the move is no scatter
+                contraction = min(
+                    contraction if contraction > control.contraction else 1.0, max(control.contraction, moved / last_moved)
+                )
+            part = contraction if again or moved <= control.clear * before else 1.0  # not known, and the move is no scatter
             average = functools.partial(np.average, axis=0, weights=weights[:: control.sets])
             change = {name: average([item[name] for item in changes]) for name in spread}
             beside = judge.error_of_changes(curves, [{name: part * value for name, value in change.items()}], 1.0)
@@ -496,8 +504,8 @@ class Ensembles:
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
                 if number == 1:
-                    share = self._choose_share(small[0], first, by_parts, chance)
-                most = self._most_paths(size, share, round(paths), spent)
+                    stride = self._choose_tangent_stride(small[0], first, by_parts, chance)
+                most = self._most_paths(size, stride, round(paths), spent)
                 if most < paths / 2:
                     break
                 stated = chance * margin_of(len(weights) + control.sets) / margin
@@ -507,14 +515,14 @@ class Ensembles:
                 swept, drawn = [None] * control.sets, drawn + control.sets
             judge.options.foresee(predict_seconds(paths, more, control.growth, *times), "larger ensembles")
         errors = {name: error + np.where(error > 0, rest, 0) * judge.allowed(curves, name) for name, error in errors.items()}
-        return tuple(replace(item, left=0.0) for item in final), errors
+        return tuple(replace(item, residual=0.0) for item in final), errors
 
-    def _most_paths(self, size: int, share: int, paths: int, spent: float) -> float:
+    def _most_paths(self, size: int, stride: int, paths: int, spent: float) -> float:
         """Return how many paths an ensemble may have: by the cost of all rounds, ``spent`` paths so far, and by memory."""
-        plans, control = self.engine.plan.ensembles, self.control
+        plans, control = self.engine.program.ensembles, self.control
         held = 8.0 * size * control.sets * sum(len(plan.unknowns) + len(plan.driving) for plan in plans)
         faster = control.card if self.engine.is_on_card(size, paths) else 1.0
-        return min(faster * control.cost / (size**2 * (size / share + _FOLLOWING)) - spent, 0.3 * memory() / held)
+        return min(faster * control.cost / (size**2 * (size / stride + _FOLLOWING)) - spent, 0.3 * memory() / held)
 
     def _compare_small(
         self, paths: float, means: list[list[Means]], small: Sequence[PathSolution], final: tuple[PathSolution, ...]
@@ -543,7 +551,7 @@ class Ensembles:
         made = []
         for item, own in zip(final, means, strict=True):
             total: Means = {}
-            for plan, averages in zip(self.engine.plan.ensembles, item.averages, strict=True):
+            for plan, averages in zip(self.engine.program.ensembles, item.averages, strict=True):
                 groups = self.engine.groups(item.kernels, plan)
                 total |= apply_control_variates(plan, groups, item.kernels, own, averages.drawn, *by_parts)
             made.append(total)
@@ -573,11 +581,13 @@ class Ensembles:
         levels = [self.judge.curves_of_means(item.grid, own) for item, own in zip(final, means, strict=False)]
         return self.judge.distances(curves, extrapolate_steps(levels, self.steps))
 
-    def _choose_share(self, solved: PathSolution, means: Sequence[Means], by_parts: tuple[float, float], chance: float) -> int:
-        """Return one over the share of paths that are followed by their tangents, for the least cost of a given error.
+    def _choose_tangent_stride(
+        self, solved: PathSolution, means: Sequence[Means], by_parts: tuple[float, float], chance: float
+    ) -> int:
+        """Return how many paths there should be for one with tangents, for the least cost of a given error.
 
-        The error of N paths is N^−rate √(others² + (share^rate responses)²), their cost N n² (n /
-        share + ``_FOLLOWING``) on n nodes. ``means`` are those of sets without integration by
+        With a stride k the error of N paths is N^−rate √(others² + (k^rate responses)²), their cost
+        N n² (n/k + ``_FOLLOWING``) on n nodes. ``means`` are those of sets without integration by
         parts, ``chance`` their error with it in tolerances, which mean responses overstate where
         paths react strongly.
         """
@@ -593,8 +603,8 @@ class Ensembles:
         logger.info("paths: standard error of sampled responses %.2g times the tolerance, of the rest %.2g", among, others)
         rate, size = self.control.rate, solved.grid.size
 
-        def cost(share: int) -> float:
-            return math.hypot(min(others, chance), share**rate * among) ** (1 / rate) * (size / share + _FOLLOWING)
+        def cost(k: int) -> float:
+            return math.hypot(min(others, chance), k**rate * among) ** (1 / rate) * (size / k + _FOLLOWING)
 
         return min((2**power for power in range(12)), key=cost)
 
@@ -624,7 +634,7 @@ class Ensembles:
             )
             return [*near[:first], *exactly]
 
-        return replace(final, means=solved.means, kernels=solved.kernels, left=solved.left), alone
+        return replace(final, means=solved.means, kernels=solved.kernels, residual=solved.residual), alone
 
 
 @dataclass(frozen=True, eq=False)

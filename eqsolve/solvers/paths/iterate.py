@@ -68,7 +68,7 @@ def as_checkpoint_step(*more: type) -> Callable[[Step], Step]:
                 return step(engine, *args, **named), work.sweeps
 
             if work.words is None:
-                work.words = tuple(_pieces(engine.plan))
+                work.words = tuple(_pieces(engine.program))
             codec = Codec((*_CLASSES, *more), work.words, _MADE_ANEW)
             result, work.sweeps = work.checkpoint.step(step.__name__, compute, codec)
             return result
@@ -134,7 +134,7 @@ _ALONE = 25  # sweeps over a window with one more panel
 class PathSolution:
     """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
 
-    ``left`` is what the iteration would still change, relative to the largest value of each mean;
+    ``residual`` is what the iteration would still change, relative to the largest value of each mean;
     ``trusting`` whether mean responses helped to the end, ``stalled`` whether nothing did.
     """
 
@@ -143,7 +143,7 @@ class PathSolution:
     kernels: Kernels
     averages: tuple[Averages, ...]
     secants: Secants
-    left: float
+    residual: float
     trusting: bool = True
     stalled: bool = False
 
@@ -333,7 +333,7 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
             found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=_ALONE if alone else _TOGETHER))
-            if found.left > 10 * tolerance:
+            if found.residual > 10 * tolerance:
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:
             if alone or blocks < 2:
@@ -404,16 +404,16 @@ def hand_on(engine: Engine, solved: PathSolution, rate: float, ratios: Array | N
     edges = np.empty(0)
     if panels is not None and ratios is not None:
         edges = panels.denser(ratios).edges - panels.edges[0]
-    names = tuple(name for name, _ in engine.plan.observables)
+    names = tuple(name for name, _ in engine.program.observables)
     sampled = any(layout.kind == "single" for layout in solved.layouts)
     return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
 
 
 def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, rate: float) -> FirstGuess | str:
     """Return the first guess that a neighbour's solution gives, or why it gives none."""
-    if near.observables != tuple(name for name, _ in engine.plan.observables):
+    if near.observables != tuple(name for name, _ in engine.program.observables):
         return "it was solved for other observables"
-    kinds = {mean.name: mean.kind for item in engine.plan.ensembles for mean in item.means}
+    kinds = {mean.name: mean.kind for item in engine.program.ensembles for mean in item.means}
     ranks = {name: 1 if kind == "one" else 2 for name, kind in kinds.items()}
     if {name: value.ndim for name, value in near.means.items()} != {name: ranks[name] for name in kinds if name in engine.fed}:
         return "its equations have other means"

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
+from eqsolve.compile.stochastic import EnsembleProgram, MeanProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import EPSILON, Array, chunk
 from eqsolve.numerics.gaussian import Level, PointLayout, spread_lines, star
@@ -42,12 +42,12 @@ def average_kinks(judge: Judge, solved: PathSolution, known: Errors, control: Pa
     ``known`` is the error of the solution, which more paths do not change.
     """
     engine = judge.engine
-    kinked = [mean.name for item in engine.plan.ensembles for mean in item.means if mean.kinked and not mean.acts]
+    kinked = [mean.name for item in engine.program.ensembles for mean in item.means if mean.kinked and not mean.acts]
     kinked = [name for name in kinked if solved.means[name].ndim == 1]
     if not kinked:
         return solved, {}
     curves = judge.curves(solved)
-    best = solved, {name: np.abs(curves.single[name]) for name in engine.plan.kinked}
+    best = solved, {name: np.abs(curves.single[name]) for name in engine.program.kinked}
     least, kinks = math.inf, _Kinks(judge, solved, kinked, control)
     for rounds in (kinks.by_lines(), kinks.by_samples()):
         try:
@@ -58,7 +58,7 @@ def average_kinks(judge: Judge, solved: PathSolution, known: Errors, control: Pa
                 found = judge.curve_changes(
                     curves, made.grid, means | {name: means[name] + value for name, value in spread.items()}
                 )
-                errors = {name: found[name] for name in engine.plan.kinked}
+                errors = {name: found[name] for name in engine.program.kinked}
                 parts = [known, {name: value + known[name] for name, value in errors.items()}]
                 left, worst = (max(judge.excess(curves, part, name) for name in errors) for part in parts)
                 logger.info("means with kinks: %s; their error is %.2g times the tolerance", text, worst)
@@ -168,13 +168,18 @@ class _Kinks:
         return made
 
 
-def _add(wanted: Sequence[MeanPlan], paths: Paths, *_: object) -> Means:
+def _add(wanted: Sequence[MeanProgram], paths: Paths, *_: object) -> Means:
     """Return what some paths add to averages."""
     return {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted}
 
 
 def _choose(
-    engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any, given: tuple[Array, Array] | None = None
+    engine: Engine,
+    kernels: Kernels,
+    plan: EnsembleProgram,
+    level: Level,
+    shapes: Any,
+    given: tuple[Array, Array] | None = None,
 ) -> Choice:
     """Return sampled points of an ensemble, or such at given coordinates of the modes."""
     groups, drives = engine.groups(kernels, plan), act(plan, kernels).drives
@@ -188,7 +193,7 @@ class _Base:
     coordinates, over a sample of paths.
     """
 
-    def __init__(self, engine: Engine, kernels: Kernels, item: Averages, mean: MeanPlan, paths: int) -> None:
+    def __init__(self, engine: Engine, kernels: Kernels, item: Averages, mean: MeanProgram, paths: int) -> None:
         self.engine, self.kernels, self.plan, self.mean, self.own = engine, kernels, item.paths.plan, mean, item.choice
         values = count_values(engine, self.own.level.constants)
         choice = self.choose(None, max(32, paths // values))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eqsolve.compile.stochastic import EnsemblePlan, Link, MeanPlan
+from eqsolve.compile.stochastic import EnsembleProgram, Link, MeanProgram
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.relations import Kernels
@@ -167,7 +167,7 @@ class SteinIdentity:
     target: int
     noises: tuple[str, ...]
     covariance: Array
-    sources: tuple[tuple[MeanPlan, str, Array | None], ...]
+    sources: tuple[tuple[MeanProgram, str, Array | None], ...]
     own: bool
 
     @property
@@ -186,7 +186,7 @@ def steps_name(response: str) -> str:
 
 
 def stein_identities(
-    plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drawn: Reactions
+    plan: EnsembleProgram, kernels: Kernels, groups: Sequence[Group], drawn: Reactions
 ) -> Iterator[SteinIdentity]:
     """Yield the identities E[y(t) ζ(t')] = ∫ R(t, s) C(s, t') ds whose responses R are asked for.
 
@@ -195,7 +195,7 @@ def stein_identities(
     """
     pairs = {target for mean in plan.means if mean.kind == "two" for pair in mean.targets for target in pair}
     for group in groups:
-        asked: dict[int, dict[str, MeanPlan]] = {}
+        asked: dict[int, dict[str, MeanProgram]] = {}
         for mean in plan.means:
             known = mean.kind == "response" and not mean.reads and mean.outers[0] is None
             if known and mean.noise in group.noises and mean.noise in drawn:
@@ -261,7 +261,7 @@ def _with_noises(
 
 
 def apply_control_variates(
-    plan: EnsemblePlan, groups: Sequence[Group], kernels: Kernels, made: Mapping[str, Array], drawn: Reactions,
+    plan: EnsembleProgram, groups: Sequence[Group], kernels: Kernels, made: Mapping[str, Array], drawn: Reactions,
     ridge: float, share: float,
 ) -> dict[str, Array]:  # fmt: skip
     """Return the means over a large set of paths with the defects of integration by parts as control variates.
@@ -301,7 +301,7 @@ def apply_control_variates(
 
 
 def _respond_to_white(
-    paths: Paths, noise: str, asked: list[MeanPlan], backend: Backend, threads: int | None
+    paths: Paths, noise: str, asked: list[MeanProgram], backend: Backend, threads: int | None
 ) -> tuple[dict[str, Array], list[Array], list[Array]]:
     """Return the responses to a white noise that are asked for, and the targets' mean responses to a function on the nodes and
     to constants in the steps.
@@ -317,12 +317,12 @@ def _respond_to_white(
     return found, [matrix @ means for matrix in by_step], by_step
 
 
-def _follows(plan: EnsemblePlan, kernels: Kernels, noise: str, asked: Sequence[MeanPlan]) -> bool:
+def _follows(plan: EnsembleProgram, kernels: Kernels, noise: str, asked: Sequence[MeanProgram]) -> bool:
     """Whether R_nodes = R_steps M holds for responses to a white noise (see ``_respond_to_white``)."""
     return _coefficients(plan, kernels, noise) is not None and all(mean.plain for mean in asked)
 
 
-def _coefficients(plan: EnsemblePlan, kernels: Kernels, noise: str) -> dict[int, float] | None:
+def _coefficients(plan: EnsembleProgram, kernels: Kernels, noise: str) -> dict[int, float] | None:
     """Return the constant with which a noise drives every unknown; None where it varies, or the noise enters signals."""
     made = {}
     if noise in plan.noises and plan.noise_slopes is not None:
@@ -336,7 +336,7 @@ def _coefficients(plan: EnsemblePlan, kernels: Kernels, noise: str) -> dict[int,
     return made
 
 
-def _alike(plan: EnsemblePlan, kernels: Kernels, noise: str, whites: Iterable[str]) -> tuple[str, float] | None:
+def _alike(plan: EnsembleProgram, kernels: Kernels, noise: str, whites: Iterable[str]) -> tuple[str, float] | None:
     """Return a white noise that drives the same unknowns, and how much more strongly this one does."""
     mine = _coefficients(plan, kernels, noise)
     for white in whites:
@@ -371,7 +371,9 @@ def average_single(paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
     return {name: get(value @ weights) for name, value in values.items()}, sizes
 
 
-def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions, steady: Reactions, sampled: dict[str, Array] | None) -> Array:
+def _pairs(
+    paths: Paths, mean: MeanProgram, reactions: Reactions, steady: Reactions, sampled: dict[str, Array] | None
+) -> Array:
     """Return E f(t) g(t'); what is linear in the weak modes enters through the mean responses, exactly.
 
     ``sampled`` are the noises, centred, and the coordinates of constants where modes are sampled.
@@ -470,7 +472,7 @@ def react(averages: Averages, kernels: Kernels, changes: list[tuple[Group, Array
 
     ``kernels`` are the changed ones, ``changes`` the changes of the covariances.
     """
-    plan: EnsemblePlan = averages.paths.plan
+    plan: EnsembleProgram = averages.paths.plan
     size, reactions = averages.paths.shape[0], averages.reactions
     forces = [
         (link, noise, scale[:, None] * (_memory(link, kernels) - before)) for link, noise, scale, before in averages.forces

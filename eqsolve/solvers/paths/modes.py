@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import Covariance, EnsemblePlan
+from eqsolve.compile.stochastic import Covariance, EnsembleProgram
 from eqsolve.numerics import gaussian
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, like_array
@@ -140,7 +140,7 @@ def groups_of(
 
 
 def choose(
-    plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
+    plan: EnsembleProgram, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
     level: gaussian.Level, layout: gaussian.PointLayout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
     by_value: Sequence[Array] = (), given: tuple[Array, Array] | None = None, backend: Backend = CPU,
 ) -> Choice:  # fmt: skip
@@ -208,7 +208,7 @@ def _spread(level: gaussian.Level, laws: Mapping[str, Any]) -> gaussian.Level:
     return replace(level, most=max(_FEWEST, round(level.most / values)))
 
 
-def constants_among_modes(plan: EnsemblePlan, laws: Mapping[str, Any], *, simple: bool) -> dict[str, tuple[Part, ...]]:
+def constants_among_modes(plan: EnsembleProgram, laws: Mapping[str, Any], *, simple: bool) -> dict[str, tuple[Part, ...]]:
     """Return the parts of the constants that may be modes: functions of a Gaussian coordinate, in which nothing jumps.
 
     In a ``simple`` plan points are exact for polynomials of low degree in the modes: there only
@@ -223,7 +223,7 @@ def constants_among_modes(plan: EnsemblePlan, laws: Mapping[str, Any], *, simple
 
 
 def _rotated(
-    plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], shapes: Sequence[Array] | None,
+    plan: EnsembleProgram, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], shapes: Sequence[Array] | None,
     constants: int,
 ) -> tuple[list[Array], list[Array], Array | None]:  # fmt: skip
     """Return the modes of every group, strengths, and how all of them and the constants are turned together."""
@@ -250,7 +250,7 @@ def _rotated(
     return factors, [*strengths, np.ones(constants)], np.eye(sum(map(len, strengths)) + constants)
 
 
-def _effects(plan: EnsemblePlan, kernels: Kernels, group: Group, drives: Sequence[Array], factor: Array) -> Array:
+def _effects(plan: EnsembleProgram, kernels: Kernels, group: Group, drives: Sequence[Array], factor: Array) -> Array:
     """Return what each mode does: through known mean responses, else through the drives, else the modes themselves."""
     rows: list[Array] = []
     for noise in group.noises[: group.leading]:
@@ -271,7 +271,7 @@ Modes = list[tuple[Group, Array, Array | None]]
 """Noises that are drawn together, their modes, and the covariance less that of the modes."""
 
 
-def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Drawn:
+def draw(plan: EnsembleProgram, groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Drawn:
     """Return the noises on all paths. ``aligned`` modes are those of the choice, carried to the covariance of now."""
     return draw_along(plan, modes_of(groups, choice, aligned=aligned), choice)
 
@@ -300,7 +300,7 @@ def modes_of(groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Modes
     return made
 
 
-def draw_along(plan: EnsemblePlan, modes: Modes, choice: Choice) -> Drawn:
+def draw_along(plan: EnsembleProgram, modes: Modes, choice: Choice) -> Drawn:
     """Return the noises at the points of a choice."""
     coordinates = np.empty_like(choice.points.normals)
     coordinates[choice.order] = choice.points.normals

@@ -144,7 +144,7 @@ class PointRefinement:
                 found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
             except SolverError:
                 break
-            if found.left > max(solved.left, settled):
+            if found.residual > max(solved.residual, settled):
                 break
             solved, design = found, finer
             logger.info("paths: %d of them before the time grid is chosen", solved.paths)
@@ -169,7 +169,7 @@ class PointRefinement:
             else:
                 means = means_with_points(self.engine, final, finer)
             last, kernels = final, self.engine.kernels(final.grid, means)
-            final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
+            final = replace(final, means=means, kernels=kernels, residual=USUAL.leaves * final.residual)
             curves = judge.curves(final)
             before, moved = moved, judge.curve_changes(curves, final.grid, last.means)
             part = control.carried_share_if_alike if _is_alike(coarse, finer.level, ways) else control.carried_share

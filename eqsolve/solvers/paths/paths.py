@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import Drive, EnsemblePlan, Link
+from eqsolve.compile.stochastic import Drive, EnsembleProgram, Link
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array, eliminate, invert
 from eqsolve.numerics.backend import CPU, Backend, demand_memory, home_of
@@ -42,7 +42,7 @@ class Actions:
     drives: tuple[Array, ...]  # of the drives, then of white noises
 
 
-def act(plan: EnsemblePlan, kernels: Kernels) -> Actions:
+def act(plan: EnsembleProgram, kernels: Kernels) -> Actions:
     """Return the operators of the path equations."""
     operators: dict[tuple[int, int], Array] = {}
     for link in plan.links:
@@ -55,7 +55,7 @@ def act(plan: EnsemblePlan, kernels: Kernels) -> Actions:
     return Actions(operators, (*drives, *(_increments(kernels, kick.coefficient) for kick in plan.kicks)))
 
 
-def integrate(plan: EnsemblePlan, kernels: Kernels, item: Link | Drive) -> Array:
+def integrate(plan: EnsembleProgram, kernels: Kernels, item: Link | Drive) -> Array:
     """Return the matrix [J] diag(coefficient) of a link or a drive."""
     grid = kernels.grid
     values = np.ones(grid.size) if item.coefficient is None else kernels.vector(item.coefficient)
@@ -80,7 +80,7 @@ def over_steps(size: int) -> Array:
 class Paths:
     """Paths that have been followed: unknowns (unknown, node, path), signals, and the signals' slopes by the unknowns."""
 
-    plan: EnsemblePlan
+    plan: EnsembleProgram
     kernels: Kernels
     actions: Actions
     points: Points
@@ -186,7 +186,7 @@ class _Inputs:
         return [self.nodes[part], *unknowns, *noises, *self.constants, *functions]
 
 
-def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Drawn, backend: Backend = CPU) -> _Inputs:
+def read_inputs(plan: EnsembleProgram, kernels: Kernels, points: Points, drawn: Drawn, backend: Backend = CPU) -> _Inputs:
     """Return what the path equations read beside the unknowns."""
     constants = [backend.put(points.constants[name][None, :]) for name in plan.constants]
     functions = [backend.put(read_function(plan, kernels, name)[:, None]) for name in plan.functions]
@@ -196,7 +196,7 @@ def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Dra
     )
 
 
-def read_function(plan: EnsemblePlan, kernels: Kernels, name: str) -> Array:
+def read_function(plan: EnsembleProgram, kernels: Kernels, name: str) -> Array:
     """Return a function of one time on the nodes: one of the model's, or the width of ramps."""
     if name in kernels.functions:
         return kernels.functions[name]
@@ -212,7 +212,7 @@ def read_function(plan: EnsemblePlan, kernels: Kernels, name: str) -> Array:
 class PathBatch:
     """Paths of alike ensembles that are being followed in the machine's memory: all arrays begin with the ensemble."""
 
-    plans: Sequence[EnsemblePlan]  # whose signals differ in numbers alone
+    plans: Sequence[EnsembleProgram]  # whose signals differ in numbers alone
     nodes: Array
     blocks: Sequence[slice]
     inputs: Sequence[_Inputs]
@@ -237,13 +237,13 @@ class PathBatch:
         return np.array([item.values for item in bound], float), np.stack(shared), noises, constants
 
 
-def bytes_of(plan: EnsemblePlan, nodes: int) -> float:
+def bytes_of(plan: EnsembleProgram, nodes: int) -> float:
     """Return the memory of a path that is followed and averaged, at most."""
     count = len(plan.unknowns)
     return 8.0 * nodes * (4 * count + 2 * plan.count * (count + 1) + len(plan.driving) + plan.targets * (count + 2))
 
 
-def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
+def check_memory(plan: EnsembleProgram, paths: int, nodes: int) -> None:
     """Refuse what would not fit into the memory."""
     demand_memory(paths * bytes_of(plan, nodes), f"{paths} paths on {nodes} nodes")
 
@@ -252,7 +252,7 @@ def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
 class Driven:
     """An ensemble with all that drives its paths, a guess of the unknowns, and other values to begin at (unknown, path)."""
 
-    plan: EnsemblePlan
+    plan: EnsembleProgram
     actions: Actions
     points: Points
     drawn: Drawn
@@ -417,7 +417,7 @@ def kept_weights(matrix: Array, blocks: Sequence[slice]) -> Array | None:
     return last if kept else None
 
 
-def evaluate(plan: EnsemblePlan, inputs: Any, part: slice, unknowns: Any) -> tuple[Any, Any]:
+def evaluate(plan: EnsembleProgram, inputs: Any, part: slice, unknowns: Any) -> tuple[Any, Any]:
     """Return the signals and their slopes on a block."""
     shape = unknowns.shape[1:]
     made = np.empty((plan.count * (1 + len(unknowns)), *shape))
@@ -569,7 +569,7 @@ def _no_solution(nodes: Array, part: slice) -> LostPathError:
     )
 
 
-def machine_code(plan: EnsemblePlan) -> int:
+def machine_code(plan: EnsembleProgram) -> int:
     """Return the address of the signals' machine code; 0 where they hold a function without one."""
     from eqsolve.numerics.compiled import GROUP
     from eqsolve.numerics.lanes import translate
@@ -578,7 +578,7 @@ def machine_code(plan: EnsemblePlan) -> int:
     return 0 if lowered.functions else translate(lowered.text, kinds, GROUP)
 
 
-def card_code(plan: EnsemblePlan) -> str | None:
+def card_code(plan: EnsembleProgram) -> str | None:
     """Return the signals in the language of a card; None where they hold a function that it lacks."""
     from eqsolve.numerics.cuda import print_function
 
@@ -586,7 +586,7 @@ def card_code(plan: EnsemblePlan) -> str | None:
     return None if lowered.functions else print_function(lowered.text, kinds)
 
 
-def _kinds(plan: EnsemblePlan) -> tuple[Any, str]:
+def _kinds(plan: EnsembleProgram) -> tuple[Any, str]:
     """Return the signals' text, and where each of its arguments is (see ``lanes.translate``)."""
     bound: Any = plan.signals
     lowered = bound.lowered

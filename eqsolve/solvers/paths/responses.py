@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import MeanPlan
+from eqsolve.compile.stochastic import MeanProgram
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.gaussian import Points
@@ -30,7 +30,7 @@ Tangents = Callable[[Paths, str], Iterator[tuple[slice, Array]]]
 
 
 def respond(
-    paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU, tangents: Tangents | None = None,
+    paths: Paths, noise: str, asked: Sequence[MeanProgram], backend: Backend = CPU, tangents: Tangents | None = None,
     threads: int | None = 1, *, at_nodes: bool = False, after: Array | None = None, targets: bool = True,
 ) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
     """Return, as operators, the responses to a noise z that are ``asked`` for, by name, and the mean response of every target.

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
+from eqsolve.compile.stochastic import Covariance, EnsembleProgram, MeanProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import demand_memory
@@ -87,7 +87,7 @@ class _Source:
 class _SelfDriven:
     """The paths of one ensemble on the way: unknowns, signals, slopes and tangents on the nodes so far."""
 
-    def __init__(self, plan: EnsemblePlan, points: Points, blocks: Sequence[slice]) -> None:
+    def __init__(self, plan: EnsembleProgram, points: Points, blocks: Sequence[slice]) -> None:
         self.plan, self.points, self.code, size = plan, points, machine_code(plan), blocks[-1].stop
         self.count, many = len(points.weights), len(plan.unknowns)
         self.unknowns = np.zeros((many, size, self.count))
@@ -181,7 +181,7 @@ class _SelfDriven:
                     made[mean.name] = self._rows(mean, tangents, arguments, part, actions)
         return made
 
-    def _rows(self, mean: MeanPlan, tangents: Array, arguments: list[Any], part: slice, actions: Actions) -> Array:
+    def _rows(self, mean: MeanProgram, tangents: Array, arguments: list[Any], part: slice, actions: Actions) -> Array:
         some, height, size = self.some, part.stop - part.start, part.stop
         assert mean.by_unknown is not None
         outputs = [np.broadcast_to(value, (height, self.count))[:, some] for value in mean.by_unknown(*arguments)]
@@ -210,11 +210,11 @@ class _March:
 
     def __init__(self, engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> None:
         self.engine, self.grid = engine, grid
-        if engine.plan.whites:
+        if engine.program.whites:
             raise SolverError("white noise is not supported by this start")
         rng = np.random.default_rng((seed, 5))
         self.ensembles = []
-        for plan in engine.plan.ensembles:
+        for plan in engine.program.ensembles:
             laws = {name: engine.laws[name] for name in plan.constants}
             points = make_points(0, PointLayout("draws"), laws, replace(level, most=_PATHS, seed=seed))
             mixed = rng.permutation(len(points.weights))
@@ -223,7 +223,7 @@ class _March:
                 _SelfDriven(plan, replace(points, constants=constants, weights=points.weights[mixed]), grid.blocks)
             )
         self.sources = self._sources(rng)
-        self.lone = {item: rng.standard_normal(_PATHS * 2) for item in engine.plan.covariances}
+        self.lone = {item: rng.standard_normal(_PATHS * 2) for item in engine.program.covariances}
         self.home = {name: item for item in self.ensembles for name in item.plan.noises}
         self.means: Means = {name: np.array(value) for name, value in guess(engine, grid, replace(level, most=_PATHS)).items()}
         self.proved = False
@@ -303,7 +303,7 @@ class _March:
                     self.means[mean.name][part, :size] = table
                     self.means[mean.name][:size, part] = table.T
         kernels = self._kernels(window)
-        for covariance in engine.plan.covariances:
+        for covariance in engine.program.covariances:
             self._drive(covariance, kernels, part)
 
     def _kernels(self, window: OperatorGrid) -> Kernels:
@@ -362,7 +362,7 @@ class _March:
             if source.outer is not None:
                 values = values * np.broadcast_to(kernels.pointwise(source.outer), (size, size))[:, :1]
             means[source.mean] = values
-        later = {item.name: item for item in self.engine.plan.definitions if item.kind == "correlation"}
+        later = {item.name: item for item in self.engine.program.definitions if item.kind == "correlation"}
         return _Sections(kernels.grid, means, {}, kernels.operators, kernels.functions, kernels._values, kernels._known, later)
 
     # --- what is iterated

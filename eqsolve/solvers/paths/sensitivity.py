@@ -27,7 +27,7 @@ import numpy as np
 from eqsolve.compile.forms import DISCRETE, STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
+from eqsolve.compile.stochastic import EnsembleProgram, MeanProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, chunk
 from eqsolve.numerics.backend import memory
@@ -80,7 +80,7 @@ class LinearisedEnsemble:
         """Return the averages over paths for given means of the derivatives."""
         self.engine.work.sweeps += 1
         kernels = self.engine.kernels(self.grid, {**self.known, **means})
-        groups = groups_of(self.engine.plan.covariances, kernels)
+        groups = groups_of(self.engine.program.covariances, kernels)
         return tuple(item.sweep(kernels, groups) for item in self.ensembles)
 
 
@@ -92,14 +92,14 @@ def linearise(
     ``own`` is the engine of the solution, ``engine`` that of its derivatives; ``before`` holds
     paths of the same points.
     """
-    groups = groups_of(own.plan.covariances, base.kernels)
+    groups = groups_of(own.program.covariances, base.kernels)
     before = before or base.averages
     made = []
-    for plan in engine.plan.ensembles:
-        place = next((k for k, item in enumerate(own.plan.ensembles) if {*item.unknowns} <= {*plan.unknowns}), None)
-        if place is None or {*own.plan.ensembles[place].constants} != {*plan.constants}:
+    for plan in engine.program.ensembles:
+        place = next((k for k, item in enumerate(own.program.ensembles) if {*item.unknowns} <= {*plan.unknowns}), None)
+        if place is None or {*own.program.ensembles[place].constants} != {*plan.constants}:
             raise SolverError("the derivatives couple ensembles that are separate in the system")
-        mine, item, actions = own.plan.ensembles[place], before[place], act(own.plan.ensembles[place], base.kernels)
+        mine, item, actions = own.program.ensembles[place], before[place], act(own.program.ensembles[place], base.kernels)
         inside = [group for group in groups if group.noises[0] in mine.noises]
         if level is None:
             choice, guess = item.choice, item.paths.unknowns
@@ -123,7 +123,7 @@ class _Ensemble:
     ``reactions`` the mean responses to what follows the noises.
     """
 
-    plan: EnsemblePlan
+    plan: EnsembleProgram
     choice: Choice
     paths: Paths
     pieces: dict[int, tuple[Array, dict[str, Array]]]
@@ -359,11 +359,11 @@ class _SensitivitySolve:
 
     def alone(self, base: PathSolution) -> Engine:
         """Return the engine of the derivatives alone: the means and the kernels of the solution are known to it."""
-        plan = self.engine.plan
+        plan = self.engine.program
         ensembles = tuple(
             replace(item, means=tuple(mean for mean in item.means if mean.name not in base.means)) for item in plan.ensembles
         )
-        return replace(self.engine, plan=replace(plan, ensembles=ensembles), known=base.kernels)
+        return replace(self.engine, program=replace(plan, ensembles=ensembles), known=base.kernels)
 
     def count(self, level: Level) -> int:
         return count_paths(self.own, self.base.kernels, Design(level, None, self.base.shapes))
@@ -421,8 +421,8 @@ class _SensitivitySolve:
         return judge.panel_errors(found, other)
 
 
-def _means(engine: Engine) -> list[MeanPlan]:
-    return [mean for item in engine.plan.ensembles for mean in item.means]
+def _means(engine: Engine) -> list[MeanProgram]:
+    return [mean for item in engine.program.ensembles for mean in item.means]
 
 
 def _ways(engine: Engine, solved: PathSolution) -> list[str]:

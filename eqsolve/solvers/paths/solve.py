@@ -150,7 +150,7 @@ class _StochasticSolve:
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
         self.mover = PointRefinement(engine, self.judge, control, self.tolerance)
-        kinked = any(plan.kinked for plan in engine.plan.ensembles)  # few paths then tell little of how many react
+        kinked = any(plan.kinked for plan in engine.program.ensembles)  # few paths then tell little of how many react
         self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), EnsembleControls(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.hidden = 0.0  # tolerances that a sparse grid may err by as a random sample says, where it was drawn
@@ -158,7 +158,7 @@ class _StochasticSolve:
         self.levels: tuple[PathSolution, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[PathSolution, Errors | None, str] | None = None
         self._kinked = kinked
-        self.jumps = any(plan.jumping for plan in engine.plan.ensembles)
+        self.jumps = any(plan.jumping for plan in engine.program.ensembles)
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -197,7 +197,7 @@ class _StochasticSolve:
         more of them, find no solution, or hide an error that samples show and can mend.
         """
         options = self.options
-        if self.engine.plan.whites or (self.jumps and options.step is None):
+        if self.engine.program.whites or (self.jumps and options.step is None):
             return self._run_rough()
         wanted = self._level(min(1e-2, 10 * options.rtol))
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
@@ -235,7 +235,7 @@ class _StochasticSolve:
                 by_points[name] = error + np.where(error > 0, self.hidden, 0.0) * self.judge.allowed(curves, name)
             # many weak modes may do together what none of them does: grids agree then, and err
             beyond = self._beyond(final, self.judge.total(final, by_panels, by_points))
-            for name in beyond.keys() - self.engine.plan.kinked:  # averages of kinks are taken below
+            for name in beyond.keys() - self.engine.program.kinked:  # averages of kinks are taken below
                 by_points[name] = by_points[name] + beyond[name]
             excess = self.judge.worst(curves, beyond) if beyond else 0.0
             if excess > self.control.negligible:
@@ -337,8 +337,8 @@ class _StochasticSolve:
         for grid in (own, self._slower(own), self._slower(own, slower), None):
             try:
                 small = self.ensembles.begin(window)
-                best = small if best is None or small.left < best.left else best
-                if small.left <= self.options.rtol:
+                best = small if best is None or small.residual < best.residual else best
+                if small.residual <= self.options.rtol:
                     break
             except SolverError as reason:
                 logger.info("paths: no solution from this start (%s)", reason)
@@ -415,7 +415,7 @@ class _StochasticSolve:
                 return None
             with contextlib.suppress(SolverError):
                 found = self._begin_with(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
-                begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
+                begun, solved, design = found if found[1].residual < solved.residual else (begun, solved, design)
         solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.zero_errors(solved)
         if self.options.step is None:
@@ -550,9 +550,11 @@ class _StochasticSolve:
 
     def _unsettled(self, solved: PathSolution) -> bool:
         """Whether the iteration leaves so much that neither panels nor points are worth refining."""
-        if solved.left <= self.control.settled * self.options.rtol:
+        if solved.residual <= self.control.settled * self.options.rtol:
             return False
-        logger.info("the iteration stagnates at a residual of %.2g: a finer grid or more paths would not help", solved.left)
+        logger.info(
+            "the iteration stagnates at a residual of %.2g: a finer grid or more paths would not help", solved.residual
+        )
         return True
 
     def _check_panels(self, solved: PathSolution, design: Design) -> Errors:
@@ -583,7 +585,7 @@ class _StochasticSolve:
         found = []
         with contextlib.suppress(SolverError):
             made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, how or solved.how)
-            if made.left <= solved.left or not self._unsettled(made):
+            if made.residual <= solved.residual or not self._unsettled(made):
                 return made, shapes
             found.append((made, shapes))
         try:  # from the start again, on these panels
@@ -595,7 +597,7 @@ class _StochasticSolve:
         except SolverError:
             if not found:
                 raise
-        return min(found, key=lambda pair: pair[0].left)
+        return min(found, key=lambda pair: pair[0].residual)
 
     # --- points
     def _settle_points(self, solved: PathSolution, by_panels: Errors, level: Level) -> tuple[PathSolution, Errors, Errors]:
@@ -618,7 +620,7 @@ class _StochasticSolve:
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 # averages of kinks, or what is hidden, err beside that
-                enough = 0.8 if self.engine.plan.kinked else min(0.95, 1.0 - self.hidden)
+                enough = 0.8 if self.engine.program.kinked else min(0.95, 1.0 - self.hidden)
                 if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._unsettled(solved):
                     break
                 if number == control.rounds or matter == {"sample"} or not moved.trend:
@@ -656,8 +658,8 @@ class _StochasticSolve:
         if "sample" in ways and "constants" not in ways:
             return self._move_sampled(solved, by_panels), by_panels
         moved = self.mover.move(solved, design, ways, by_panels)
-        left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
-        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.large))
+        room = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
+        settled = moved.trend[-1][1] <= room or not (is_clear(moved.trend) or is_far(moved.trend, control.large))
         if settled or "modes" not in ways or "constants" in ways:
             return moved, by_panels
         if not self.ensembles.suffices(self.chance, solved.grid.size):
@@ -678,11 +680,11 @@ class _StochasticSolve:
         """Remember a solution in case of an interruption; without known errors they are as large as the values."""
         self.best = (solved, errors, stage)
 
-    def _notify(self, until: float, sweeps: int, left: float) -> None:
+    def _notify(self, until: float, sweeps: int, residual: float) -> None:
         low, high = _SHARES[self.stage]
-        settled = math.log(min(max(left, self.tolerance), 1.0)) / math.log(self.tolerance)
+        settled = math.log(min(max(residual, self.tolerance), 1.0)) / math.log(self.tolerance)
         inside = (until - self.begin) / (self.options.t_max - self.begin) if self.stage == "start" else settled
-        text = f"{self.stage}, up to t = {until:.4g}: iteration {sweeps}, residual {left:.1g}"
+        text = f"{self.stage}, up to t = {until:.4g}: iteration {sweeps}, residual {residual:.1g}"
         self.options.report_share(low + (high - low) * inside, text)
 
     def _package(self, solved: PathSolution, errors: Errors | None) -> Result:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import EnsemblePlan, StochasticProgram
+from eqsolve.compile.stochastic import EnsembleProgram, StochasticProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
@@ -53,7 +53,7 @@ class Work:
 class Engine:
     """A compiled system with its numbers and laws, execution settings, and fixed kernels."""
 
-    plan: StochasticProgram
+    program: StochasticProgram
     laws: Mapping[str, Any]
     work: Work
     accuracy: float = 1e-10  # of the paths, relative
@@ -61,7 +61,7 @@ class Engine:
     threads: int | None = 1
     known: Kernels | None = None
 
-    def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
+    def backend(self, plan: EnsembleProgram, nodes: int, count: int) -> Backend:
         """Return where paths and their tangents are followed."""
         unknowns = len(plan.unknowns)
         work = unknowns * plan.count * nodes**3 * count / 3
@@ -71,45 +71,45 @@ class Engine:
 
     def is_on_card(self, nodes: int, count: int) -> bool:
         """Whether sets of this number of paths are followed on a card."""
-        return any(self.backend(plan, nodes, count) is not CPU for plan in self.plan.ensembles)
+        return any(self.backend(plan, nodes, count) is not CPU for plan in self.program.ensembles)
 
     @functools.cached_property
     def fed(self) -> frozenset[str]:
         """The means that act back; the others are only reported."""
-        return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.acts)
+        return frozenset(mean.name for item in self.program.ensembles for mean in item.means if mean.acts)
 
     @functools.cached_property
     def responses(self) -> frozenset[str]:
-        return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.kind == "response")
+        return frozenset(mean.name for item in self.program.ensembles for mean in item.means if mean.kind == "response")
 
     @functools.cached_property
     def noises(self) -> tuple[int, ...]:
         """How many noises every ensemble has."""
-        return tuple(len(item.driving) for item in self.plan.ensembles)
+        return tuple(len(item.driving) for item in self.program.ensembles)
 
-    def groups(self, kernels: Kernels, plan: EnsemblePlan | None = None) -> list[Group]:
+    def groups(self, kernels: Kernels, plan: EnsembleProgram | None = None) -> list[Group]:
         """Return the noises with their covariances for given kernels; those of one ensemble."""
         if self not in kernels.derived:
-            kernels.derived[self] = groups_of(self.plan.covariances, kernels, self.plan.whites)
+            kernels.derived[self] = groups_of(self.program.covariances, kernels, self.program.whites)
         return [group for group in kernels.derived[self] if plan is None or group.noises[0] in plan.driving]
 
     def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
         """Return all kernels and functions for given means."""
-        return evaluate(self.plan.definitions, grid, means, self.known)
+        return evaluate(self.program.definitions, grid, means, self.known)
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
     """How points are chosen: accuracy, layouts to reuse, covariances of responses, also per value.
 
-    One path in ``share`` is followed by its tangents.
+    One path in ``tangent_stride`` is followed by its tangents.
     """
 
     level: Level
     layouts: tuple[PointLayout, ...] | None = None
     shapes: Shapes | None = None
     by_value: Shapes | None = None
-    share: int = 1
+    tangent_stride: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,14 +157,14 @@ def sweep_large(
     """
     kernels, total, kept = engine.kernels(grid, means), dict[str, Array](), []
     try:
-        for place, plan in enumerate(engine.plan.ensembles):
+        for place, plan in enumerate(engine.program.ensembles):
             before = None if previous is None else previous[place]
             groups, actions = engine.groups(kernels, plan), act(plan, kernels)
             backend = engine.backend(plan, grid.size, design.level.most)
             choice = before.choice if before else _choice(engine, kernels, design, place, groups, actions, backend)
             near = before.unknowns if before else None
             if choice.layout.kind in ("sample", "single"):
-                made, unknowns = _sweep_sample(engine, kernels, plan, choice, known[place], design.share, near)
+                made, unknowns = _sweep_sample(engine, kernels, plan, choice, known[place], design.tangent_stride, near)
             else:  # exact with the few points that it has
                 driven = [Driven(plan, actions, choice.points, draw(plan, groups, choice, aligned=before is not None), near)]
                 paths = follow(driven, kernels, engine.accuracy, CPU, engine.threads)[0]
@@ -177,12 +177,12 @@ def sweep_large(
 
 
 def _sweep_sample(
-    engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice, known: tuple[Reactions, Reactions], share: int,
+    engine: Engine, kernels: Kernels, plan: EnsembleProgram, choice: Choice, known: tuple[Reactions, Reactions], stride: int,
     near: Array | None,
 ) -> tuple[Means, Array]:  # fmt: skip
     """Return the means over sampled paths of one ensemble, and the unknowns on all of them."""
     weights = home_of(choice.points.weights).get(choice.points.weights).reshape(choice.points.values, -1)
-    few = weights.shape[1] // share  # paths whose tangents stand for those of all
+    few = weights.shape[1] // stride  # paths whose tangents stand for those of all
     scale = weights.sum(axis=1, keepdims=True) / weights[:, :few].sum(axis=1, keepdims=True)
 
     def add(paths: Paths, some: Choice, span: tuple[int, int]) -> Means:
@@ -195,7 +195,7 @@ def _sweep_sample(
 
 
 def add_by_parts(
-    engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice,
+    engine: Engine, kernels: Kernels, plan: EnsembleProgram, choice: Choice,
     add: Callable[[Paths, Choice, tuple[int, int]], Means], cut: int = 0, before: Array | None = None,
     unknowns: Array | None = None,
 ) -> Means:  # fmt: skip
@@ -233,7 +233,7 @@ def add_by_parts(
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
     """Return what a sweep makes of the means that do not act back; without responses where these are not needed."""
-    aside = [mean for item in engine.plan.ensembles for mean in item.means if not mean.acts]
+    aside = [mean for item in engine.program.ensembles for mean in item.means if not mean.acts]
     if any(mean.kind != "one" for mean in aside):
         swept = collect(sweep(engine, grid, means, design, previous))
         return {mean.name: swept[mean.name] for mean in aside}
@@ -251,7 +251,7 @@ def _followed(
     engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None
 ) -> list[tuple[Paths, Choice]]:
     choices, driven = [], []
-    for place, plan in enumerate(engine.plan.ensembles):
+    for place, plan in enumerate(engine.program.ensembles):
         groups, actions = engine.groups(kernels, plan), act(plan, kernels)
         if previous is not None:
             kept = previous[place]
@@ -266,7 +266,7 @@ def _followed(
 def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     """Return how many paths a design asks for at a solution, without following them."""
     total = 0
-    for place, plan in enumerate(engine.plan.ensembles):
+    for place, plan in enumerate(engine.program.ensembles):
         groups, actions = engine.groups(kernels, plan), act(plan, kernels)
         total += len(_choice(engine, kernels, replace(design, by_value=None), place, groups, actions).points.weights)
     return total
@@ -277,7 +277,7 @@ def _choice(
     backend: Backend = CPU,
 ) -> Choice:  # fmt: skip
     """Return the modes and points of an ensemble that a design asks for."""
-    return choose(engine.plan.ensembles[place], kernels, groups, actions.drives, engine.laws, design.level,
+    return choose(engine.program.ensembles[place], kernels, groups, actions.drives, engine.laws, design.level,
                   design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
                   by_value=design.by_value[place] if design.by_value else (), backend=backend)  # fmt: skip
 
@@ -285,14 +285,14 @@ def _choice(
 def count_values(engine: Engine, points: int = 2) -> int:
     """Return how many combinations of atoms, parts and points of their laws the constants of an ensemble have, at most."""
     counts = {name: len(parts_of(law)) or len(law.rule(points)[0]) for name, law in engine.laws.items()}
-    return max((math.prod(counts[name] for name in plan.constants) for plan in engine.plan.ensembles), default=1)
+    return max((math.prod(counts[name] for name in plan.constants) for plan in engine.program.ensembles), default=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Paths of one ensemble that are followed when they are looked at: their points, and every process on (paths, nodes)."""
 
-    plan: EnsemblePlan
+    plan: EnsembleProgram
     points: Points
     nodes: int
     follow: Callable[[], Paths]
@@ -318,14 +318,14 @@ def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], cou
     return tuple(made)
 
 
-def draw_paths(engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any = None) -> Sample:
+def draw_paths(engine: Engine, kernels: Kernels, plan: EnsembleProgram, level: Level, shapes: Any = None) -> Sample:
     """Return paths of one ensemble, of positive weight, that are followed when they are looked at."""
     groups, actions = engine.groups(kernels, plan), act(plan, kernels)
     choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, PointLayout("draws"), shapes)
     return follow_later(engine, kernels, plan, choice)
 
 
-def follow_later(engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice) -> Sample:
+def follow_later(engine: Engine, kernels: Kernels, plan: EnsembleProgram, choice: Choice) -> Sample:
     """Return paths at chosen points, that are followed when they are looked at."""
     points, size = choice.points, kernels.grid.size
     drawn = draw(plan, engine.groups(kernels, plan), choice, aligned=False)
@@ -347,7 +347,7 @@ def variation(averages: tuple[Averages, ...], *, by_value: bool = False) -> Shap
 def guess(engine: Engine, grid: OperatorGrid, level: Level) -> Means:
     """Return a first guess: nothing moves, nothing responds."""
     size = grid.size
-    every = [mean for item in engine.plan.ensembles for mean in item.means]
+    every = [mean for item in engine.program.ensembles for mean in item.means]
     means = {mean.name: np.zeros(size) if mean.kind == "one" else np.zeros((size, size)) for mean in every}
     first = OperatorGrid(grid.nodes[:1], grid.blocks[:1], grid.integration[:1, :1], None)
     small = {name: value[:1] if value.ndim == 1 else value[:1, :1] for name, value in means.items()}
