@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eqsolve.compile.families import Slopes, over_points
-from eqsolve.compile.fixed_point import FamilyProgram, FixedPointPlan, FixedPointProgram, FamilyMeanProgram
+from eqsolve.compile.fixed_point import FamilyMeanProgram, FamilyProgram, FixedPointPlan, FixedPointProgram
 from eqsolve.compile.forms import FAMILIES, FIXED_POINT
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values

@@ -31,7 +31,7 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import EnsembleControls
-from eqsolve.solvers.paths.iterate import Correction, Iteration, PathSolution, improve, iterate, pack, unpack, weigh
+from eqsolve.solvers.paths.iterate import Correction, IterationControls, PathSolution, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, margin_of, standard_error
 from eqsolve.solvers.paths.means import Averages, apply_control_variates, steps_name
 from eqsolve.solvers.paths.modes import Choice
@@ -234,8 +234,8 @@ class Ensembles:
         kept: tuple[Kept, ...] | None = None, most: int | None = None,
     ) -> PathSolution:  # fmt: skip
         """Iterate with given points until the controlled outputs move by less than so many tolerances."""
-        how = Iteration(most=most or self.control.sweeps, choose=(), far=math.inf)
-        return iterate(self.engine, grid, means, design, stop * self.rtol, how, correction, kept, self._moved)
+        controls = IterationControls(most=most or self.control.sweeps, choose=(), far=math.inf)
+        return iterate(self.engine, grid, means, design, stop * self.rtol, controls, correction, kept, self._moved)
 
     def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
         """Return the relative change of the controlled outputs."""

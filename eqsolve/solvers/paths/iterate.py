@@ -93,7 +93,7 @@ def _pieces(item: Any) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class Iteration:
+class IterationControls:
     """When an iteration is trusted, changed and ended. Residuals are relative to the largest value of each mean."""
 
     most: int = 60  # sweeps, at most
@@ -125,7 +125,7 @@ class Iteration:
     back: float = 0.2  # part of a step that is taken again when a sweep fails after it
 
 
-USUAL = Iteration()
+DEFAULT_ITERATION = IterationControls()
 _TOGETHER = 12  # sweeps over a window that several panels were added to, before fewer are tried
 _ALONE = 25  # sweeps over a window with one more panel
 
@@ -148,9 +148,9 @@ class PathSolution:
     stalled: bool = False
 
     @property
-    def how(self) -> Iteration:
+    def controls(self) -> IterationControls:
         """Settings to go on from here: without mean responses if they did not help."""
-        return replace(USUAL, trust=self.trusting)
+        return replace(DEFAULT_ITERATION, trust=self.trusting)
 
     @property
     def shapes(self) -> Shapes | None:
@@ -220,7 +220,7 @@ def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
 
 def improve(
     engine: Engine, means: Means, residual: Array, averages: Sequence[Averages], weights: Array,
-    how: Iteration = USUAL,
+    controls: IterationControls = DEFAULT_ITERATION,
 ) -> Array:  # fmt: skip
     """Return the change of the means that a residual asks for, the paths' responses replaced by their means."""
     reacting = [item for item in averages if item.reacts]
@@ -231,7 +231,7 @@ def improve(
     packed = pack(engine, means)
 
     def remainder(change: Array) -> Array:
-        scale = how.difference / max(float(np.abs(change * weights).max()), 1e-300)
+        scale = controls.difference / max(float(np.abs(change * weights).max()), 1e-300)
         moved = engine.kernels(kernels.grid, unpack(engine, packed + scale * change, means))
         changes: list[tuple[Group, Array]] = [
             (new, new.covariance - old.covariance) for old, new in zip(before, engine.groups(moved), strict=True)
@@ -241,12 +241,12 @@ def improve(
             made |= react(item, moved, changes)
         return change - pack(engine, {name: made[name] for name in means}) / scale
 
-    return solve_krylov(remainder, residual, weights, most=how.krylov, tolerance=how.accuracy)
+    return solve_krylov(remainder, residual, weights, most=controls.krylov, tolerance=controls.accuracy)
 
 
 @as_checkpoint_step(PathSolution)
 def iterate(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = USUAL,
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, controls: IterationControls = DEFAULT_ITERATION,
     correction: Correction | None = None, kept: tuple[Kept, ...] | None = None,
     moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
 ) -> PathSolution:  # fmt: skip
@@ -257,18 +257,18 @@ def iterate(
     """
     averages: Sequence[Averages | Kept] | None = kept if correction is None else correction.averages
     secants: Secants | None = None
-    again = [] if correction or kept else list(how.choose)
+    again = [] if correction or kept else list(controls.choose)
     left = remains = best = np.inf
-    stalled, trusting = 0, how.trust
+    stalled, trusting = 0, controls.trust
     good: Array | None = None
-    for count in range(1, how.most + 1):
+    for count in range(1, controls.most + 1):
         try:
             swept = sweep(engine, grid, means, design, averages)
         except SolverError:
             if good is None or np.array_equal(good, pack(engine, means)):
                 raise
-            means = unpack(engine, good + how.back * (pack(engine, means) - good), means)
-            secants = Secants(how.depth)
+            means = unpack(engine, good + controls.back * (pack(engine, means) - good), means)
+            secants = Secants(controls.depth)
             continue
         averages, made = swept, collect(swept)
         if correction is not None:
@@ -280,28 +280,28 @@ def iterate(
             raise SolverError("the iteration over the means does not stay finite")
         if secants is None:
             reacting = trusting and any(item.reacts for item in swept)
-            secants = Secants(how.depth if reacting else how.plain_depth)
+            secants = Secants(controls.depth if reacting else controls.plain_depth)
         again = [entry for entry in again if entry < residual] if count == 1 else again
         anew = count > 1 and bool(again) and residual < again[0]
         if anew:
             again = [entry for entry in again if entry < residual]
             secants.interrupt()
-        stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
+        stalled = stalled + 1 if controls.fall * best <= residual < controls.far and trusting else 0
         best = min(best, residual)
-        if stalled >= how.stalled and moved is None:
+        if stalled >= controls.stalled and moved is None:
             logger.info("mean responses do not reduce the residual (%.2g): left out", residual)
-            trusting, secants = False, Secants(how.plain_depth)
+            trusting, secants = False, Secants(controls.plain_depth)
         image = after
         if trusting:
-            image = before + improve(engine, means, after - before, swept, weights, how)
-        if residual > 0.2 * how.far and float(np.abs((image - before) * weights).max()) > how.stretch * residual:
+            image = before + improve(engine, means, after - before, swept, weights, controls)
+        if residual > 0.2 * controls.far and float(np.abs((image - before) * weights).max()) > controls.stretch * residual:
             image = after
-        vector = secants.next(before, image, weights) if residual < how.far else image
+        vector = secants.next(before, image, weights) if residual < controls.far else image
         last, left = left, max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
-        remains = left * min(1.0, max(left / last, how.leaves)) if 0 < last < np.inf else left
+        remains = left * min(1.0, max(left / last, controls.leaves)) if 0 < last < np.inf else left
         good, old, means = before, means, unpack(engine, vector, made)
         if moved is not None:
-            remains = how.leaves * moved(grid, old, means)
+            remains = controls.leaves * moved(grid, old, means)
         engine.work.notify(float(grid.nodes[-1]), count, left)
         # means that do not act back are still those before this step: two sweeps tell how far it
         # moves them
@@ -309,15 +309,15 @@ def iterate(
             break
         if anew:
             averages = None
-        if stalled >= how.stalled and moved is not None:
+        if stalled >= controls.stalled and moved is not None:
             break
     else:
         if remains > 10 * tolerance:
             logger.info("the iteration has not converged: residual %.2g after %d sweeps (tolerance %.2g)",
-                        remains, how.most, tolerance)  # fmt: skip
+                        remains, controls.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
-    return PathSolution(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= how.stalled)
+    return PathSolution(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= controls.stalled)
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> PathSolution:
@@ -332,7 +332,7 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         window, alone = grid.head(blocks), blocks - done <= 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
-            found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=_ALONE if alone else _TOGETHER))
+            found = iterate(engine, window, means, Design(level), tolerance, IterationControls(most=_ALONE if alone else _TOGETHER))
             if found.residual > 10 * tolerance:
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:
@@ -353,7 +353,7 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
 #
 # Means that act back on their panels, and how responses vary. The neighbour iterates on these
 # panels, and finds its own errors there; it refines them where they are too few.
-BESIDE = Iteration(most=15, choose=(0.1,))
+WARM_ITERATION = IterationControls(most=15, choose=(0.1,))
 """For a warm start: modes of the other solution, chosen once more at a residual of 0.1.
 
 Where 15 sweeps do not converge, a start from the first panels is cheaper than more of them.
@@ -365,7 +365,7 @@ _LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbour:
+class WarmStart:
     """A solution as the start of another."""
 
     grid: PanelGrid | tuple[float, ...]  # the nodes; panels, or the steps of a discrete time
@@ -394,7 +394,7 @@ class FirstGuess:
     shapes: Shapes | None
 
 
-def hand_on(engine: Engine, solved: PathSolution, rate: float, ratios: Array | None) -> Neighbour:
+def make_warm_start(engine: Engine, solved: PathSolution, rate: float, ratios: Array | None) -> WarmStart:
     """Return what the solve of a neighbour may begin with.
 
     ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should
@@ -406,10 +406,10 @@ def hand_on(engine: Engine, solved: PathSolution, rate: float, ratios: Array | N
         edges = panels.denser(ratios).edges - panels.edges[0]
     names = tuple(name for name, _ in engine.program.observables)
     sampled = any(layout.kind == "single" for layout in solved.layouts)
-    return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
+    return WarmStart(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
 
 
-def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, rate: float) -> FirstGuess | str:
+def guess_from_warm_start(near: WarmStart, engine: Engine, options: Options, order: int, begin: float, rate: float) -> FirstGuess | str:
     """Return the first guess that a neighbour's solution gives, or why it gives none."""
     if near.observables != tuple(name for name, _ in engine.program.observables):
         return "it was solved for other observables"

@@ -15,7 +15,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine_level
 from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.iterate import (
-    USUAL,
+    DEFAULT_ITERATION,
     Correction,
     PathSolution,
     as_checkpoint_step,
@@ -53,7 +53,7 @@ def corrected(engine: Engine, few: PathSolution, final: PathSolution, design: De
     grid = final.grid
     many, own = (collect(sweep(engine, grid, final.means, design, item)) for item in (None, few.averages))
     correction = Correction(few.averages, {name: value - own[name] for name, value in many.items()})
-    return iterate(engine, grid, final.means, design, tolerance, few.how, correction).means
+    return iterate(engine, grid, final.means, design, tolerance, few.controls, correction).means
 
 
 def _balanced(engine: Engine, final: PathSolution, means: Means, swept: tuple[Averages, ...]) -> Means:
@@ -141,7 +141,7 @@ class PointRefinement:
                 means, curves = means_with_points(self.engine, solved, finer), judge.curves(solved)
                 if judge.change_in_tolerances(curves, solved.grid, means) <= control.large:
                     break
-                found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
+                found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.controls)
             except SolverError:
                 break
             if found.residual > max(solved.residual, settled):
@@ -169,7 +169,7 @@ class PointRefinement:
             else:
                 means = means_with_points(self.engine, final, finer)
             last, kernels = final, self.engine.kernels(final.grid, means)
-            final = replace(final, means=means, kernels=kernels, residual=USUAL.leaves * final.residual)
+            final = replace(final, means=means, kernels=kernels, residual=DEFAULT_ITERATION.leaves * final.residual)
             curves = judge.curves(final)
             before, moved = moved, judge.curve_changes(curves, final.grid, last.means)
             part = control.carried_share_if_alike if _is_alike(coarse, finer.level, ways) else control.carried_share

@@ -39,7 +39,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.ensembles import carried
-from eqsolve.solvers.paths.iterate import USUAL, PathSolution, improve, pack, unpack, weigh
+from eqsolve.solvers.paths.iterate import DEFAULT_ITERATION, PathSolution, improve, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages, average
 from eqsolve.solvers.paths.modes import Choice, Drawn, Group, choose, draw, groups_of
@@ -372,7 +372,7 @@ class _SensitivitySolve:
         """Solve the linearised equations of the means with a set of points; what others taught about them helps."""
         engine, grid = points.engine, points.grid
         secants.interrupt()
-        left, how = np.inf, replace(USUAL, accuracy=self.effort.krylov)
+        left, controls = np.inf, replace(DEFAULT_ITERATION, accuracy=self.effort.krylov)
         for count in range(1, self.effort.most + 1):
             averages = points.sweep(means)
             made = collect(averages)
@@ -383,13 +383,13 @@ class _SensitivitySolve:
             if not math.isfinite(left):
                 raise SolverError("the linearised equations of the means do not stay finite")
             whole = {**points.known, **means}
-            image = before + improve(engine, whole, after - before, averages, weights, how)
+            image = before + improve(engine, whole, after - before, averages, weights, controls)
             means = unpack(engine, secants.next(before, image, weights), made)
             logger.info("derivatives: round %d of the linear solver, residual %.2g", count, left)
             if left <= self.effort.stop * self.options.rtol:
                 break
         whole = {**points.known, **means}
-        return PathSolution(grid, whole, engine.kernels(grid, whole), averages, secants, USUAL.leaves * left)
+        return PathSolution(grid, whole, engine.kernels(grid, whole), averages, secants, DEFAULT_ITERATION.leaves * left)
 
     def other_panels(self, judge: Judge, found: PathSolution) -> Errors:
         """Return the errors of the panels: how far panels of another order move everything.

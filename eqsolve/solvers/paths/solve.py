@@ -44,7 +44,7 @@ from eqsolve.solvers.paths.ensembles import (
     step_errors,
     steps_in_time,
 )
-from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, PathSolution, begin_beside, hand_on, iterate, start
+from eqsolve.solvers.paths.iterate import WARM_ITERATION, IterationControls, WarmStart, PathSolution, guess_from_warm_start, make_warm_start, iterate, start
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
 from eqsolve.solvers.paths.kinks import average_kinks
 from eqsolve.solvers.paths.moving import PointRefinement, RefinedSolution, is_clear, is_far
@@ -154,7 +154,7 @@ class _StochasticSolve:
         self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), EnsembleControls(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.hidden = 0.0  # tolerances that a sparse grid may err by as a random sample says, where it was drawn
-        self.near: Neighbour | None = None
+        self.near: WarmStart | None = None
         self.levels: tuple[PathSolution, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[PathSolution, Errors | None, str] | None = None
         self._kinked = kinked
@@ -221,12 +221,12 @@ class _StochasticSolve:
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
-            if isinstance(near := self.options.warm_start, Neighbour) and near.sampled:
+            if isinstance(near := self.options.warm_start, WarmStart) and near.sampled:
                 return self._run_sampled(solved)
         self.stage = "paths"
         if wanted != level:
             design = Design(wanted, None, variation(solved.averages))
-            solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
+            solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.controls)
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         curves = self.judge.curves(final)
         by_panels, by_points = (self.judge.without_noise(curves, errors) for errors in (by_panels, by_points))
@@ -437,16 +437,16 @@ class _StochasticSolve:
     def _from_neighbour(self, few: Level) -> tuple[PathSolution, Errors] | None:
         """Return a solution iterated from a warm start, and the error of its panels; None where there is none or it fails."""
         options, near = self.options, self.options.warm_start
-        if not isinstance(near, Neighbour):
+        if not isinstance(near, WarmStart):
             return None
-        begun = begin_beside(near, self.engine, options, self.order, self.begin, self._rate)
+        begun = guess_from_warm_start(near, self.engine, options, self.order, self.begin, self._rate)
         if isinstance(begun, str):
             logger.info("the solution given to begin with is not used: %s", begun)
             return None
         self.stage = "time grid"
         design = Design(few, None, begun.shapes)
         try:
-            solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, BESIDE)
+            solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, WARM_ITERATION)
             if self._unsettled(solved):
                 return None
         except SolverError as reason:
@@ -562,7 +562,7 @@ class _StochasticSolve:
         old = solved.grid.panels
         assert old is not None
         panels = old.of_another_order(self.control.highest, self.control.check_ratio)
-        other, _ = self._move(solved, design, panels, replace(solved.how, choose=(), most=BESIDE.most))
+        other, _ = self._move(solved, design, panels, replace(solved.controls, choose=(), most=WARM_ITERATION.most))
         errors = self.judge.panel_errors(solved, other)
         worst = self.judge.worst(self.judge.curves(solved), errors)
         logger.info("time grid: %d nodes; compared with an independent grid of %d nodes its error is %.2g times the tolerance",
@@ -576,7 +576,7 @@ class _StochasticSolve:
         return np.clip(wanted, *bounds)
 
     def _move(
-        self, solved: PathSolution, design: Design, panels: PanelGrid, how: Iteration | None = None
+        self, solved: PathSolution, design: Design, panels: PanelGrid, controls: IterationControls | None = None
     ) -> tuple[PathSolution, Shapes | None]:
         """Return the solution on other panels, with the same points, and what is known about responses there."""
         engine, grid = self.engine, OperatorGrid.from_panels(panels)
@@ -584,7 +584,7 @@ class _StochasticSolve:
         shapes = move_shapes(design.shapes, engine.noises, solved.grid, grid)
         found = []
         with contextlib.suppress(SolverError):
-            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, how or solved.how)
+            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, controls or solved.controls)
             if made.residual <= solved.residual or not self._unsettled(made):
                 return made, shapes
             found.append((made, shapes))
@@ -631,7 +631,7 @@ class _StochasticSolve:
                 matter = frozenset(way for way in ways if effects[way] > control.negligible)
                 design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
                 begin = final if judge.worst(curves, errors) <= control.large else solved
-                solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
+                solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.controls)
                 rough = number == 1 and max(effects[way] for way in ways) > control.large
                 rough |= judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and rough:
@@ -712,14 +712,14 @@ class _StochasticSolve:
             logger.info("no Monte Carlo check: %s", reason)
             return ""
 
-    def _hand_on(self, final: PathSolution, by_panels: Errors) -> Neighbour | None:
+    def _hand_on(self, final: PathSolution, by_panels: Errors) -> WarmStart | None:
         """Return what a solve at neighbouring parameters may begin with: panels as they would be enough here."""
         if self._unsettled(final):
             return None
         ratios = None
         if final.grid.panels is not None:
             ratios = self._ratios(self.judge.curves(final), by_panels, final, self.control.handed)
-        return hand_on(self.engine, final, self._rate, ratios)
+        return make_warm_start(self.engine, final, self._rate, ratios)
 
     def _sample(self, solved: PathSolution) -> tuple[Sample, ...]:
         """Return the paths that are kept, if they are wanted."""
