@@ -118,7 +118,7 @@ class EnsembleProgram:
     # derivatives by the constants: of starts, signals (None if all vanish) and targets
     start_slopes: Lowered
     signal_slopes: Lowered | None
-    target_steady: Lowered
+    target_constant_slopes: Lowered
     sloped: tuple[bool, ...]  # of every constant, whether these are functions
     # whether paths cross kinks, so that responses jump from path to path; or pairs are averaged of
     # functions that jump, or that are no sum of products, so that slopes do not tell how they
@@ -312,7 +312,7 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
         target_noise_slopes=make(slopes(targets, noises), full),
         start_slopes=make(slopes(starts, constants), constants),
         signal_slopes=unless_zero(slopes(signals, constants)),
-        target_steady=make(slopes(targets, constants), full),
+        target_constant_slopes=make(slopes(targets, constants), full),
         sloped=tuple(item not in rough for item in constants),
         kinked=_is_kinked(ensemble, [*unknowns, *noises]),
         degree=_degree(ensemble, list(signals)),

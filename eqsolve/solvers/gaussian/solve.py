@@ -39,8 +39,8 @@ from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import GaussianLaw, LawMeans, conditions
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, make_result, path_set
 from eqsolve.solvers.paths.iterate import pack, unpack, weigh
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, make_result, path_set
 from eqsolve.solvers.paths.modes import groups_of
 from eqsolve.solvers.paths.sweep import Engine, Means, Work, draw_paths, rate
 from eqsolve.solvers.paths.transfer import extend, transfer
@@ -406,7 +406,7 @@ class _GaussianSolve:
     ) -> None:
         self.engine, self.program, self.options, self.control = engine, program, options, PathsControls()
         self.begin, self.params, self.nodes = begin, params, _CONSTANTS
-        self.judge = Judge(engine, options)
+        self.judge = ErrorControl(engine, options)
         self.best: GaussianSolution | None = None
         self.rough = program.rough
         self.asked = sorted(options.asked_times)
@@ -548,8 +548,8 @@ class _GaussianSolve:
         drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.program.ensembles)
         paths = [path_set(item, every, place) for place, item in enumerate(drawn)] if options.paths else []
         stats = {
-            "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "residual": solved.residual,
-            "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
+            "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps,
+            "residual": solved.residual, "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
         }  # fmt: skip
         source = grid if solved.grid.panels is not None else None  # for a neighbour
         made = make_result(engine.program.name, grid, curves, found.errors, over, paths, options, self.params, stats, source)

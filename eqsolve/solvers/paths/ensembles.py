@@ -31,8 +31,8 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import EnsembleControls
+from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, margin_of, standard_error
 from eqsolve.solvers.paths.iterate import Correction, IterationControls, PathSolution, improve, iterate, pack, unpack, weigh
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, margin_of, standard_error
 from eqsolve.solvers.paths.means import Averages, apply_control_variates, steps_name
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.self_consistent import self_consistent_start
@@ -196,7 +196,7 @@ class Ensembles:
     """Solves a system by sampled paths, from a rough solution on."""
 
     engine: Engine
-    judge: Judge
+    judge: ErrorControl
     control: EnsembleControls
     seed: int
     rtol: float
@@ -553,7 +553,7 @@ class Ensembles:
             total: Means = {}
             for plan, averages in zip(self.engine.program.ensembles, item.averages, strict=True):
                 groups = self.engine.groups(item.kernels, plan)
-                total |= apply_control_variates(plan, groups, item.kernels, own, averages.drawn, *by_parts)
+                total |= apply_control_variates(plan, groups, item.kernels, own, averages.noise_responses, *by_parts)
             made.append(total)
         return made
 
@@ -698,7 +698,9 @@ def sweep_sets(
     ``solved`` are solutions on one grid, or on nested ones.
     """
     alone, cluster = replace(engine, work=Work()), engine.work.cluster
-    levels = [(item.grid, item.means, [(own.drawn, own.steady) for own in item.averages]) for item in solved]
+    levels = [
+        (item.grid, item.means, [(own.noise_responses, own.constant_responses) for own in item.averages]) for item in solved
+    ]
     pieces = [
         cluster.piece(sweep_set, alone, levels, design, after=[] if item is None else [item])
         for design, item in zip(designs, before, strict=True)

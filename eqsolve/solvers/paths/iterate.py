@@ -27,9 +27,9 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths.follow import PathOperators, Paths
 from eqsolve.solvers.paths.means import Averages, react
 from eqsolve.solvers.paths.modes import Choice, Drawn, Group, LinearPart
-from eqsolve.solvers.paths.paths import Actions, Paths
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
 from eqsolve.solvers.paths.transfer import extend, move_shapes, transfer
 
@@ -37,7 +37,7 @@ from eqsolve.solvers.paths.transfer import extend, move_shapes, transfer
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 _CLASSES = (
-    *(Actions, Averages, Choice, Drawn, Group, Kernels, PointLayout, Level, OperatorGrid),
+    *(PathOperators, Averages, Choice, Drawn, Group, Kernels, PointLayout, Level, OperatorGrid),
     *(PanelGrid, Paths, Points, LinearPart, Secants),
 )
 _MADE_ANEW = (
@@ -246,9 +246,9 @@ def improve(
 
 @as_checkpoint_step(PathSolution)
 def iterate(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, controls: IterationControls = DEFAULT_ITERATION,
-    correction: Correction | None = None, kept: tuple[Kept, ...] | None = None,
-    moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float,
+    controls: IterationControls = DEFAULT_ITERATION, correction: Correction | None = None,
+    kept: tuple[Kept, ...] | None = None, moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
 ) -> PathSolution:  # fmt: skip
     """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
 
@@ -317,7 +317,9 @@ def iterate(
                         remains, controls.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
-    return PathSolution(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= controls.stalled)
+    return PathSolution(
+        grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= controls.stalled
+    )
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> PathSolution:
@@ -332,7 +334,9 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         window, alone = grid.head(blocks), blocks - done <= 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
-            found = iterate(engine, window, means, Design(level), tolerance, IterationControls(most=_ALONE if alone else _TOGETHER))
+            found = iterate(
+                engine, window, means, Design(level), tolerance, IterationControls(most=_ALONE if alone else _TOGETHER)
+            )
             if found.residual > 10 * tolerance:
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:
@@ -409,7 +413,9 @@ def make_warm_start(engine: Engine, solved: PathSolution, rate: float, ratios: A
     return WarmStart(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
 
 
-def guess_from_warm_start(near: WarmStart, engine: Engine, options: Options, order: int, begin: float, rate: float) -> FirstGuess | str:
+def guess_from_warm_start(
+    near: WarmStart, engine: Engine, options: Options, order: int, begin: float, rate: float
+) -> FirstGuess | str:
     """Return the first guess that a neighbour's solution gives, or why it gives none."""
     if near.observables != tuple(name for name, _ in engine.program.observables):
         return "it was solved for other observables"

@@ -23,11 +23,11 @@ from eqsolve.numerics.arrays import EPSILON, Array, chunk
 from eqsolve.numerics.gaussian import Level, PointLayout, spread_lines, star
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
+from eqsolve.solvers.paths.error_control import ErrorControl, Errors, margin_of, standard_error
+from eqsolve.solvers.paths.follow import Paths, path_operators
 from eqsolve.solvers.paths.iterate import PathSolution
-from eqsolve.solvers.paths.judge import Errors, Judge, margin_of, standard_error
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, choose
-from eqsolve.solvers.paths.paths import Paths, act
 from eqsolve.solvers.paths.sweep import Engine, Means, add_by_parts, count_values, follow_later
 
 # Smallest cosine between the rows of a window and its leading direction: the transverse part is a
@@ -36,7 +36,9 @@ _AGREE = 0.95
 _WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
 
 
-def average_kinks(judge: Judge, solved: PathSolution, known: Errors, control: PathsControls) -> tuple[PathSolution, Errors]:
+def average_kinks(
+    judge: ErrorControl, solved: PathSolution, known: Errors, control: PathsControls
+) -> tuple[PathSolution, Errors]:
     """Return a solution with averages of functions with a kink, and the error that other points show.
 
     ``known`` is the error of the solution, which more paths do not change.
@@ -80,7 +82,7 @@ Round = tuple[Means, Means, str]
 class _Kinks:
     """Averages with a kink by growing sets; ``missed`` is the last error over the budget left."""
 
-    judge: Judge
+    judge: ErrorControl
     solved: PathSolution
     kinked: list[str]
     control: PathsControls
@@ -182,7 +184,7 @@ def _choose(
     given: tuple[Array, Array] | None = None,
 ) -> Choice:
     """Return sampled points of an ensemble, or such at given coordinates of the modes."""
-    groups, drives = engine.groups(kernels, plan), act(plan, kernels).drives
+    groups, drives = engine.groups(kernels, plan), path_operators(plan, kernels).drives
     return choose(plan, kernels, groups, drives, engine.laws, level, PointLayout("single"), shapes, given=given)
 
 

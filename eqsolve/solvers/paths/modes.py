@@ -100,7 +100,7 @@ class Choice:
 class LinearPart:
     """The part of a noise group kept to first order: weak modes, and covariance beyond all modes.
 
-    ``steady`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the
+    ``constants`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the
     covariance less that of all modes. It vanishes at a solution; on the way there a covariance may
     have negative eigenvalues, which no mode has, and what is linear in the covariance stays so.
     """
@@ -108,7 +108,7 @@ class LinearPart:
     group: Group
     factor: Array
     coordinates: Array
-    steady: dict[str, Array]
+    constants: dict[str, Array]
     beyond: Array | None
 
 
@@ -312,8 +312,8 @@ def draw_along(plan: EnsembleProgram, modes: Modes, choice: Choice) -> Drawn:
         values = like_array(coordinates, factor) @ coordinates[place]
         weak = np.flatnonzero(~choice.strong[place])
         mixed = choice.rotation[len(choice.rotation) - len(scales) :] if choice.rotation is not None else ()
-        steady = {name: row[weak] for name, row in zip(scales, mixed, strict=True)}
-        rests.append(LinearPart(group, factor[:, weak], coordinates[place][weak], steady, beyond))
+        by_name = {name: row[weak] for name, row in zip(scales, mixed, strict=True)}
+        rests.append(LinearPart(group, factor[:, weak], coordinates[place][weak], by_name, beyond))
         for noise, centre in zip(group.noises, group.centres, strict=True):
             made[noise] = values[group.rows(noise)] + like_array(coordinates, centre[:, None])
     return Drawn(tuple(made[noise] for noise in plan.driving), tuple(rests))

@@ -14,7 +14,7 @@ from eqsolve.compile.stochastic import MeanProgram
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.gaussian import Points
-from eqsolve.solvers.paths.paths import Operators, Paths, block_inverses, by_block, integrate, solve_linear, sort_by_block
+from eqsolve.solvers.paths.follow import Operators, Paths, block_inverses, by_block, integrate, solve_linear, sort_by_block
 from eqsolve.solvers.threads import in_order, usable_threads
 
 _ASIDE = 0.1  # weight, where modes are chosen, of targets without feedback through correlations
@@ -135,15 +135,15 @@ def _compiled(
     return in_order(one, parts, usable_threads(threads, size**2 * count) if len(parts) > 1 else 1)
 
 
-def respond_steadily(paths: Paths) -> dict[str, list[Array]]:
+def respond_to_constants(paths: Paths) -> dict[str, list[Array]]:
     """Return the mean derivative of every target, in time, by the coordinate of every constant that is among the modes."""
     weights, scales = paths.points.weights, paths.points.scales
-    found = _steady(paths)
+    found = _constant_slopes(paths)
     get = paths.backend.get
     return {name: [get(value @ (scales[name] * weights)) for value in values] for name, values in found.items()}
 
 
-def _steady(paths: Paths) -> dict[str, list[Array]]:
+def _constant_slopes(paths: Paths) -> dict[str, list[Array]]:
     """Return the derivatives of all targets (node, path) by the constants among the modes."""
     plan, points, home = paths.plan, paths.points, paths.backend
     if not points.scales:
@@ -152,7 +152,7 @@ def _steady(paths: Paths) -> dict[str, list[Array]]:
     starts = plan.start_slopes(*(points.constants[name] for name in plan.constants))
     direct = [] if plan.signal_slopes is None else _tables(paths, plan.signal_slopes(*paths.inputs))
     by_unknown = _tables(paths, paths.target_slopes[0])
-    own = _tables(paths, plan.target_steady(*paths.arguments))
+    own = _tables(paths, plan.target_constant_slopes(*paths.arguments))
     made = {}
     for name in points.scales:
         place = plan.constants.index(name)
@@ -192,7 +192,7 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
     some, mass = heaviest(replace(paths.points, weights=paths.backend.get(paths.points.weights)))
     values_of_constants, paths = paths.points.values, paths.some(some)
     values = paths.values(plan.target_values)
-    scales, steady = paths.points.scales, _steady(paths)
+    scales, by_constant = paths.points.scales, _constant_slopes(paths)
     made = []
     for group in (rest.group for rest in paths.drawn.rests):
         width = len(group.noises) * size
@@ -210,7 +210,7 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
                 continue
             rows = np.zeros((size, len(some), width + len(scales)))
             for column, (name, deviation) in enumerate(scales.items()):
-                rows[:, :, width + column] = deviation * steady[name][target]
+                rows[:, :, width + column] = deviation * by_constant[name][target]
             for noise, (slopes, own) in changes.items():
                 part = rows[:, :, group.rows(noise)]
                 for unknown, slope in enumerate(slopes[target]):

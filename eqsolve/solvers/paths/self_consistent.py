@@ -28,8 +28,16 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.follow import (
+    PathBatch,
+    PathOperators,
+    block_inverses,
+    machine_code,
+    path_operators,
+    read_inputs,
+    solve_block,
+)
 from eqsolve.solvers.paths.modes import Drawn, groups_of
-from eqsolve.solvers.paths.paths import Actions, PathBatch, act, block_inverses, machine_code, read_inputs, solve_block
 from eqsolve.solvers.paths.sweep import Engine, Means, guess
 from eqsolve.solvers.paths.transfer import extend
 
@@ -110,7 +118,7 @@ class _SelfDriven:
     def follow(self, kernels: Kernels, part: slice, accuracy: float, first: bool) -> tuple[Means, dict[str, Array]]:
         """Follow the paths over a block; return means of one time there, and the rows of the mean responses."""
         plan, size = self.plan, part.stop
-        actions = act(plan, kernels)
+        actions = path_operators(plan, kernels)
         drawn = Drawn(tuple(self.noises[name][:size] for name in plan.noises), ())
         inputs = read_inputs(plan, kernels, self.points, drawn)
         base = np.zeros((1, len(plan.unknowns), size, self.count))
@@ -141,7 +149,7 @@ class _SelfDriven:
                 self.factors[mean.name][:, part] = values
         return single, self._respond(kernels, actions, part, arguments)
 
-    def _respond(self, kernels: Kernels, actions: Actions, part: slice, arguments: list[Any]) -> dict[str, Array]:
+    def _respond(self, kernels: Kernels, actions: PathOperators, part: slice, arguments: list[Any]) -> dict[str, Array]:
         """Return the rows of the mean responses on a block, and keep the tangents there."""
         plan, some, size, height = self.plan, self.some, part.stop, part.stop - part.start
         many, width = len(plan.unknowns), len(some)
@@ -181,7 +189,7 @@ class _SelfDriven:
                     made[mean.name] = self._rows(mean, tangents, arguments, part, actions)
         return made
 
-    def _rows(self, mean: MeanProgram, tangents: Array, arguments: list[Any], part: slice, actions: Actions) -> Array:
+    def _rows(self, mean: MeanProgram, tangents: Array, arguments: list[Any], part: slice, actions: PathOperators) -> Array:
         some, height, size = self.some, part.stop - part.start, part.stop
         assert mean.by_unknown is not None
         outputs = [np.broadcast_to(value, (height, self.count))[:, some] for value in mean.by_unknown(*arguments)]

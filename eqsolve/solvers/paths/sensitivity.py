@@ -39,11 +39,11 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.ensembles import carried
+from eqsolve.solvers.paths.error_control import ErrorControl, Errors
+from eqsolve.solvers.paths.follow import Driven, PathOperators, Paths, evaluate, follow, path_operators, read_inputs
 from eqsolve.solvers.paths.iterate import DEFAULT_ITERATION, PathSolution, improve, pack, unpack, weigh
-from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages, average
 from eqsolve.solvers.paths.modes import Choice, Drawn, Group, choose, draw, groups_of
-from eqsolve.solvers.paths.paths import Actions, Driven, Paths, act, evaluate, follow, read_inputs
 from eqsolve.solvers.paths.responses import enter, follow_tangents, respond
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_paths, sweep
 from eqsolve.solvers.paths.transfer import transfer
@@ -99,7 +99,11 @@ def linearise(
         place = next((k for k, item in enumerate(own.program.ensembles) if {*item.unknowns} <= {*plan.unknowns}), None)
         if place is None or {*own.program.ensembles[place].constants} != {*plan.constants}:
             raise SolverError("the derivatives couple ensembles that are separate in the system")
-        mine, item, actions = own.program.ensembles[place], before[place], act(own.program.ensembles[place], base.kernels)
+        mine, item, actions = (
+            own.program.ensembles[place],
+            before[place],
+            path_operators(own.program.ensembles[place], base.kernels),
+        )
         inside = [group for group in groups if group.noises[0] in mine.noises]
         if level is None:
             choice, guess = item.choice, item.paths.unknowns
@@ -145,13 +149,13 @@ class _Ensemble:
         """Return the averages for given kernels of the derivatives."""
         plan = self.plan
         drawn = draw(plan, [group for group in groups if group.noises[0] in plan.noises], self.choice, aligned=False)
-        paths = self._follow(kernels, act(plan, kernels), drawn)
+        paths = self._follow(kernels, path_operators(plan, kernels), drawn)
         if not self.reactions and self.choice.layout.kind == "sparse":
             followers = [noise for noise in plan.noises if noise not in self.paths.plan.noises]
             self.reactions.update({noise: respond(paths, noise, [], tangents=self._tangents)[1] for noise in followers})
         return average(paths, self.choice, known=self.reactions, tangents=self._tangents)
 
-    def _follow(self, kernels: Kernels, actions: Actions, drawn: Drawn) -> Paths:
+    def _follow(self, kernels: Kernels, actions: PathOperators, drawn: Drawn) -> Paths:
         """Return the paths with their derivatives, whose equations are linear."""
         plan, points, (size, count) = self.plan, self.choice.points, self.paths.shape
         inputs = read_inputs(plan, kernels, points, drawn)
@@ -174,7 +178,7 @@ class _Ensemble:
         signals, slopes = evaluate(plan, inputs, slice(size), unknowns)
         return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes)
 
-    def _compare(self, actions: Actions, slopes: Array) -> None:
+    def _compare(self, actions: PathOperators, slopes: Array) -> None:
         """Raise unless derivatives react to themselves as the paths do, on which all this rests."""
         if self.pieces:
             return
@@ -263,7 +267,7 @@ def _acted(slopes: Array, tangents: Array) -> Array | None:
     return total
 
 
-def _reacting(actions: Actions, slopes: Array, members: Sequence[int]) -> Array:
+def _reacting(actions: PathOperators, slopes: Array, members: Sequence[int]) -> Array:
     """Return O diag(slopes) between some unknowns: (unknown, unknown, node, node, path)."""
     size, count = slopes.shape[2:]
     made = np.zeros((len(members), len(members), size, size, count))
@@ -325,7 +329,7 @@ class _SensitivitySolve:
 
     def run(self) -> tuple[PathSolution, Errors]:
         """Return the solution with its derivatives, and the errors of everything."""
-        judge, effort, base = Judge(self.engine, self.options), self.effort, self.base
+        judge, effort, base = ErrorControl(self.engine, self.options), self.effort, self.base
         alone = self.alone(base)
         few = linearise(self.own, alone, base, None)
         begun = {mean.name: np.zeros((base.grid.size,) * (1 if mean.kind == "one" else 2)) for mean in _means(alone)}
@@ -391,7 +395,7 @@ class _SensitivitySolve:
         whole = {**points.known, **means}
         return PathSolution(grid, whole, engine.kernels(grid, whole), averages, secants, DEFAULT_ITERATION.leaves * left)
 
-    def other_panels(self, judge: Judge, found: PathSolution) -> Errors:
+    def other_panels(self, judge: ErrorControl, found: PathSolution) -> Errors:
         """Return the errors of the panels: how far panels of another order move everything.
 
         Modes, points and paths are carried there, so that nothing but the panels differs. The
@@ -446,7 +450,7 @@ def _finer(level: Level, ways: list[str], number: int) -> Level:
 
 def _attached(result: Result, engine: Engine, found: PathSolution, errors: Errors, options: Options) -> Result:
     """Return the result with every curve and kernel that it does not have yet."""
-    curves = Judge(engine, options).curves(found)
+    curves = ErrorControl(engine, options).curves(found)
     data, grid = result.dataset.copy(deep=False), result.grid
     assert grid is not None
     responses = set(curves.values)

@@ -44,11 +44,20 @@ from eqsolve.solvers.paths.ensembles import (
     step_errors,
     steps_in_time,
 )
-from eqsolve.solvers.paths.iterate import WARM_ITERATION, IterationControls, WarmStart, PathSolution, guess_from_warm_start, make_warm_start, iterate, start
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
+from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, package
+from eqsolve.solvers.paths.follow import LostPathError
+from eqsolve.solvers.paths.iterate import (
+    WARM_ITERATION,
+    IterationControls,
+    PathSolution,
+    WarmStart,
+    guess_from_warm_start,
+    iterate,
+    make_warm_start,
+    start,
+)
 from eqsolve.solvers.paths.kinks import average_kinks
-from eqsolve.solvers.paths.moving import PointRefinement, RefinedSolution, is_clear, is_far
-from eqsolve.solvers.paths.paths import LostPathError
+from eqsolve.solvers.paths.point_refinement import PointRefinement, RefinedSolution, is_clear, is_far
 from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sensitivity import add_derivatives
 from eqsolve.solvers.paths.sweep import (
@@ -145,7 +154,7 @@ class _StochasticSolve:
         self, engine: Engine, options: Options, control: PathsControls, begin: float, params: Mapping[str, Any]
     ) -> None:
         self.engine, self.options, self.control, self.begin, self.params = engine, options, control, begin, params
-        self.judge = Judge(engine, options)
+        self.judge = ErrorControl(engine, options)
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
@@ -584,7 +593,9 @@ class _StochasticSolve:
         shapes = move_shapes(design.shapes, engine.noises, solved.grid, grid)
         found = []
         with contextlib.suppress(SolverError):
-            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, controls or solved.controls)
+            made = iterate(
+                engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, controls or solved.controls
+            )
             if made.residual <= solved.residual or not self._unsettled(made):
                 return made, shapes
             found.append((made, shapes))

@@ -25,9 +25,19 @@ from eqsolve.numerics.laws import parts_of
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.cluster import Cluster
-from eqsolve.solvers.paths.means import Averages, Reactions, add_up, average, average_single
+from eqsolve.solvers.paths.follow import (
+    PATHS_PER_BATCH,
+    Driven,
+    PathOperators,
+    Paths,
+    bytes_of,
+    card_code,
+    check_memory,
+    follow,
+    path_operators,
+)
+from eqsolve.solvers.paths.means import Averages, MeanResponses, add_up, average, average_single
 from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, draw_along, groups_of, modes_of
-from eqsolve.solvers.paths.paths import PATHS_PER_BATCH, Actions, Driven, Paths, act, bytes_of, card_code, check_memory, follow
 from eqsolve.solvers.paths.responses import MOST_VALUES, vary
 from eqsolve.solvers.threads import in_order, usable_threads
 
@@ -147,7 +157,7 @@ def _without_card(engine: Engine, full: MemoryError) -> Engine:
 
 
 def sweep_large(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, known: Sequence[tuple[Reactions, Reactions]],
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, known: Sequence[tuple[MeanResponses, MeanResponses]],
     previous: Sequence[Kept] | None = None,
 ) -> tuple[Means, tuple[Kept, ...]]:  # fmt: skip
     """Return the means over a large set of paths, and its points with the unknowns on all paths.
@@ -159,7 +169,7 @@ def sweep_large(
     try:
         for place, plan in enumerate(engine.program.ensembles):
             before = None if previous is None else previous[place]
-            groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+            groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
             backend = engine.backend(plan, grid.size, design.level.most)
             choice = before.choice if before else _choice(engine, kernels, design, place, groups, actions, backend)
             near = before.unknowns if before else None
@@ -177,8 +187,8 @@ def sweep_large(
 
 
 def _sweep_sample(
-    engine: Engine, kernels: Kernels, plan: EnsembleProgram, choice: Choice, known: tuple[Reactions, Reactions], stride: int,
-    near: Array | None,
+    engine: Engine, kernels: Kernels, plan: EnsembleProgram, choice: Choice, known: tuple[MeanResponses, MeanResponses],
+    stride: int, near: Array | None,
 ) -> tuple[Means, Array]:  # fmt: skip
     """Return the means over sampled paths of one ensemble, and the unknowns on all of them."""
     weights = home_of(choice.points.weights).get(choice.points.weights).reshape(choice.points.values, -1)
@@ -205,7 +215,7 @@ def add_by_parts(
     The ``unknowns`` of all paths are written where there is an array for them.
     """
     points, size, values = choice.points, kernels.grid.size, choice.points.values
-    groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+    groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
     count = len(points.weights)
     backend = engine.backend(plan, size, count)
     modes = modes_of(groups, choice, aligned=before is not None)
@@ -252,7 +262,7 @@ def _followed(
 ) -> list[tuple[Paths, Choice]]:
     choices, driven = [], []
     for place, plan in enumerate(engine.program.ensembles):
-        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+        groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
         if previous is not None:
             kept = previous[place]
             choice, before = kept.choice, kept.unknowns if isinstance(kept, Kept) else kept.paths.unknowns
@@ -267,13 +277,13 @@ def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     """Return how many paths a design asks for at a solution, without following them."""
     total = 0
     for place, plan in enumerate(engine.program.ensembles):
-        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+        groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
         total += len(_choice(engine, kernels, replace(design, by_value=None), place, groups, actions).points.weights)
     return total
 
 
 def _choice(
-    engine: Engine, kernels: Kernels, design: Design, place: int, groups: Sequence[Group], actions: Actions,
+    engine: Engine, kernels: Kernels, design: Design, place: int, groups: Sequence[Group], actions: PathOperators,
     backend: Backend = CPU,
 ) -> Choice:  # fmt: skip
     """Return the modes and points of an ensemble that a design asks for."""
@@ -320,7 +330,7 @@ def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], cou
 
 def draw_paths(engine: Engine, kernels: Kernels, plan: EnsembleProgram, level: Level, shapes: Any = None) -> Sample:
     """Return paths of one ensemble, of positive weight, that are followed when they are looked at."""
-    groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+    groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
     choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, PointLayout("draws"), shapes)
     return follow_later(engine, kernels, plan, choice)
 
@@ -329,7 +339,7 @@ def follow_later(engine: Engine, kernels: Kernels, plan: EnsembleProgram, choice
     """Return paths at chosen points, that are followed when they are looked at."""
     points, size = choice.points, kernels.grid.size
     drawn = draw(plan, engine.groups(kernels, plan), choice, aligned=False)
-    driven = [Driven(plan, act(plan, kernels), points, drawn)]
+    driven = [Driven(plan, path_operators(plan, kernels), points, drawn)]
     return Sample(plan, points, size, lambda: follow(driven, kernels, engine.accuracy, CPU, engine.threads)[0])
 
 

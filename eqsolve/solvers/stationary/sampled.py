@@ -31,8 +31,8 @@ from eqsolve.numerics.secants import Secants
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.follow import Driven, Paths, follow, path_operators, substitute
 from eqsolve.solvers.paths.modes import Drawn
-from eqsolve.solvers.paths.paths import Driven, Paths, act, follow, substitute
 from eqsolve.solvers.paths.responses import enter, instantaneous
 from eqsolve.solvers.paths.sweep import Engine, Work, guess, rate
 from eqsolve.solvers.stationary.solve import NoStationaryStateError, worst_error
@@ -261,7 +261,7 @@ class Map:
     def _driven(self, means: Mapping[str, Array]) -> list[Array]:
         kernels, made = self.kernels(means), []
         for plan in self.engine.program.ensembles:
-            actions = act(plan, kernels)
+            actions = path_operators(plan, kernels)
             made += [*actions.operators.values(), *actions.drives, *(kernels.functions[name] for name in plan.functions)]
         return made + [
             kernels.table(entry) for group in self.engine.program.covariances for row in group.blocks for entry in row
@@ -315,7 +315,7 @@ class Map:
             drawn = Drawn(tuple(noises[name] for name in plan.driving), ())
             before = self.paths[place].unknowns if self.paths else None
             starts = self.states[place] if self.states else None
-            driven.append(Driven(plan, act(plan, kernels), item.points, drawn, before, starts))
+            driven.append(Driven(plan, path_operators(plan, kernels), item.points, drawn, before, starts))
         self.paths = follow(driven, kernels, self.engine.accuracy, threads=self.engine.threads)
         return kernels
 

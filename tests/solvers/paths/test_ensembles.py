@@ -91,7 +91,7 @@ def test_stated_errors_of_sets_of_different_sizes() -> None:
     """Averages weighted by inverse variances: one in seven is off by more than is stated, one in 600 by three times that."""
     from scipy.special import stdtr
 
-    from eqsolve.solvers.paths.judge import margin_of, standard_error
+    from eqsolve.solvers.paths.error_control import margin_of, standard_error
 
     rng, trials = np.random.default_rng(0), 20_000
     deviations = np.repeat([3.0, 1.0], 4)

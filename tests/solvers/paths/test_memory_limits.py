@@ -10,7 +10,7 @@ import pytest
 import eqsolve
 from eqsolve.compile.stochastic import EnsembleProgram
 from eqsolve.numerics import backend
-from eqsolve.solvers.paths import paths as stochastic_paths
+from eqsolve.solvers.paths import follow as stochastic_paths
 
 
 def shrink(monkeypatch: pytest.MonkeyPatch, size: float) -> None:

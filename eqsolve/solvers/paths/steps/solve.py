@@ -40,7 +40,7 @@ from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
-from eqsolve.solvers.paths.judge import Curves, make_result
+from eqsolve.solvers.paths.error_control import Curves, make_result
 from eqsolve.solvers.paths.steps.draws import Chain, StepsSample, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble, is_chain
 from eqsolve.solvers.threads import in_order, one_each, usable_threads

@@ -59,7 +59,7 @@ class Curves:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class ErrorControl:
     """Compares solutions of one system under one set of options."""
 
     engine: Engine

@@ -35,14 +35,14 @@ _SHORTEST = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Actions:
+class PathOperators:
     """What acts on the paths: operators O_ak of signal k on unknown a, and of each drive, for given kernels."""
 
     operators: dict[tuple[int, int], Array]
     drives: tuple[Array, ...]  # of the drives, then of white noises
 
 
-def act(plan: EnsembleProgram, kernels: Kernels) -> Actions:
+def path_operators(plan: EnsembleProgram, kernels: Kernels) -> PathOperators:
     """Return the operators of the path equations."""
     operators: dict[tuple[int, int], Array] = {}
     for link in plan.links:
@@ -52,7 +52,7 @@ def act(plan: EnsembleProgram, kernels: Kernels) -> Actions:
         key = (link.unknown, link.signal)
         operators[key] = operators[key] + matrix if key in operators else matrix
     drives = [integrate(plan, kernels, drive) for drive in plan.drives]
-    return Actions(operators, (*drives, *(_increments(kernels, kick.coefficient) for kick in plan.kicks)))
+    return PathOperators(operators, (*drives, *(_increments(kernels, kick.coefficient) for kick in plan.kicks)))
 
 
 def integrate(plan: EnsembleProgram, kernels: Kernels, item: Link | Drive) -> Array:
@@ -69,7 +69,7 @@ def _increments(kernels: Kernels, coefficient: Pointwise | None) -> Array:
     return np.tril(np.broadcast_to(np.append(0.0, lengths), (len(values), len(values))))
 
 
-def over_steps(size: int) -> Array:
+def step_average_matrix(size: int) -> Array:
     """Return the means over steps of a function on the nodes: ∫ of these, step by step, is the trapezoidal rule."""
     made = (np.eye(size) + np.eye(size, k=-1)) / 2
     made[0] = 0.0
@@ -82,7 +82,7 @@ class Paths:
 
     plan: EnsembleProgram
     kernels: Kernels
-    actions: Actions
+    actions: PathOperators
     points: Points
     drawn: Drawn
     unknowns: Array
@@ -201,7 +201,7 @@ def read_function(plan: EnsembleProgram, kernels: Kernels, name: str) -> Array:
     if name in kernels.functions:
         return kernels.functions[name]
     if plan not in kernels.derived:
-        operators = [o for (_, k), o in act(plan, kernels).operators.items() if k in plan.jumping]
+        operators = [o for (_, k), o in path_operators(plan, kernels).operators.items() if k in plan.jumping]
         reach = [2 * np.abs(np.diagonal(operator)) for operator in (kernels.grid.integration, *operators)]
         kernels.derived[plan] = np.max(reach, axis=0)
         kernels.derived[plan][0] = kernels.derived[plan][:2][-1]  # no step ends at the first node
@@ -253,7 +253,7 @@ class Driven:
     """An ensemble with all that drives its paths, a guess of the unknowns, and other values to begin at (unknown, path)."""
 
     plan: EnsembleProgram
-    actions: Actions
+    actions: PathOperators
     points: Points
     drawn: Drawn
     before: Array | None = None

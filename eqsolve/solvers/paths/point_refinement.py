@@ -14,6 +14,7 @@ from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine_level
 from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.error_control import ErrorControl, Errors
 from eqsolve.solvers.paths.iterate import (
     DEFAULT_ITERATION,
     Correction,
@@ -25,7 +26,6 @@ from eqsolve.solvers.paths.iterate import (
     unpack,
     weigh,
 )
-from eqsolve.solvers.paths.judge import Errors, Judge
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
 
@@ -119,7 +119,7 @@ class PointRefinement:
     """What moves solutions of one system; ``tolerance`` is that of the iteration."""
 
     engine: Engine
-    judge: Judge
+    judge: ErrorControl
     control: PathsControls
     tolerance: float
 
