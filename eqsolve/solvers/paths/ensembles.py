@@ -64,26 +64,22 @@ _EVEN = 4  # fine steps that make one of the coarsest
 
 @dataclass(frozen=True)
 class NestedStepControls:
-    """What the steps of a solve are chosen by."""
+    """Settings of the steps of a solve with white noise."""
 
-    # how many there are at first; the last to the first: paths relax from their start
-    first: float = 32.0
-    ratio: float = 6.0
-    # of their error, as far as it is relied on to choose them; how many more in every round, and
-    # rounds, at most
-    order: float = 3.0
-    growth: float = 3.0
-    rounds: int = 6
-    aim: float = 0.3  # of the tolerance, that their error is to leave
-    # of the distance of the two extrapolated solutions (steps h and 2h; 2h and 4h): stated as the
-    # error. Of a fourth order it is 1/15; where few steps resolve the start the order is less, and
-    # linear spins were seen to err by all of it
+    first: float = 32.0  # number of steps at first
+    ratio: float = 6.0  # of the last step to the first: paths relax from their start
+    order: float = 3.0  # of their error, as far as it is relied on to choose them
+    growth: float = 3.0  # most ratio of their numbers in two rounds
+    rounds: int = 6  # at most
+    aim: float = 0.3  # share of the tolerance that their error is to have
+    # share of the distance of the two extrapolated solutions (steps h and 2h; 2h and 4h) stated as
+    # the error. Of a fourth order it is 1/15; where few steps resolve the start the order is less,
+    # and linear spins were seen to err by all of it
     share: float = 0.4
-    # of a value: stated in any case, for nearly singular covariances on dense nodes
-    floor: float = 2e-7
-    halved: float = 4.0  # what half the steps divide their error by
+    floor: float = 2e-7  # least relative error: covariances on dense nodes are nearly singular
+    halved: float = 4.0  # ratio of errors of steps of twice the length
     block: int = 4  # how many are solved together
-    enough: float = 0.45  # of the tolerance, that their error may be
+    enough: float = 0.45  # share of the tolerance that their error may have
 
 
 def steps_in_time(begin: float, options: Options, count: float, control: NestedStepControls) -> OperatorGrid:

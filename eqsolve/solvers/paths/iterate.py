@@ -97,31 +97,24 @@ class IterationControls:
     """When an iteration is trusted, changed and ended. Residuals are relative to the largest value of each mean."""
 
     most: int = 60  # sweeps, at most
-    # residuals at which modes and points are chosen anew: far from the solution they are chosen for
-    # another one
-    choose: tuple[float, ...] = (0.3, 1e-2)
-    # residual above which neither mean responses that make long steps nor past steps are trusted:
-    # the map is not linear on that scale
+    choose: tuple[float, ...] = (0.3, 1e-2)  # residuals at which modes and points are chosen anew
+    # residual above which past steps and long steps by mean responses are not used: the map is not
+    # linear on that scale
     far: float = 0.5
-    # A step by mean responses that is so many times the residual is too long, when far away
-    stretch: float = 3.0
+    stretch: float = 3.0  # longest step by mean responses there, relative to the residual
     trust: bool = True  # whether to begin with mean responses
-    # after so many sweeps in which the residual did not fall by this factor, mean responses are
-    # given up, and sampled paths altogether
+    # sweeps that may fail to reduce the residual by ``fall`` before mean responses are given up,
+    # and sampled paths altogether
     stalled: int = 8
     fall: float = 0.7
-    # past steps kept with mean responses, and without
-    depth: int = 5
-    plain_depth: int = 20
-    # most steps of the Krylov method, and the residual it may leave: a sweep follows anyway
-    krylov: int = 25
-    accuracy: float = 0.1
-    # of the means, by which kernels are changed to see how they react: so small that they react
-    # linearly to the accuracy of the Krylov method, so large that rounding does not matter where
-    # long responses make much of it
+    depth: int = 5  # of past steps with mean responses
+    plain_depth: int = 20  # and without
+    krylov: int = 25  # most steps of the Krylov method
+    accuracy: float = 0.1  # residual that it may leave: a sweep follows anyway
+    # relative change of the means for differences of kernels: linear to the accuracy of the Krylov
+    # method, and above rounding where long responses amplify it
     difference: float = 1e-3
-    # part of a residual that a sweep is taken to leave, also where the last one left less
-    leaves: float = 0.2
+    leaves: float = 0.2  # least share of a residual that a sweep is taken to leave
     back: float = 0.2  # part of a step that is taken again when a sweep fails after it
 
 
@@ -352,11 +345,8 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         done, blocks, reach = blocks, min(len(grid.blocks), blocks + min(growth, reach)), 2 * reach
 
 
-# --- What a solution hands on to the solve of a neighbour: a first guess. No number of the
-# neighbour's rests on it.
-#
-# Means that act back on their panels, and how responses vary. The neighbour iterates on these
-# panels, and finds its own errors there; it refines them where they are too few.
+# --- Warm start: the means that act back of a solution at other parameters, on its panels, as a
+# first guess. The new solve finds its own errors there, and refines panels where they are too few.
 WARM_ITERATION = IterationControls(most=15, choose=(0.1,))
 """For a warm start: modes of the other solution, chosen once more at a residual of 0.1.
 
@@ -375,11 +365,9 @@ class WarmStart:
     grid: PanelGrid | tuple[float, ...]  # the nodes; panels, or the steps of a discrete time
     edges: Array  # of the panels that would do for the same solution, as times since the start
     rate: float  # the inverse of the first time scale
-    # the means that act back, and how much responses vary, on the nodes
-    means: Means
-    shapes: Shapes | None
-    # names of those that were solved for: means are numbered, and others have other numbers
-    observables: tuple[str, ...]
+    means: Means  # that act back, on the nodes
+    shapes: Shapes | None  # how much responses vary there
+    observables: tuple[str, ...]  # that were solved for: others number their means otherwise
     sampled: bool = False  # whether few chosen paths did not do
 
     def __str__(self) -> str:

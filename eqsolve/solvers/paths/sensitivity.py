@@ -285,21 +285,16 @@ def _reacting(actions: PathOperators, slopes: Array, members: Sequence[int]) -> 
 class Effort:
     """What is spent on derivatives."""
 
-    # sweeps, at most, and what the iteration may leave, of the tolerance
-    most: int = 30
-    stop: float = PathsControls.settled
-    # residual that the Krylov method of mean responses may leave: a sweep follows
-    krylov: float = 0.1
-    sets: int = PathsControls.sets  # sets of other points, at most
-    # tolerances, as an error that needs no further set: a derivative changes its sign somewhere,
-    # and what is allowed there is a tenth of what it is elsewhere
+    most: int = 30  # sweeps
+    stop: float = PathsControls.settled  # largest residual of the iteration, in units of rtol
+    krylov: float = 0.1  # residual that the Krylov method may leave: a sweep follows
+    sets: int = PathsControls.sets  # most sets of other points
+    # error, in tolerances, that needs no further set: where a derivative changes its sign, a tenth
+    # of what is allowed elsewhere is
     enough: float = 3.0
-    # paths of a set, relative to those of the solution, at most; unless paths × nodes³ is below
-    # `cheap`
-    most_growth: float = 60.0
-    free_work: float = PathsControls.free_work
-    # of the move before the last that the error is at least: every set is finer than the last
-    share: float = PathsControls.carried_share
+    most_growth: float = 60.0  # most paths of a set, relative to those of the solution
+    free_work: float = PathsControls.free_work  # paths × nodes³ below which there may be more
+    share: float = PathsControls.carried_share  # least error, in units of the move before the last
 
 
 def add_derivatives(

@@ -122,21 +122,17 @@ _SINGLE = 8 * float(np.finfo(np.float32).eps)  # of a value: the rounding of res
 class StepsControls:
     """Settings of a solve in steps."""
 
-    # independent samples, each self-consistent by itself; their spread is the statistical error
-    samples: int = 2 * PathsControls.sets
+    samples: int = 2 * PathsControls.sets  # independent; their spread is the statistical error
     paths: int = PathsControls.sample  # of one sample, at first
-    # the share of the paths along which responses are followed, and how many at least: they cost
-    # more than the paths, and scatter less (measured on batches in diagonal networks and in ridge
-    # regression)
+    # share and least number of the paths along which responses are followed: they cost more than
+    # the paths, and scatter less (in diagonal networks and in ridge regression)
     responses: tuple[float, int] = (0.25, 2048)
     # least and most ratio of the numbers of paths in two rounds. Values are extrapolated to
     # infinitely many paths by a line in 1/paths, which scatters 2.4 times as much as the last round
     # where that has twice the paths of the one before, 1.5 times where it has four times
     growth: tuple[float, float] = (4.0, 32.0)
-    # share of the correction for finitely many paths that is stated as its error
-    remainder: float = 0.3
-    # most nodes³ × paths of all samples: a solve that needs more returns what it has
-    work: float = 4e12
+    remainder: float = 0.3  # share of the correction for finitely many paths stated as its error
+    work: float = 4e12  # most nodes³ × paths of all samples: then what there is is returned
     rounds: int = 5  # most refinements
 
 
