@@ -207,13 +207,13 @@ class _StochasticSolve:
         """
         options = self.options
         if self.engine.program.whites or (self.jumps and options.step is None):
-            return self._run_rough()
+            return self._run_white_noise()
         wanted = self._level(min(1e-2, 10 * options.rtol))
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
-        begun = self._from_neighbour(few)
+        begun = self._from_warm_start(few)
         if begun is None:
             begun_window = self.begin_window()
-            window = self._fitted(begun_window)
+            window = self._coarsened(begun_window)
             if self._needs_sample(window):
                 try:
                     return self._run_sampled(window)
@@ -221,9 +221,9 @@ class _StochasticSolve:
                     if not self._kinked:
                         raise
                     logger.info("paths: no solution with sampled paths (%s); continuing with a sparse grid", reason)
-            found = self._from_window(window, few)
+            found = self._solve_sparse(window, few)
             if found is None and window is not begun_window:  # longer panels may leave the iteration no solution
-                found = self._from_window(begun_window, few)
+                found = self._solve_sparse(begun_window, few)
             if found is None:
                 return self._run_sampled(self._start_sampled(self._slower(window.grid), self._level(1e-2)))
             solved, by_panels, level = found
@@ -253,8 +253,8 @@ class _StochasticSolve:
                 if missed and self.ensembles.suffices(excess, final.grid.size):
                     with contextlib.suppress(SolverError):
                         return self._run_sampled(final)
-        self.near = self._hand_on(final, by_panels)
-        return self._end(final, by_panels, by_points)
+        self.near = self._warm_start(final, by_panels)
+        return self._average_kinks(final, by_panels, by_points)
 
     def _beyond(self, final: PathSolution, errors: Errors) -> Errors:
         """Return what random samples show of a sparse grid's errors beyond those known; nothing where they cannot be drawn."""
@@ -322,10 +322,10 @@ class _StochasticSolve:
         self.stage = "paths"
         (final,), by_points = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
-        self.near = None if self._kinked else self._hand_on(final, by_panels)
-        return self._end(final, by_panels, by_points)
+        self.near = None if self._kinked else self._warm_start(final, by_panels)
+        return self._average_kinks(final, by_panels, by_points)
 
-    def _end(self, final: PathSolution, by_panels: Errors, by_points: Errors) -> Result:
+    def _average_kinks(self, final: PathSolution, by_panels: Errors, by_points: Errors) -> Result:
         """Return the result, with averages of functions with a kink."""
         self.stage = "averages"
         self.options.report_share(_SHARES["averages"][0], "averages over paths")
@@ -363,7 +363,7 @@ class _StochasticSolve:
         assert best is not None
         return best
 
-    def _run_rough(self) -> Result:
+    def _run_white_noise(self) -> Result:
         """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
         judge, ensembles, control, options = self.ensembles.judge, self.ensembles, self.ensembles.steps, self.options
         level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
@@ -412,18 +412,18 @@ class _StochasticSolve:
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
 
-    def _from_window(self, window: PathSolution, few: Level) -> tuple[PathSolution, Errors, Level] | None:
+    def _solve_sparse(self, window: PathSolution, few: Level) -> tuple[PathSolution, Errors, Level] | None:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points.
 
         None where few points have no solution, and sampled paths may.
         """
-        begun, solved, design = self._begin_with(window, few)
-        if not begun.is_sampled and self._unsettled(solved):
+        begun, solved, design = self._first_solution(window, few)
+        if not begun.is_sampled and self._stagnates(solved):
             logger.info("paths: the sparse grid gives no solution; continuing with sampled paths")
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
-                found = self._begin_with(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
+                found = self._first_solution(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
                 begun, solved, design = found if found[1].residual < solved.residual else (begun, solved, design)
         solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.zero_errors(solved)
@@ -431,7 +431,7 @@ class _StochasticSolve:
             solved, by_panels = self._settle_panels(solved, design)
         return solved, by_panels, design.level
 
-    def _begin_with(self, begun: PathSolution, few: Level) -> tuple[PathSolution, PathSolution, Design]:
+    def _first_solution(self, begun: PathSolution, few: Level) -> tuple[PathSolution, PathSolution, Design]:
         """Return a start, the solution that is iterated from it, and how its points are chosen."""
         self._keep(begun, None, "after the start")
         self.stage = "time grid"
@@ -443,7 +443,7 @@ class _StochasticSolve:
         """How many paths there are for every value of the constants where few are sampled."""
         return max(self.control.probe // 8, self.control.probe // count_values(self.engine))
 
-    def _from_neighbour(self, few: Level) -> tuple[PathSolution, Errors] | None:
+    def _from_warm_start(self, few: Level) -> tuple[PathSolution, Errors] | None:
         """Return a solution iterated from a warm start, and the error of its panels; None where there is none or it fails."""
         options, near = self.options, self.options.warm_start
         if not isinstance(near, WarmStart):
@@ -456,7 +456,7 @@ class _StochasticSolve:
         design = Design(few, None, begun.shapes)
         try:
             solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, WARM_ITERATION)
-            if self._unsettled(solved):
+            if self._stagnates(solved):
                 return None
         except SolverError as reason:
             logger.info("the solution given to begin with does not lead to this one (%s); beginning without it", reason)
@@ -508,7 +508,7 @@ class _StochasticSolve:
         logger.info("time grid: a start on %d nodes by a self-consistent ensemble", grid.size)
         return PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
-    def _fitted(self, begun: PathSolution) -> PathSolution:
+    def _coarsened(self, begun: PathSolution) -> PathSolution:
         """Return a rough solution on longer panels where its functions of time are quiet: half as long as these allow."""
         if begun.grid.panels is None:
             return begun
@@ -543,7 +543,7 @@ class _StochasticSolve:
             logger.info("time grid: %d nodes; compared with a coarser grid its error is %.2g times the tolerance",
                         dense.grid.size, worst)  # fmt: skip
             self._keep(dense, None, f"with {dense.grid.size} nodes")
-            if self._unsettled(dense):
+            if self._stagnates(dense):
                 break
             if worst <= self.control.share:
                 coarser, errors = errors, self._check_panels(dense, design)
@@ -557,7 +557,7 @@ class _StochasticSolve:
             base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors
 
-    def _unsettled(self, solved: PathSolution) -> bool:
+    def _stagnates(self, solved: PathSolution) -> bool:
         """Whether the iteration leaves so much that neither panels nor points are worth refining."""
         if solved.residual <= self.control.settled * self.options.rtol:
             return False
@@ -596,7 +596,7 @@ class _StochasticSolve:
             made = iterate(
                 engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, controls or solved.controls
             )
-            if made.residual <= solved.residual or not self._unsettled(made):
+            if made.residual <= solved.residual or not self._stagnates(made):
                 return made, shapes
             found.append((made, shapes))
         try:  # from the start again, on these panels
@@ -632,7 +632,7 @@ class _StochasticSolve:
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 # averages of kinks, or what is hidden, err beside that
                 enough = 0.8 if self.engine.program.kinked else min(0.95, 1.0 - self.hidden)
-                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._unsettled(solved):
+                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._stagnates(solved):
                     break
                 if number == control.rounds or matter == {"sample"} or not moved.trend:
                     break  # of samples there are no larger ones
@@ -723,9 +723,9 @@ class _StochasticSolve:
             logger.info("no Monte Carlo check: %s", reason)
             return ""
 
-    def _hand_on(self, final: PathSolution, by_panels: Errors) -> WarmStart | None:
+    def _warm_start(self, final: PathSolution, by_panels: Errors) -> WarmStart | None:
         """Return what a solve at neighbouring parameters may begin with: panels as they would be enough here."""
-        if self._unsettled(final):
+        if self._stagnates(final):
             return None
         ratios = None
         if final.grid.panels is not None:
