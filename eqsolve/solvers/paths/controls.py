@@ -73,3 +73,23 @@ class EnsembleControls:
     # diagonal networks ended above the tolerance
     cost: float = 4e11
     card: float = 15.0  # speed of a card relative to a core: 15 to 25 for one H200
+
+
+@dataclass(frozen=True)
+class NestedStepControls:
+    """Settings of the steps of a solve with white noise."""
+
+    first: float = 32.0  # number of steps at first
+    ratio: float = 6.0  # of the last step to the first: paths relax from their start
+    order: float = 3.0  # of their error, as far as it is relied on to choose them
+    growth: float = 3.0  # most ratio of their numbers in two rounds
+    rounds: int = 6  # at most
+    aim: float = 0.3  # share of the tolerance that their error is to have
+    # share of the distance of the two extrapolated solutions (steps h and 2h; 2h and 4h) stated as
+    # the error. Of a fourth order it is 1/15; where few steps resolve the start the order is less,
+    # and linear spins were seen to err by all of it
+    share: float = 0.4
+    floor: float = 2e-7  # least relative error: covariances on dense nodes are nearly singular
+    halved: float = 4.0  # ratio of errors of steps of twice the length
+    block: int = 4  # how many are solved together
+    enough: float = 0.45  # share of the tolerance that their error may have

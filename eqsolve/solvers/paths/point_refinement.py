@@ -13,19 +13,10 @@ from dataclasses import dataclass, replace
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine_level
+from eqsolve.solvers.paths.checkpointing import as_checkpoint_step
 from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.error_control import ErrorControl, Errors
-from eqsolve.solvers.paths.iterate import (
-    DEFAULT_ITERATION,
-    Correction,
-    PathSolution,
-    as_checkpoint_step,
-    improve,
-    iterate,
-    pack,
-    unpack,
-    weigh,
-)
+from eqsolve.solvers.paths.iterate import DEFAULT_ITERATION, Correction, PathSolution, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
 

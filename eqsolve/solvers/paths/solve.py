@@ -34,29 +34,13 @@ from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
-from eqsolve.solvers.paths.ensembles import (
-    Ensembles,
-    NestedStepControls,
-    denser,
-    extrapolate_steps,
-    on_fine_steps,
-    step_errors,
-    steps_in_time,
-)
+from eqsolve.solvers.paths.controls import EnsembleControls, NestedStepControls, PathsControls
+from eqsolve.solvers.paths.ensembles import Ensembles, denser
 from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, package
 from eqsolve.solvers.paths.follow import LostPathError
-from eqsolve.solvers.paths.iterate import (
-    WARM_ITERATION,
-    IterationControls,
-    PathSolution,
-    WarmStart,
-    guess_from_warm_start,
-    iterate,
-    make_warm_start,
-    start,
-)
+from eqsolve.solvers.paths.iterate import IterationControls, PathSolution, iterate, start
 from eqsolve.solvers.paths.kinks import average_kinks
+from eqsolve.solvers.paths.nested_steps import extrapolate_steps, on_fine_steps, step_errors, steps_in_time
 from eqsolve.solvers.paths.point_refinement import PointRefinement, RefinedSolution, is_clear, is_far
 from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sensitivity import add_derivatives
@@ -75,6 +59,7 @@ from eqsolve.solvers.paths.sweep import (
     variation,
 )
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
+from eqsolve.solvers.paths.warm_start import WARM_ITERATION, WarmStart, guess_from_warm_start, make_warm_start
 from eqsolve.solvers.threads import one_each
 from eqsolve.solvers.tolerance import stop_early
 

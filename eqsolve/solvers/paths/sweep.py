@@ -28,7 +28,6 @@ from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.paths.follow import (
     PATHS_PER_BATCH,
     Driven,
-    PathOperators,
     Paths,
     bytes_of,
     card_code,
@@ -171,7 +170,7 @@ def sweep_large(
             before = None if previous is None else previous[place]
             groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
             backend = engine.backend(plan, grid.size, design.level.most)
-            choice = before.choice if before else _choice(engine, kernels, design, place, groups, actions, backend)
+            choice = before.choice if before else _choice(engine, kernels, design, place, groups, actions.drives, backend)
             near = before.unknowns if before else None
             if choice.layout.kind in ("sample", "single"):
                 made, unknowns = _sweep_sample(engine, kernels, plan, choice, known[place], design.tangent_stride, near)
@@ -267,7 +266,7 @@ def _followed(
             kept = previous[place]
             choice, before = kept.choice, kept.unknowns if isinstance(kept, Kept) else kept.paths.unknowns
         else:
-            choice, before = _choice(engine, kernels, design, place, groups, actions), None
+            choice, before = _choice(engine, kernels, design, place, groups, actions.drives), None
         choices.append(choice)
         driven.append(Driven(plan, actions, choice.points, draw(plan, groups, choice, aligned=previous is not None), before))
     return list(zip(follow(driven, kernels, engine.accuracy, CPU, engine.threads), choices, strict=True))
@@ -278,16 +277,16 @@ def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     total = 0
     for place, plan in enumerate(engine.program.ensembles):
         groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
-        total += len(_choice(engine, kernels, replace(design, by_value=None), place, groups, actions).points.weights)
+        total += len(_choice(engine, kernels, replace(design, by_value=None), place, groups, actions.drives).points.weights)
     return total
 
 
 def _choice(
-    engine: Engine, kernels: Kernels, design: Design, place: int, groups: Sequence[Group], actions: PathOperators,
+    engine: Engine, kernels: Kernels, design: Design, place: int, groups: Sequence[Group], drives: Sequence[Array],
     backend: Backend = CPU,
 ) -> Choice:  # fmt: skip
     """Return the modes and points of an ensemble that a design asks for."""
-    return choose(engine.program.ensembles[place], kernels, groups, actions.drives, engine.laws, design.level,
+    return choose(engine.program.ensembles[place], kernels, groups, drives, engine.laws, design.level,
                   design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
                   by_value=design.by_value[place] if design.by_value else (), backend=backend)  # fmt: skip
 
