@@ -21,11 +21,9 @@ class Option:
     """One option."""
 
     doc: str  # what it means, in docstrings
-    # how the text after its flag is read; nothing for an option without a flag of this table
-    takes: Takes = ""
-    # on the command line
-    metavar: str = ""
-    help: str = ""
+    takes: Takes = ""  # how the text after its flag is read; nothing for one without a flag
+    metavar: str = ""  # on the command line
+    help: str = ""  # there too
     kinds: tuple[str, ...] = ()  # the kinds of model that it has a meaning for; any by default
 
     @property

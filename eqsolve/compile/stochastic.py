@@ -63,11 +63,10 @@ class MeanProgram:
     factors: Lowered  # f, g of each term, or a, b
     outers: tuple[Pointwise | None, ...]
     targets: tuple[tuple[int, int], ...]  # places of f and g (a and b) among the targets
-    # of a response: the place of the output, the noise, its derivatives, whether b is a constant
-    output: int
+    output: int  # of a response: the place of its output
     noise: str
-    by_unknown: Lowered | None
-    plain: bool
+    by_unknown: Lowered | None  # derivatives of the output
+    plain: bool  # whether b is a constant
     acts: bool  # whether the equations depend on it
     kinked: bool  # whether it averages a function with a kink
     reads: tuple[int, ...]  # the places of the arguments that the factors depend on
@@ -109,26 +108,21 @@ class EnsembleProgram:
     processes: tuple[str, ...]
     process_values: Lowered
     # number of functions of a path that are averaged, whose response is wanted, or that a memory
-    # kernel acts on: mean responses tell how means react to kernels, their variance which modes
-    # need points
+    # kernel acts on: the mean and the variance of their responses are needed
     targets: int
     target_values: Lowered
     target_slopes: Lowered
     target_noise_slopes: Lowered
-    # derivatives by the constants: of starts, signals (None if all vanish) and targets
-    start_slopes: Lowered
-    signal_slopes: Lowered | None
-    target_constant_slopes: Lowered
+    start_slopes: Lowered  # derivatives by the constants: of starts,
+    signal_slopes: Lowered | None  # of signals (None if all vanish),
+    target_constant_slopes: Lowered  # and of targets
     sloped: tuple[bool, ...]  # of every constant, whether these are functions
-    # whether paths cross kinks, so that responses jump from path to path; or pairs are averaged of
-    # functions that jump, or that are no sum of products, so that slopes do not tell how they
-    # respond
+    # whether slopes do not tell responses: paths cross kinks, or pairs are averaged of functions
+    # that jump or are no sum of products
     kinked: bool
     degree: int | None  # of what is averaged, when unknowns are affine in noises and constants
-    # the signals with ramps in place of jumps, and whether paths may be held on them: white noise
-    # drives paths off
-    jumping: tuple[int, ...]
-    held: bool
+    jumping: tuple[int, ...]  # signals with ramps in place of jumps
+    held: bool  # whether paths may stay on ramps: white noise drives them off
 
     @property
     def driving(self) -> tuple[str, ...]:

@@ -60,20 +60,16 @@ class GaussianLaw:
     plan: EnsembleProgram
     law: JointPlan
     condition: Condition
-    # strengths of the white noises that kick unknowns, and those of them whose responses are asked
-    # for
-    whites: Mapping[str, Pointwise]
-    answered: tuple[str, ...]
+    whites: Mapping[str, Pointwise]  # strengths of the white noises that kick unknowns
+    answered: tuple[str, ...]  # those whose responses are asked for
     # weights of the unknowns: (unknown, node, drive, node), and (unknown, node, constant), the last
     # being the weight of one. Drives are the noises, the white ones that are answered, and the
     # steps of all white ones; the weight of a step stands at the node behind it.
     noises: Array
     constants: Array
-    # those of the signals
-    by_noises: Array
+    by_noises: Array  # those of the signals
     by_constants: Array
-    # those of the Gaussian arguments of what is averaged
-    arguments: Array
+    arguments: Array  # those of the Gaussian arguments of what is averaged
     argument_constants: Array
 
     @classmethod
