@@ -298,8 +298,7 @@ class Result:
     rows: RowStore | AgingRows | StepRows | None = None
     latex: dict[str, str] = field(default_factory=dict)
     source: Any = None  # solver state for further evaluation and warm starts; not saved
-    # of what carries indices: names and sizes of its axes; its members are values by themselves,
-    # phi_0, phi_1, ...
+    # names and sizes of the axes of what carries indices; its members are values: phi_0, phi_1, ...
     families: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def stopped(self, status: str, message: str) -> Result:

@@ -545,7 +545,7 @@ class _GaussianSolve:
         over = self.judge.excesses(curves, found.errors, kinks=True)
         level = replace(make_level(1e-2, options.seed), most=self.control.paths_shown)
         every = (solved.grid.size - 1) // (grid.size - 1)
-        drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.program.ensembles)
+        drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.ensembles)
         paths = [path_set(item, every, place) for place, item in enumerate(drawn)] if options.paths else []
         stats = {
             "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps,

@@ -83,7 +83,7 @@ class Ensembles:
         A jump is replaced by a ramp as wide as a step: steps are then solved one at a time, so that
         Newton's method converges; paths that are held on a ramp have errors of first order.
         """
-        plans = self.engine.program.ensembles
+        plans = self.engine.ensembles
         if any(plan.held for plan in plans):
             return NestedStepControls(order=2.0, share=0.6, halved=2.0, block=1, enough=0.7)
         return NestedStepControls(block=1) if any(plan.jumping for plan in plans) else NestedStepControls()
@@ -394,7 +394,7 @@ class Ensembles:
 
     def _most_paths(self, size: int, stride: int, paths: int, spent: float) -> float:
         """Return how many paths an ensemble may have: by the cost of all rounds, ``spent`` paths so far, and by memory."""
-        plans, control = self.engine.program.ensembles, self.control
+        plans, control = self.engine.ensembles, self.control
         held = 8.0 * size * control.sets * sum(len(plan.unknowns) + len(plan.driving) for plan in plans)
         faster = control.card if self.engine.is_on_card(size, paths) else 1.0
         return min(faster * control.cost / (size**2 * (size / stride + _FOLLOWING)) - spent, 0.3 * memory() / held)
@@ -426,7 +426,7 @@ class Ensembles:
         made = []
         for item, own in zip(final, means, strict=True):
             total: Means = {}
-            for plan, averages in zip(self.engine.program.ensembles, item.averages, strict=True):
+            for plan, averages in zip(self.engine.ensembles, item.averages, strict=True):
                 groups = self.engine.groups(item.kernels, plan)
                 total |= apply_control_variates(plan, groups, item.kernels, own, averages.noise_responses, *by_parts)
             made.append(total)

@@ -44,7 +44,7 @@ def average_kinks(
     ``known`` is the error of the solution, which more paths do not change.
     """
     engine = judge.engine
-    kinked = [mean.name for item in engine.program.ensembles for mean in item.means if mean.kinked and not mean.acts]
+    kinked = [mean.name for mean in engine.means if mean.kinked and not mean.acts]
     kinked = [name for name in kinked if solved.means[name].ndim == 1]
     if not kinked:
         return solved, {}

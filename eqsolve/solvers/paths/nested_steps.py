@@ -50,7 +50,7 @@ def on_coarser(engine: Engine, kernels: Kernels, kept: Sequence[Kept]) -> tuple[
     size, steps = kernels.grid.size, np.diff(kernels.grid.nodes)
     before, behind = steps[::2] / (steps[::2] + steps[1::2]), steps[1::2] / (steps[::2] + steps[1::2])
     made = []
-    for plan, item in zip(engine.program.ensembles, kept, strict=True):
+    for plan, item in zip(engine.ensembles, kept, strict=True):
         factors = []
         for group, factor in zip(engine.groups(kernels, plan), item.choice.factors, strict=True):
             if group.noises[0] in plan.noises:

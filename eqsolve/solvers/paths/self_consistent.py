@@ -222,7 +222,7 @@ class _March:
             raise SolverError("white noise is not supported by this start")
         rng = np.random.default_rng((seed, 5))
         self.ensembles = []
-        for plan in engine.program.ensembles:
+        for plan in engine.ensembles:
             laws = {name: engine.laws[name] for name in plan.constants}
             points = make_points(0, PointLayout("draws"), laws, replace(level, most=_PATHS, seed=seed))
             mixed = rng.permutation(len(points.weights))

@@ -27,7 +27,7 @@ import numpy as np
 from eqsolve.compile.forms import DISCRETE, STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.compile.stochastic import EnsembleProgram, MeanProgram
+from eqsolve.compile.stochastic import EnsembleProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, chunk
 from eqsolve.numerics.backend import memory
@@ -95,15 +95,12 @@ def linearise(
     groups = groups_of(own.program.covariances, base.kernels)
     before = before or base.averages
     made = []
-    for plan in engine.program.ensembles:
-        place = next((k for k, item in enumerate(own.program.ensembles) if {*item.unknowns} <= {*plan.unknowns}), None)
-        if place is None or {*own.program.ensembles[place].constants} != {*plan.constants}:
+    for plan in engine.ensembles:
+        place = next((k for k, item in enumerate(own.ensembles) if {*item.unknowns} <= {*plan.unknowns}), None)
+        if place is None or {*own.ensembles[place].constants} != {*plan.constants}:
             raise SolverError("the derivatives couple ensembles that are separate in the system")
-        mine, item, actions = (
-            own.program.ensembles[place],
-            before[place],
-            path_operators(own.program.ensembles[place], base.kernels),
-        )
+        mine, item = own.ensembles[place], before[place]
+        actions = path_operators(mine, base.kernels)
         inside = [group for group in groups if group.noises[0] in mine.noises]
         if level is None:
             choice, guess = item.choice, item.paths.unknowns
@@ -327,7 +324,7 @@ class _SensitivitySolve:
         judge, effort, base = ErrorControl(self.engine, self.options), self.effort, self.base
         alone = self.alone(base)
         few = linearise(self.own, alone, base, None)
-        begun = {mean.name: np.zeros((base.grid.size,) * (1 if mean.kind == "one" else 2)) for mean in _means(alone)}
+        begun = {mean.name: np.zeros((base.grid.size,) * (1 if mean.kind == "one" else 2)) for mean in alone.means}
         found = self.iterate(few, begun, Secants(effort.most))
         final, curves = found, judge.curves(found)
         nothing = {name: np.zeros_like(values) for name, values in curves.all.items()}
@@ -414,14 +411,10 @@ class _SensitivitySolve:
             swept = averages
         there = replace(base, grid=grid, means=means, kernels=own.kernels(grid, means), averages=averages)
         alone = self.alone(there)
-        begun = {name: found.means[name] for name in (mean.name for mean in _means(alone))}
+        begun = {name: found.means[name] for name in (mean.name for mean in alone.means)}
         begun = transfer(begun, alone.responses, base.grid, grid)
         other = self.iterate(linearise(own, alone, there, None), begun, Secants(self.effort.most))
         return judge.panel_errors(found, other)
-
-
-def _means(engine: Engine) -> list[MeanProgram]:
-    return [mean for item in engine.program.ensembles for mean in item.means]
 
 
 def _ways(engine: Engine, solved: PathSolution) -> list[str]:

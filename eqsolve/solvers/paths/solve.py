@@ -144,7 +144,7 @@ class _StochasticSolve:
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
         self.mover = PointRefinement(engine, self.judge, control, self.tolerance)
-        kinked = any(plan.kinked for plan in engine.program.ensembles)  # few paths then tell little of how many react
+        kinked = any(plan.kinked for plan in engine.ensembles)  # few paths then tell little of how many react
         self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), EnsembleControls(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.hidden = 0.0  # tolerances that a sparse grid may err by as a random sample says, where it was drawn
@@ -152,7 +152,7 @@ class _StochasticSolve:
         self.levels: tuple[PathSolution, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[PathSolution, Errors | None, str] | None = None
         self._kinked = kinked
-        self.jumps = any(plan.jumping for plan in engine.program.ensembles)
+        self.jumps = any(plan.jumping for plan in engine.ensembles)
         engine.work.notify = self._notify
 
     def run(self) -> Result:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import EnsembleProgram, StochasticProgram
+from eqsolve.compile.stochastic import EnsembleProgram, MeanProgram, StochasticProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
@@ -82,19 +82,27 @@ class Engine:
         """Whether sets of this number of paths are followed on a card."""
         return any(self.backend(plan, nodes, count) is not CPU for plan in self.program.ensembles)
 
+    @property
+    def ensembles(self) -> tuple[EnsembleProgram, ...]:
+        return self.program.ensembles
+
+    @functools.cached_property
+    def means(self) -> list[MeanProgram]:
+        return [mean for item in self.ensembles for mean in item.means]
+
     @functools.cached_property
     def fed(self) -> frozenset[str]:
         """The means that act back; the others are only reported."""
-        return frozenset(mean.name for item in self.program.ensembles for mean in item.means if mean.acts)
+        return frozenset(mean.name for mean in self.means if mean.acts)
 
     @functools.cached_property
     def responses(self) -> frozenset[str]:
-        return frozenset(mean.name for item in self.program.ensembles for mean in item.means if mean.kind == "response")
+        return frozenset(mean.name for mean in self.means if mean.kind == "response")
 
     @functools.cached_property
     def noises(self) -> tuple[int, ...]:
         """How many noises every ensemble has."""
-        return tuple(len(item.driving) for item in self.program.ensembles)
+        return tuple(len(item.driving) for item in self.ensembles)
 
     def groups(self, kernels: Kernels, plan: EnsembleProgram | None = None) -> list[Group]:
         """Return the noises with their covariances for given kernels; those of one ensemble."""
@@ -166,7 +174,7 @@ def sweep_large(
     """
     kernels, total, kept = engine.kernels(grid, means), dict[str, Array](), []
     try:
-        for place, plan in enumerate(engine.program.ensembles):
+        for place, plan in enumerate(engine.ensembles):
             before = None if previous is None else previous[place]
             groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
             backend = engine.backend(plan, grid.size, design.level.most)
@@ -242,7 +250,7 @@ def add_by_parts(
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
     """Return what a sweep makes of the means that do not act back; without responses where these are not needed."""
-    aside = [mean for item in engine.program.ensembles for mean in item.means if not mean.acts]
+    aside = [mean for mean in engine.means if not mean.acts]
     if any(mean.kind != "one" for mean in aside):
         swept = collect(sweep(engine, grid, means, design, previous))
         return {mean.name: swept[mean.name] for mean in aside}
@@ -260,7 +268,7 @@ def _followed(
     engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None
 ) -> list[tuple[Paths, Choice]]:
     choices, driven = [], []
-    for place, plan in enumerate(engine.program.ensembles):
+    for place, plan in enumerate(engine.ensembles):
         groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
         if previous is not None:
             kept = previous[place]
@@ -275,7 +283,7 @@ def _followed(
 def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     """Return how many paths a design asks for at a solution, without following them."""
     total = 0
-    for place, plan in enumerate(engine.program.ensembles):
+    for place, plan in enumerate(engine.ensembles):
         groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
         total += len(_choice(engine, kernels, replace(design, by_value=None), place, groups, actions.drives).points.weights)
     return total
@@ -286,7 +294,7 @@ def _choice(
     backend: Backend = CPU,
 ) -> Choice:  # fmt: skip
     """Return the modes and points of an ensemble that a design asks for."""
-    return choose(engine.program.ensembles[place], kernels, groups, drives, engine.laws, design.level,
+    return choose(engine.ensembles[place], kernels, groups, drives, engine.laws, design.level,
                   design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
                   by_value=design.by_value[place] if design.by_value else (), backend=backend)  # fmt: skip
 
@@ -294,7 +302,7 @@ def _choice(
 def count_values(engine: Engine, points: int = 2) -> int:
     """Return how many combinations of atoms, parts and points of their laws the constants of an ensemble have, at most."""
     counts = {name: len(parts_of(law)) or len(law.rule(points)[0]) for name, law in engine.laws.items()}
-    return max((math.prod(counts[name] for name in plan.constants) for plan in engine.program.ensembles), default=1)
+    return max((math.prod(counts[name] for name in plan.constants) for plan in engine.ensembles), default=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +364,7 @@ def variation(averages: tuple[Averages, ...], *, by_value: bool = False) -> Shap
 def guess(engine: Engine, grid: OperatorGrid, level: Level) -> Means:
     """Return a first guess: nothing moves, nothing responds."""
     size = grid.size
-    every = [mean for item in engine.program.ensembles for mean in item.means]
+    every = engine.means
     means = {mean.name: np.zeros(size) if mean.kind == "one" else np.zeros((size, size)) for mean in every}
     first = OperatorGrid(grid.nodes[:1], grid.blocks[:1], grid.integration[:1, :1], None)
     small = {name: value[:1] if value.ndim == 1 else value[:1, :1] for name, value in means.items()}

@@ -77,7 +77,7 @@ def guess_from_warm_start(
     """Return the first guess that a neighbour's solution gives, or why it gives none."""
     if near.observables != tuple(name for name, _ in engine.program.observables):
         return "it was solved for other observables"
-    kinds = {mean.name: mean.kind for item in engine.program.ensembles for mean in item.means}
+    kinds = {mean.name: mean.kind for mean in engine.means}
     ranks = {name: 1 if kind == "one" else 2 for name, kind in kinds.items()}
     if {name: value.ndim for name, value in near.means.items()} != {name: ranks[name] for name in kinds if name in engine.fed}:
         return "its equations have other means"

@@ -227,7 +227,7 @@ class Map:
     def make(cls, engine: Engine, window: Window, count: int, seed: int) -> Map:
         every = [
             Coordinates.draw(plan, engine.laws, window.period, count, 100 * seed + place)
-            for place, plan in enumerate(engine.program.ensembles)
+            for place, plan in enumerate(engine.ensembles)
         ]
         return cls(engine, window, tuple(every))
 
@@ -260,7 +260,7 @@ class Map:
 
     def _driven(self, means: Mapping[str, Array]) -> list[Array]:
         kernels, made = self.kernels(means), []
-        for plan in self.engine.program.ensembles:
+        for plan in self.engine.ensembles:
             actions = path_operators(plan, kernels)
             made += [*actions.operators.values(), *actions.drives, *(kernels.functions[name] for name in plan.functions)]
         return made + [
@@ -269,12 +269,12 @@ class Map:
 
     @property
     def acting(self) -> list[MeanProgram]:
-        return [mean for plan in self.engine.program.ensembles for mean in plan.means if mean.acts]
+        return [mean for mean in self.engine.means if mean.acts]
 
     def kernels(self, means: Mapping[str, Array]) -> Kernels:
         """Return kernels and functions on all nodes for means over lags."""
         tables = {}
-        for plan in self.engine.program.ensembles:
+        for plan in self.engine.ensembles:
             for mean in plan.means:
                 value = means[mean.name]
                 if mean.kind == "one":
@@ -310,7 +310,7 @@ class Map:
         """Follow all paths that given means drive; return the kernels of these means."""
         kernels = self.kernels(means)
         driven = []
-        for place, (plan, item) in enumerate(zip(self.engine.program.ensembles, self.coordinates, strict=True)):
+        for place, (plan, item) in enumerate(zip(self.engine.ensembles, self.coordinates, strict=True)):
             noises = self.noises(kernels, plan, item)
             drawn = Drawn(tuple(noises[name] for name in plan.driving), ())
             before = self.paths[place].unknowns if self.paths else None
@@ -321,7 +321,7 @@ class Map:
 
     def keep_states(self) -> None:
         """Let the next paths begin where the last ones were a period after their first node."""
-        integrated = [np.array(plan.integrated)[:, None] for plan in self.engine.program.ensembles]
+        integrated = [np.array(plan.integrated)[:, None] for plan in self.engine.ensembles]
         ends = [paths.unknowns[:, self.window.period] for paths in self.paths]
         self.states = [np.where(moved, end, 0.0) for moved, end in zip(integrated, ends, strict=True)]
 
@@ -378,7 +378,7 @@ class Map:
     def start(self) -> Means:
         """Return the means at the start, as if nothing moved or responded."""
         begun, window, means = guess(self.engine, self.window.grid.head(1), _LEVEL), self.window, {}
-        for mean in (mean for plan in self.engine.program.ensembles for mean in plan.means):
+        for mean in self.engine.means:
             size = {"one": 1, "two": 2 * window.lags + 1, "response": window.lags + 1}[mean.kind]
             means[mean.name] = np.full(size, float(begun[mean.name].flat[0]))
         return means
