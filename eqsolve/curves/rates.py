@@ -270,7 +270,6 @@ def rate_curve(
 
 
 def _bound(model: Model, settings: Mapping[str, Any], form: Any) -> tuple[Values, Any]:
-    """Return the values of a model at settings, and its program."""
     binder = binder_of(model)
     values = binder.read(settings)
     return values, binder.plan(values).program(form)

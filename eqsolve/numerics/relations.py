@@ -204,7 +204,6 @@ class Kernels:
 
     # --- operators
     def operator(self, item: KernelOperator) -> Array:
-        """Return a kernel as an operator on the nodes."""
         if item not in self._known:
             self._known[item] = self._operator(item)
         return self._known[item]

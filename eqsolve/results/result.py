@@ -747,7 +747,6 @@ def _with_times(array: xr.DataArray) -> xr.DataArray:
 
 
 def values_and_errors(data: Mapping[Any, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return values and errors by name, as lists."""
     both = {"values": {name: name for name in names}, "errors": {name: name + _ERROR for name in names}}
     return {part: {name: _plain(data[key].values) for name, key in keys.items() if key in data} for part, keys in both.items()}
 

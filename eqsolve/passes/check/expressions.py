@@ -63,7 +63,6 @@ class ExpressionCheck:
         self._bare: set[tuple[str, Head]] = set()  # processes already reported, by place
 
     def add(self, problems: Iterable[str]) -> None:
-        """Add problems, each once."""
         self.problems.update(dict.fromkeys(problems))
 
     def report(self, scope: Scope, *texts: str) -> None:

@@ -210,7 +210,6 @@ class GaussianLaw:
 
     # --- reading
     def mean(self, argument: int, rows: slice, groups: Sequence[Group]) -> Array:
-        """Return the mean of an argument on rows."""
         still = self.argument_constants[argument, rows]
         made = still[:, :-1] @ self.condition.centres + still[:, -1]
         for group in groups:

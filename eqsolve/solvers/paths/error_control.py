@@ -67,7 +67,6 @@ class ErrorControl:
     kinks: bool = False  # whether averages of functions with a kink are controlled as others are
 
     def curves(self, solved: Solution) -> Curves:
-        """Return what a solution reports."""
         key = self, solved.averages
         if key not in solved.kernels.derived:
             absolute = dict(solved.means)

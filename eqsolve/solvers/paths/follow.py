@@ -43,7 +43,6 @@ class PathOperators:
 
 
 def path_operators(plan: EnsembleProgram, kernels: Kernels) -> PathOperators:
-    """Return the operators of the path equations."""
     operators: dict[tuple[int, int], Array] = {}
     for link in plan.links:
         matrix = integrate(plan, kernels, link)
@@ -324,7 +323,6 @@ def _batches(ensembles: Sequence[Driven]) -> list[tuple[Sequence[int], slice]]:
 def _follow(
     ensembles: Sequence[Driven], kernels: Kernels, inputs: Sequence[tuple[_Inputs, Array | None]], part: slice, enough: float
 ) -> PathBatch:
-    """Follow a ``part`` of the paths of alike ensembles."""
     grid, plan = kernels.grid, ensembles[0].plan
     count, shape = len(plan.unknowns), (grid.size, part.stop - part.start)
     base = np.zeros((len(ensembles), count, *shape))

@@ -171,7 +171,6 @@ class _Kinks:
 
 
 def _add(wanted: Sequence[MeanProgram], paths: Paths, *_: object) -> Means:
-    """Return what some paths add to averages."""
     return {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted}
 
 

@@ -277,7 +277,6 @@ def draw(plan: EnsembleProgram, groups: Sequence[Group], choice: Choice, *, alig
 
 
 def modes_of(groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Modes:
-    """Return the modes of all noises."""
     factors = [
         gaussian.align(group.leading_modes, chosen) if aligned else chosen
         for group, chosen in zip(groups, choice.factors, strict=True)

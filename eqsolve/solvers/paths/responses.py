@@ -89,7 +89,7 @@ def _mean_tangents(
     paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], backend: Backend,
     tangents: Tangents | None, noise: str, threads: int | None,
 ) -> Iterator[Array]:  # fmt: skip
-    """Yield sums over paths of factor × tangent × factor, some paths at a time: by the compiled kernel of the backend."""
+    """Yield sums over some paths at a time of factor × tangent × factor, by the backend's compiled kernel."""
 
     def from_tangents(part: slice, found: Array) -> Array:
         left, right = factors(part)
@@ -100,13 +100,6 @@ def _mean_tangents(
 
     if tangents is not None:
         return (from_tangents(*piece) for piece in tangents(paths, noise))
-    return _compiled(paths, source, by_noise, factors, backend, threads)
-
-
-def _compiled(
-    paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], backend: Backend,
-    threads: int | None,
-) -> Iterator[Array]:  # fmt: skip
     from eqsolve.numerics import cuda
     from eqsolve.numerics.compiled import mean_tangents
 

@@ -1,15 +1,13 @@
-"""A causal start: a self-consistent ensemble (Eissfeller & Opper), panel after panel.
+"""A causal start: a self-consistent ensemble, panel after panel.
 
-The noise of path i is Σ_j O_ij φ_j(t), with O one fixed orthogonal matrix and φ_j the ensemble's
-own trajectories of what the covariance is made of: its empirical covariance is then that of the
-ensemble at all pairs of times, it is Gaussian for many paths, and it continues into the next panel
-without a regression on its past (as in Eissfeller & Opper, Phys. Rev. Lett. 68, 2094 (1992),
-doi:10.1103/PhysRevLett.68.2094). A covariance P C Pᵀ, with P made of responses, applies P to the
-trajectories.
+As in Eissfeller & Opper, Phys. Rev. Lett. 68, 2094 (1992), doi:10.1103/PhysRevLett.68.2094. The
+noise of path i is Σ_j O_ij φ_j(t), with O one fixed orthogonal matrix and φ_j the ensemble's own
+trajectories of what the covariance is made of: its empirical covariance is then that of the
+ensemble, it is Gaussian for many paths, and it continues into the next panel without a regression
+on its past. For a covariance P C Pᵀ, with P made of responses, P is applied to the trajectories.
 
-On each panel the unknowns are the noises, the rows of the mean responses and the means of one time
-there, iterated with Anderson's method; the past stays. Its sampling error, some percent, is that of
-a first guess.
+On each panel noises, rows of the mean responses and means of one time are iterated with Anderson's
+method. The sampling error is some percent.
 """
 
 import math

@@ -1,18 +1,13 @@
 """Derivatives of a solved stochastic system along parameters: the linearised equations of the means, at the solution.
 
-The enlarged system (every unknown beside its derivative) has known means, and those of its
-derivatives, which a sweep maps affinely onto themselves: D ↦ J D + b, with J the exact
-linearisation of the sweep in the means and b its explicit derivative by the parameter. D = (1 −
-J)⁻¹ b is found by Anderson's iteration, which on an affine map is GMRES (Walker & Ni, SIAM J.
-Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X), preconditioned by the mean responses: with the
-points of the solution first, then with sets of finer points that share nothing. All parameters go
-together.
+In the enlarged system (every unknown beside its derivative) a sweep maps the means D of derivatives
+affinely, D ↦ J D + b, with J the linearisation of the sweep in the means and b its explicit
+derivative by the parameter. D = (1 − J)⁻¹ b is found by Anderson's iteration, which on an affine
+map is GMRES (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X),
+preconditioned by the mean responses: with the points of the solution, then with sets of finer ones.
 
-Errors: how far the last set moved the derivatives is that of the points, how far panels of another
-order do that of the panels.
-
-Cost: see ``LinearisedEnsemble``; some ten sweeps with the points of the solution, and three with
-each set.
+Errors: the changes by the last set of points, and by panels of another order. Cost: see
+``LinearisedEnsemble``; some ten sweeps with the points of the solution, three with each set.
 """
 
 from __future__ import annotations
@@ -143,7 +138,6 @@ class _Ensemble:
         return [rest[begin : begin + width] for begin in range(0, len(rest), width)]
 
     def sweep(self, kernels: Kernels, groups: Sequence[Group]) -> Averages:
-        """Return the averages for given kernels of the derivatives."""
         plan = self.plan
         drawn = draw(plan, [group for group in groups if group.noises[0] in plan.noises], self.choice, aligned=False)
         paths = self._follow(kernels, path_operators(plan, kernels), drawn)
@@ -280,8 +274,6 @@ def _reacting(actions: PathOperators, slopes: Array, members: Sequence[int]) -> 
 
 @dataclass(frozen=True)
 class Effort:
-    """What is spent on derivatives."""
-
     most: int = 30  # sweeps
     stop: float = PathsControls.settled  # largest residual of the iteration, in units of rtol
     krylov: float = 0.1  # residual that the Krylov method may leave: a sweep follows

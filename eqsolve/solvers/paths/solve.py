@@ -1,12 +1,11 @@
 """Stochastic systems solved to a tolerance: a causal start, whole-window sweeps, then refined panels and points.
 
-Where few modes of the noises carry everything, expectations are sparse grids. First the panels:
-with few points, grids of growing density are compared until the change is small enough; then with
-panels of another order, whose difference is the error. Then the points, on that grid: sets of finer
-points that share nothing with those before are swept one after the other, and what each changes is
-carried to the solution by the mean responses. How far the last set moved the solution is the error
-of the points. Elsewhere paths are sampled (``ensembles``). Averages of functions with a kink are
-taken at the end, and every solve ends with plain sampled paths as a check.
+Where few modes of the noises carry everything, expectations are sparse grids. With few points,
+panels of growing density are compared until the change is small enough, then with panels of another
+order, whose difference is the error. On these panels sets of finer, independent points are swept,
+and what each changes is carried to the solution by the mean responses; how far the last set moved
+it is the error of the points. Elsewhere paths are sampled (``ensembles``). Averages of functions
+with a kink are taken at the end, and every solve ends with plain sampled paths as a check.
 
 Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels'
 length (Radau IIA with m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps ×
@@ -277,11 +276,9 @@ class _StochasticSolve:
         self.chance = chance
         control = self.control
         # errors of both fall with the number of paths by about the same power: samples are taken
-        # where they need fewer, but at 1e-3 and above in any case where grids differ by a hundredth
-        # of the values, since these converge too slowly
-        sampling_costs_less = 2 * sampled.sets * sampled.small * max(1.0, chance) ** (1.0 / rate) < count * max(
-            1.0, alone
-        ) ** (1.0 / rate)
+        # where they need fewer, and at 1e-3 and above where grids differ by a hundredth of values
+        power, sample = 1.0 / rate, 2 * sampled.sets * sampled.small
+        sampling_costs_less = sample * max(1.0, chance) ** power < count * max(1.0, alone) ** power
         grids_disagree = alone > control.large * (1.0 if sampling_costs_less else max(1.0, 1e-3 / self.options.rtol))
         sample_disagrees = apart > max(control.large, 3.0 * chance)
         # many weak modes may do together what none of them does: the grids agree then, and err. Two

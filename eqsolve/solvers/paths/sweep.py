@@ -111,7 +111,6 @@ class Engine:
         return [group for group in kernels.derived[self] if plan is None or group.noises[0] in plan.driving]
 
     def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
-        """Return all kernels and functions for given means."""
         return evaluate(self.program.definitions, grid, means, self.known)
 
 
@@ -260,7 +259,6 @@ def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, pre
 
 
 def collect(averages: Iterable[Averages]) -> Means:
-    """Return the means of all ensembles."""
     return {name: value for item in averages for name, value in item.means.items()}
 
 

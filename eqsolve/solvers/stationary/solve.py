@@ -314,7 +314,6 @@ class LagLaw(GaussianLaw):
         return np.asarray(combine @ joint @ combine.T)
 
     def over_lags(self, one: LawMeans, lagged: Array) -> LawMeans:
-        """Return the means of pairs over lags."""
         self.lagged = lagged
         wide = LawMeans(self, one.rule, one.accuracy, len(lagged), one.terms)
         for name in ("centres", "spreads", "mean", "magnitude", "power", "rest"):

@@ -1,10 +1,10 @@
 """Discrete time with noise in every step, exactly at this step: samples of paths that are marched causally.
 
 Noise that is drawn afresh at every step (batches, label noise, temperature) has as many modes as
-there are steps. Several independent samples are each marched node by node, self-consistent by
-themselves, with draws that leave little to chance (see ``draws``). Their spread is the statistical
-error. What a sample of finitely many paths is off on average falls like 1/paths: a line through all
-rounds tells it and leaves it out. Paths are added until both are below the tolerance.
+there are steps. Several independent samples are each marched node by node, self-consistently, with
+draws of small variance (see ``draws``). Their spread is the statistical error. The bias of a sample
+falls like 1/paths: it is extrapolated by a line through all rounds. Paths are added until both are
+below the tolerance.
 
 Chosen in discrete time where a noise is drawn in every step; available for every stochastic system
 in discrete time. Cost per sample: nodes³ × paths / 6 for the responses where there is memory, along
@@ -172,7 +172,6 @@ class StepsSolver(Solver):
 
 
 def _prepare(plan: Plan, values: Values, options: Options, step: float, control: StepsControls) -> _StepsSolve:
-    """Return a solve at a given step."""
     source = plan.program(DISCRETE)
     program = at(source, {**values.numbers, **({"step": step} if plan.facts.needs_step_limit else {})})
     begin = float(program.start()[0])
