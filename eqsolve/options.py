@@ -21,11 +21,9 @@ class Option:
     """One option."""
 
     doc: str  # what it means, in docstrings
-    # how the text after its flag is read; nothing for an option without a flag of this table
-    takes: Takes = ""
-    # on the command line
-    metavar: str = ""
-    help: str = ""
+    takes: Takes = ""  # how the text after its flag is read; nothing for one without a flag
+    metavar: str = ""  # on the command line
+    help: str = ""  # there too
     kinds: tuple[str, ...] = ()  # the kinds of model that it has a meaning for; any by default
 
     @property
@@ -78,7 +76,8 @@ OPTIONS = {
     "observables": Option(
         "Names of the observables to compute; these must meet the tolerance, or the status is "
         '"tolerance not met". All by default.',
-        "names", "A,B,...", "compute these only; of a flow, `all` prints derived functions too",
+        "names", "A,B,...",
+        "compute these only; for a flow, `all` includes the functions derived for its mean field",
     ),
     "derivatives": Option(
         "Names of parameters, those of laws among them: the derivatives of everything with "

@@ -22,7 +22,10 @@ from eqsolve.results.words import list_settings
     },
     settings="values of parameters", out="write the result", plot="draw the numbers",
     own={
-        "--integrated": switch("of a continuum of fixed points, the one selected by a declared integral of the force"),
+        "--integrated": switch(
+            "if the fixed points form a continuum, take the one reached from the start, using the integral of the force "
+            "that the model declares"
+        ),
         "--show": switch("show the equations that were derived, and solve nothing"),
     },
 )  # fmt: skip

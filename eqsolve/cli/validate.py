@@ -90,7 +90,9 @@ def _text(found: Validation) -> str:
 def _power(found: Validation, name: str) -> str:
     """Return the smallest deviations that would have been detected, at the best time and at the worst."""
     item = found.observables[name]
-    places = [item.keenest] if found.t is None or len(item.detectable) == 1 else [item.keenest, item.dullest]
+    places = (
+        [item.most_sensitive] if found.t is None or len(item.detectable) == 1 else [item.most_sensitive, item.least_sensitive]
+    )
     when = [""] * len(places) if found.t is None else [f" (t = {found.t[k]:g})" for k in places]
     return " to ".join(percent(float(item.detectable[k])) + text for k, text in zip(places, when, strict=True))
 

@@ -22,7 +22,16 @@ from eqsolve.passes.forms.convolution_form import Reading as Reading
 
 @dataclass(frozen=True, eq=False)
 class MemoryEquation:
-    """One unknown or family: its name, how messages call its equation, its kind, its shape, its past as a function of time."""
+    """The equation of an unknown or of a family of unknowns.
+
+    Attributes:
+        key, label: names of the unknown, and of the equation in messages
+        doubtful: the parts that are not defined everywhere, for messages
+        kind: what its body is: the unknown's derivative (``"differential"``), its value
+            (``"defined"``), or what must vanish (``"constraint"``)
+        shape: of its family; () for a single unknown
+        past: its values up to the start, as functions of time; None where there are none
+    """
 
     key: str
     label: str
@@ -48,18 +57,26 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionProgram:
-    """Everything the solver runs; times are counted from ``begin``."""
+    """The array functions of a system with convolutions and delays.
+
+    Attributes:
+        begin: the time from which times are counted
+        moments: means of random constants, which enter as further parameters
+        equations, bodies: the unknowns, and their derivatives, values or residuals, by their kind
+        observables, outputs: names and shapes of what is reported beside them, and its expressions
+        integrals: their integrands, each over s from 0 to t
+        delays: their lengths
+        gauges, gauge_shapes: functions of time that panels must resolve
+        constants: tables of numbers, the last arguments of all functions
+    """
 
     begin: Lowered
     moments: tuple[tuple[str, Moment], ...]
-    # the unknowns, in order; ``bodies`` are their derivatives, values or residuals, by their kind
     equations: tuple[MemoryEquation, ...]
     bodies: Terms
-    # names and shapes of what is reported beside the unknowns, and its expressions
     observables: tuple[tuple[str, tuple[int, ...]], ...]
     outputs: Terms
     integrals: tuple[Terms, ...]
-    # lengths of the delays; functions of time that panels must resolve
     delays: Lowered
     gauges: Functions
     gauge_shapes: tuple[tuple[int, ...], ...]

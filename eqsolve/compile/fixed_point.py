@@ -366,7 +366,7 @@ Part = tuple[Functions, Slopes]
 
 
 @dataclass(frozen=True, eq=False)
-class MeanProgram:
+class FamilyMeanProgram:
     """Means of one member, whose unknowns are what they read; that is known of all members."""
 
     program: FixedPointProgram
@@ -387,7 +387,7 @@ class FamilyProgram:
     observables: tuple[tuple[str, tuple[int, ...]], ...]
     outputs: Part
     constants: tuple[Constant, ...]
-    means: tuple[MeanProgram, ...]
+    means: tuple[FamilyMeanProgram, ...]
 
 
 def _of_one_member(expr: Any, reads: dict[Basic, Unknown]) -> Any:
@@ -465,7 +465,8 @@ def compile_families(model: FixedPoint) -> FamilyProgram:
         lowered(zip(model.observables.values(), seen.values(), strict=True)),
         tuple(map(Constant.of, constants)),
         tuple(
-            MeanProgram(program, counts(free), lowered(((item, free) for item in reads), [])) for free, program, reads in found
+            FamilyMeanProgram(program, counts(free), lowered(((item, free) for item in reads), []))
+            for free, program, reads in found
         ),
     )
 

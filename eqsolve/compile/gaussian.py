@@ -70,17 +70,13 @@ class ByParts:
 class JointPlan:
     """What is needed beside an ensemble's path equations to average with its Gaussian law."""
 
-    # constants in which everything is affine, and those that are conditioned on whatever their law
-    affine: tuple[str, ...]
-    conditions: tuple[str, ...]
+    affine: tuple[str, ...]  # constants in which everything is affine
+    conditions: tuple[str, ...]  # constants that are conditioned on whatever their law
     functions: tuple[str, ...]
-    # of everything that is averaged, each once
-    arguments: tuple[ArgumentPlan, ...]
-    factors: tuple[FactorPlan, ...]
-    # of each mean, by its terms, the places of its two factors; of a response, by unknown
-    pairs: tuple[tuple[tuple[int, int], ...], ...]
-    # by factor, if it is a polynomial in some of several arguments, its terms: what multiplies
-    # these, and these
+    arguments: tuple[ArgumentPlan, ...]  # of everything that is averaged, each once
+    factors: tuple[FactorPlan, ...]  # the same
+    pairs: tuple[tuple[tuple[int, int], ...], ...]  # factors of every term of means (or unknown)
+    # by factor that is a polynomial in some of its arguments: coefficients and arguments of terms
     parts: dict[int, tuple[tuple[int, tuple[int, ...]], ...]]
     moments: dict[tuple[int, int], tuple[ByParts, ...]]  # of pairs with such a factor
 

@@ -243,10 +243,8 @@ def compile_moment(integrand: Expr, parameters: Sequence[Parameter], laws: Mappi
 class LawPlan:
     """A law whose numbers depend on parameters."""
 
-    # what makes the numeric law, of its numbers and of the laws of its parts
-    make: Callable[..., numeric.NumericLaw]
-    # the numbers, as a function of the parameters and of the ``moments``
-    numbers: Lowered
+    make: Callable[..., numeric.NumericLaw]  # of the numbers and of the laws of its parts
+    numbers: Lowered  # a function of the parameters and of the ``moments``
     moments: tuple[Moment, ...]
     parts: tuple[LawPlan, ...]  # the laws this one is made of
     usage: str  # how the law is written, for messages

@@ -185,7 +185,7 @@ class _MemberWriting:
 
 
 def axes_of(item: Any) -> list[str]:
-    """Return what a part of a program stands for: the ends of the names in it, of families that it does not read whole."""
+    """Return the ends of names, such as ``_at_0_of_4``, of the families of which a part of a program is one member."""
     _MemberWriting()(item, found := collections.defaultdict[str, int](int), {})
     return list(found)
 

@@ -31,10 +31,17 @@ WIDTH = Parameter("_width_of_jumps", positive=True)
 
 @dataclass(frozen=True)
 class OdeEquation:
-    """An equation by name: its label and its doubtful parts, for messages, the shape of its family, where its unknown is.
+    """The equation of an unknown or of a family of unknowns.
 
-    ``constants`` are those that a process depends on: of each the name, and the axes of the process along which the members
-    of both are the same; None where it depends on all members.
+    Attributes:
+        key: name of the unknown
+        label: name of the equation in messages
+        doubtful: the parts that are not defined everywhere, for messages
+        process: whether the unknown differs from path to path
+        place: of the unknown among the quantities
+        shape: of its family; () for a single unknown
+        constants: the random constants that a process depends on: their names, and the axes of the
+            process along which the members of both are the same; None if it depends on all members
     """
 
     key: str
@@ -95,32 +102,42 @@ class OdeQuantity:
 
 @dataclass(frozen=True, eq=False)
 class OdeProgram:
-    """The array functions of one model."""
+    """The array functions of a system without memory.
 
-    # the random constants, in the order in which functions take them; ``laws`` are those that are
-    # drawn as starts
+    Attributes:
+        constants: the random constants, in the order in which functions take them
+        laws: of the constants that are drawn as initial values
+        states, definitions: the differential and the pointwise equations
+        seen: names and shapes of the observables
+        steps: the quantities that follow the states, in the order of their evaluation
+        needed, reported: how many of them the derivatives need, and how many the observables do
+        starts: the states at the start
+        derivatives, outputs: derivatives of the states, and the observables, of all quantities
+        rates, sizes: sizes of the terms behind the derivatives, and behind the functions of time
+            that are defined pointwise and the observables (see ``term_sizes``)
+        coupled: whether the derivatives need means
+        meetings: the constants and processes that one equation or one expectation combines
+        begin: the time at which the system starts
+        jumps: whether states make something jump, for which there are ramps
+    """
+
     constants: tuple[OdeConstant, ...]
     laws: tuple[tuple[str, LawPlan], ...]
-    # the differential and the pointwise equations, and the names and shapes of the observables
     states: tuple[OdeEquation, ...]
     definitions: tuple[OdeEquation, ...]
     seen: tuple[tuple[str, tuple[int, ...]], ...]
     steps: tuple[OdeQuantity, ...]
-    # how many steps the derivatives need, and how many the functions of time and the observables
     needed: int
     reported: int
-    # of the states, and of the observables, as functions of all quantities
     starts: Reader
     derivatives: Reader
     outputs: Reader
-    # sizes of the terms behind functions of time and observables, see ``term_sizes``
     rates: Reader
     sizes: tuple[Reader, ...]
-    coupled: bool  # whether the derivatives need means
-    # constants and processes that one equation or one expectation combines
+    coupled: bool
     meetings: tuple[tuple[str, ...], ...]
     begin: Lowered
-    jumps: bool  # whether states make something jump, for which there are ramps
+    jumps: bool
 
     @property
     def observables(self) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class Drive:
 
 
 @dataclass(frozen=True, eq=False)
-class MeanPlan:
+class MeanProgram:
     """An expectation.
 
     By kind, ``"one"``: E f(t). ``"two"``: Σ outer E f(t) g(t'), or E joint(f(t) …, g(t') …) with no outers.
@@ -63,11 +63,10 @@ class MeanPlan:
     factors: Lowered  # f, g of each term, or a, b
     outers: tuple[Pointwise | None, ...]
     targets: tuple[tuple[int, int], ...]  # places of f and g (a and b) among the targets
-    # of a response: the place of the output, the noise, its derivatives, whether b is a constant
-    output: int
+    output: int  # of a response: the place of its output
     noise: str
-    by_unknown: Lowered | None
-    plain: bool
+    by_unknown: Lowered | None  # derivatives of the output
+    plain: bool  # whether b is a constant
     acts: bool  # whether the equations depend on it
     kinked: bool  # whether it averages a function with a kink
     reads: tuple[int, ...]  # the places of the arguments that the factors depend on
@@ -83,7 +82,7 @@ class MeanPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class EnsemblePlan:
+class EnsembleProgram:
     """Path equations that depend on each other, ready to run.
 
     All functions take the time, unknowns, noises, constants and one-time functions; those of ``means``, ``processes`` and
@@ -105,30 +104,25 @@ class EnsemblePlan:
     kicks: tuple[Drive, ...]
     memories: tuple[KernelOperator, ...]
     memory_signals: Lowered
-    means: tuple[MeanPlan, ...]
+    means: tuple[MeanProgram, ...]
     processes: tuple[str, ...]
     process_values: Lowered
     # number of functions of a path that are averaged, whose response is wanted, or that a memory
-    # kernel acts on: mean responses tell how means react to kernels, their variance which modes
-    # need points
+    # kernel acts on: the mean and the variance of their responses are needed
     targets: int
     target_values: Lowered
     target_slopes: Lowered
     target_noise_slopes: Lowered
-    # derivatives by the constants: of starts, signals (None if all vanish) and targets
-    start_slopes: Lowered
-    signal_slopes: Lowered | None
-    target_steady: Lowered
+    start_slopes: Lowered  # derivatives by the constants: of starts,
+    signal_slopes: Lowered | None  # of signals (None if all vanish),
+    target_constant_slopes: Lowered  # and of targets
     sloped: tuple[bool, ...]  # of every constant, whether these are functions
-    # whether paths cross kinks, so that responses jump from path to path; or pairs are averaged of
-    # functions that jump, or that are no sum of products, so that slopes do not tell how they
-    # respond
+    # whether slopes do not tell responses: paths cross kinks, or pairs are averaged of functions
+    # that jump or are no sum of products
     kinked: bool
     degree: int | None  # of what is averaged, when unknowns are affine in noises and constants
-    # the signals with ramps in place of jumps, and whether paths may be held on them: white noise
-    # drives paths off
-    jumping: tuple[int, ...]
-    held: bool
+    jumping: tuple[int, ...]  # signals with ramps in place of jumps
+    held: bool  # whether paths may stay on ramps: white noise drives them off
 
     @property
     def driving(self) -> tuple[str, ...]:
@@ -159,7 +153,7 @@ class StochasticProgram:
     """
 
     name: str
-    ensembles: tuple[EnsemblePlan, ...]
+    ensembles: tuple[EnsembleProgram, ...]
     covariances: tuple[Covariance, ...]
     whites: tuple[tuple[str, Pointwise], ...]
     definitions: tuple[Definition, ...]
@@ -219,7 +213,7 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
     )
 
 
-def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsemblePlan:
+def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsembleProgram:
     """Compile one kind of path: its signals with slopes, what is averaged over it and how that responds to its noises.
 
     ``names`` are those of the means, ``needed`` the means that act back on paths.
@@ -264,11 +258,11 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
     def drive(item: form.Forcing) -> Drive:
         return Drive(item.unknown, item.noise.name, relations.factor(item.coefficient))
 
-    def mean(item: Mean) -> MeanPlan:
+    def mean(item: Mean) -> MeanProgram:
         respond = item.kind == "response"
         factors = item.pieces[: -1 if respond else None]
         symbols = [symbol for side in item.sides for _, symbol in side]
-        return MeanPlan(
+        return MeanProgram(
             name=names[item.node], kind=item.kind, factors=make(factors, full),
             outers=tuple(relations.factor(outer) for outer, _, _ in item.terms),
             targets=tuple((targets[left], targets[right]) for _, left, right in item.terms),
@@ -284,7 +278,7 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
             sides=tuple(tuple(targets[piece] for piece, _ in side) for side in item.sides),
         )  # fmt: skip
 
-    return EnsemblePlan(
+    return EnsembleProgram(
         unknowns=tuple(unknown.name for unknown in ensemble.unknowns),
         integrated=tuple(unknown.integrated for unknown in ensemble.unknowns),
         noises=tuple(noise.name for noise in ensemble.noises),
@@ -312,7 +306,7 @@ def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str],
         target_noise_slopes=make(slopes(targets, noises), full),
         start_slopes=make(slopes(starts, constants), constants),
         signal_slopes=unless_zero(slopes(signals, constants)),
-        target_steady=make(slopes(targets, constants), full),
+        target_constant_slopes=make(slopes(targets, constants), full),
         sloped=tuple(item not in rough for item in constants),
         kinked=_is_kinked(ensemble, [*unknowns, *noises]),
         degree=_degree(ensemble, list(signals)),

@@ -80,38 +80,57 @@ class PointwiseTerm:
 
 @dataclass(frozen=True, eq=False)
 class CompiledContraction:
-    """An integral over the middle time."""
+    """An integral ∫ left(t, s) right(t', s) joint(t, t', s) ds, with row t, column t' and middle time s.
 
-    symbol: str  # stands for the integral in the equation's body
-    span: str  # ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row)
-    left: str  # name of the factor in (ROW, MIDDLE)
-    # name of the factor in (COLUMN, MIDDLE), with the later time first: the column in "low", the
-    # middle in "high"; None for 1
+    Attributes:
+        symbol: stands for the integral in the equation's body
+        span: ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row)
+        left: name of the factor in (row, middle)
+        right: name of the factor in (column, middle), the later of these times first: the column
+            in ``"low"``, the middle in ``"high"``; None for 1
+        joint: the factor of all three times that does not separate; None for 1
+        gain: derivative of the right-hand side by the integral, a function of the row alone, where
+            the integral contains the equation's own unknown; else None
+        feedback: derivative of the left factor by the equation's own function of one time, over
+            (row, middle as column); None where the own unknown is a kernel, the right factor
+    """
+
+    symbol: str
+    span: str
+    left: str
     right: str | None
-    joint: PointwiseTerm | None  # factor of all three times that does not separate
-    # derivative of the right-hand side by the integral, if that is a function of the row only and
-    # the integral contains the equation's own unknown: a kernel as the right factor, a function
-    # inside the left one
+    joint: PointwiseTerm | None
     gain: PointwiseTerm | None
-    # derivative of the left factor by the own function, over (row, middle as column)
     feedback: PointwiseTerm | None
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledEquation:
-    """A right-hand side, its integrals, its derivative by the unknown itself at the same times, and its diagonal."""
+    """The compiled equation of an unknown or of an observable.
 
-    # of the unknown or observable; as declared; and as messages name the equation
+    Attributes:
+        name, key, label: of the unknown or observable; as declared; of the equation, in messages
+        mirror: what a correlation is with its times exchanged: itself, or that of two members
+            exchanged
+        differential: whether ``body`` is the unknown's derivative, not its value
+        hidden: whether the unknown is made by a pass, not declared
+        start: its value at the start, if one is given
+        doubtful: the parts that are not defined everywhere, for messages
+        body: the right-hand side
+        slope, slope_by_row: its derivative by the unknown itself at the same times, and whether
+            that is a function of the row alone
+        contractions: its integrals
+        diagonal: the value of a correlation on the diagonal, if that is given
+    """
+
     name: str
     key: str
     label: str
-    # what a correlation is with its times exchanged: itself, or that of two members exchanged; whether
-    # the unknown is given by its derivative, and is made by a pass, not declared
     mirror: str | None
     differential: bool
     hidden: bool
-    start: Lowered | None  # the value at the start, if one is given
-    doubtful: str  # the parts that are not defined everywhere, for messages
+    start: Lowered | None
+    doubtful: str
     body: PointwiseTerm
     slope: PointwiseTerm | None
     slope_by_row: bool
@@ -121,10 +140,16 @@ class CompiledEquation:
 
 @dataclass(frozen=True, eq=False)
 class TwoTimeProgram:
-    """Everything a solver runs: equations, and the shared factors of (row, column) they integrate.
+    """The equations of a two-time system, and the factors of (row, column) that their integrals share.
 
-    ``aliases[i]`` names the kernel a factor is equal to, if it is one; ``stored`` are the right factors. ``moments`` are
-    means of random constants, which enter as further parameters.
+    Attributes:
+        begin: the time at which the system starts
+        moments: means of random constants, which enter as further parameters
+        kernels, functions, observables: the equations of kernels, of functions of one time, and of
+            what is reported beside them, each in the order of its evaluation
+        factors: of the integrands, by name, with the time integrated over as the column
+        aliases: by name of a factor, the kernel that it is equal to; None where it is no kernel
+        stored: the names of the right factors
     """
 
     begin: Lowered

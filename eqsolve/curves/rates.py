@@ -39,17 +39,15 @@ xr = Lazy("xarray")
 class FittedRate:
     """The rate r of y(t) − limit ≈ A t^ν (1 + c₁/t + …) e^{−rt}, measured on a window."""
 
-    # the rate and its uncertainty: from the errors of the data (or the scatter of runs), plus how
-    # far the rate moves with one correction term more, and on the later half of the window
     rate: float
+    # from the errors of the data (or the scatter of runs), plus how far the rate moves with one
+    # correction term more, and on the later half of the window
     error: float
-    # a and c₁, c₂, …
-    amplitude: float
-    corrections: tuple[float, ...]
-    # ν, the limit subtracted, and the times used
-    exponent: float
-    limit: float
-    window: tuple[float, float]
+    amplitude: float  # A
+    corrections: tuple[float, ...]  # c₁, c₂, …
+    exponent: float  # ν
+    limit: float  # that was subtracted
+    window: tuple[float, float]  # the times used
     residual: float  # root mean square of the misfit of log y
     runs: tuple[float, ...] = ()  # the rate of each run, when there were several
 
@@ -205,14 +203,11 @@ def _least_squares(t: Array, y: Array, relative: Array | None, power: float, ter
 class RateCurve:
     """Observables of a `Singularity` along one parameter."""
 
-    # what is varied, and its values
-    parameter: str
-    at: Array
-    # each observable and its error at every value
-    values: dict[str, Array]
+    parameter: str  # what is varied
+    at: Array  # its values
+    values: dict[str, Array]  # of every observable there
     errors: dict[str, Array]
-    # total derivatives of the observables along the parameter, when asked for
-    slopes: dict[str, Array]
+    slopes: dict[str, Array]  # total derivatives along the parameter, when asked for
     certified: Array  # where the half plane was searched; between, the singularity was followed
 
     def __getitem__(self, name: str) -> Array:
@@ -275,7 +270,6 @@ def rate_curve(
 
 
 def _bound(model: Model, settings: Mapping[str, Any], form: Any) -> tuple[Values, Any]:
-    """Return the values of a model at settings, and its program."""
     binder = binder_of(model)
     values = binder.read(settings)
     return values, binder.plan(values).program(form)
@@ -306,13 +300,11 @@ _OFFSETS = np.array([0.16, 0.08, 0.04, 0.02])
 class PathRates:
     """The law of the rates of single paths."""
 
-    # |variable| of paths that end away from zero, their rates −Re p, and the errors of these
-    sizes: Array
-    rates: Array
-    errors: Array
-    # the laws of the variable, and of the rate of paths that end at zero
-    moving: Any
-    resting: Any
+    sizes: Array  # |variable| of paths that end away from zero
+    rates: Array  # −Re p of these
+    errors: Array  # of the rates
+    moving: Any  # the law of the variable
+    resting: Any  # the law of the rate of paths that end at zero
 
     def slower(self, rate: float) -> float:
         """Return the fraction of paths whose rate is below a given one."""

@@ -155,7 +155,7 @@ def _find(task: Task, options: Options) -> Stationary:
     if over > 1:
         message = f"the error of `{worst}` is {over:.3g} times the tolerance rtol={options.rtol:g} ({status})"
         status = "tolerance not met"
-    stats: dict[str, Any] = {"lags": len(found.lags), "reach": float(grid.edges[-1]), "left": found.left}
+    stats: dict[str, Any] = {"lags": len(found.lags), "reach": float(grid.edges[-1]), "residual": found.residual}
     if options.step is not None:
         stats["step"] = options.step
     arrays = LabelledArrays(data, {"t": LabelledArray(("t",), grid.nodes)})

@@ -36,7 +36,7 @@ Answer = dict[str, Any]
 
 
 @dataclass
-class Desk:
+class PageState:
     """What a page's worker keeps between questions: the model by name, and the last result."""
 
     model: str
@@ -48,21 +48,21 @@ class Desk:
         return load(self.model)
 
 
-def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    return about.describe(desk.load())
+def run_describe(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
+    return about.describe(state.load())
 
 
-def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_neighbours(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and rates that belong to the model, and whether it has phases."""
-    related = about.find_related(desk.load())
+    related = about.find_related(state.load())
     told = [{"name": it.name, "kind": it.kind, "equations": about.equations(it), "labels": about.labels(it)} for it in related]
-    return {"related": told, "phases": has_phases(desk.load())}
+    return {"related": told, "phases": has_phases(state.load())}
 
 
-def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_solve(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return curves with errors: over time, or else over one of the parameters."""
-    model = desk.load()
-    result = _solve(desk, model, request, progress)
+    model = state.load()
+    result = _solve(state, model, request, progress)
     made: Answer = {
         "stamp": about.stamp(model), "status": result.status, "message": result.message, "rtol": _rtol(request),
         "params": result.params,
@@ -83,14 +83,14 @@ def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Ans
     return made | _curves(result, model)
 
 
-def _solve(desk: Desk, model: Model, request: Mapping[str, Any], progress: Progress) -> Result:
+def _solve(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Result:
     settings, asked = _settings(request), _asked(model, request)
     if axis := asked.get("over"):
         fixed = {name: value for name, value in settings.items() if name not in axis}
         result = sweep(model, axis, params=fixed, rtol=asked["rtol"], progress=progress)
     else:
         result = solve(model, params=settings, progress=progress, **{key: asked[key] for key in asked if key != "over"})
-    desk.result, desk.asked = result, {"settings": settings, **asked}
+    state.result, state.asked = result, {"settings": settings, **asked}
     return result
 
 
@@ -137,12 +137,12 @@ def _numbers(result: Result, model: Model) -> Answer:
     return {"x": None, **_families(result), **made}
 
 
-def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return the fixed points and the rates at the same settings; of each that does not hold there, the reason.
+def run_related(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
+    """Return the model's fixed points and rates at the same settings, or why one says nothing about them.
 
-    A rate need not know what the fixed points do not: that has no say in where the dynamics ends.
+    A setting that a solved fixed point does not have does not decide where the dynamics ends: later models may lack it too.
     """
-    model, settings = desk.load(), _settings(request)
+    model, settings = state.load(), _settings(request)
     bound = bind_routed(model, settings).settings()
     others, found, decisive = about.find_related(model), [], set(settings)
     for place, other in enumerate(others):
@@ -167,11 +167,11 @@ def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> A
     return {"stamp": about.stamp(model), "related": found}
 
 
-def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_finite(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return finite-size runs beside the theory, and whether they agree."""
     from eqsolve.validation.validate import validate
 
-    model = desk.load()
+    model = state.load()
     asked: dict[str, Any] = {name: _number(request.get(name), name) for name in ("d", "seeds")}
     if model.kind in about.TIMED:
         last = _number(request.get("t_max"), "t_max")
@@ -186,9 +186,9 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
     }  # fmt: skip
 
 
-def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_phases(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return what the long run is over the parameters asked for, and its boundaries."""
-    model = desk.load()
+    model = state.load()
     made = phase_diagram(model, _texts(request, "over"), params=_settings(request), progress=progress).json_object()
     classes, messages = made["points"]["class"], made["points"]["message"]
     return {
@@ -197,16 +197,16 @@ def run_phases(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
     }  # fmt: skip
 
 
-def run_save(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_save(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Write the result of these settings as netCDF to the path that the server chose."""
-    model = desk.load()
-    same = desk.asked == {"settings": _settings(request), **_asked(model, request)}
-    result = desk.result if same and desk.result is not None else _solve(desk, model, request, progress)
+    model = state.load()
+    same = state.asked == {"settings": _settings(request), **_asked(model, request)}
+    result = state.result if same and state.result is not None else _solve(state, model, request, progress)
     result.save(request["path"])
     return {"kind": result.kind}
 
 
-VERBS: dict[str, Callable[[Desk, Mapping[str, Any], Progress], Answer]] = {
+VERBS: dict[str, Callable[[PageState, Mapping[str, Any], Progress], Answer]] = {
     run.__name__.removeprefix("run_"): run
     for run in (run_describe, run_neighbours, run_solve, run_related, run_finite, run_phases, run_save)
 }
@@ -254,13 +254,13 @@ def serve(model: str) -> None:
     unwanted: set[int] = set()
     send = attend(lambda message: unwanted.add(message["cancel"]) if "cancel" in message else jobs.put(message))
     logging.getLogger("eqsolve").addHandler(logging.NullHandler())  # the page says what is to be said
-    desk = Desk(model)
+    state = PageState(model)
     while True:
         job = jobs.get()
-        send({"id": job["id"], "answer": jsonable(_answer(desk, job, unwanted, send))})
+        send({"id": job["id"], "answer": jsonable(_answer(state, job, unwanted, send))})
 
 
-def _answer(desk: Desk, job: dict[str, Any], unwanted: set[int], send: Callable[[Any], None]) -> Answer:
+def _answer(state: PageState, job: dict[str, Any], unwanted: set[int], send: Callable[[Any], None]) -> Answer:
     number, last = job["id"], 0.0
 
     def progress(done: float, total: float, text: str) -> None:
@@ -273,7 +273,7 @@ def _answer(desk: Desk, job: dict[str, Any], unwanted: set[int], send: Callable[
 
     try:
         progress(0.0, 1.0, "")
-        return VERBS[job["verb"]](desk, job, progress)
+        return VERBS[job["verb"]](state, job, progress)
     except CancelledError:
         return {"cancelled": True}
     except EqsolveError as error:

@@ -210,18 +210,15 @@ class Model(Mapping[str, Equation]):
 
     kind: ClassVar[str] = "model"  # the name of the class
     content: ClassVar[tuple[str, ...]] = ()
-    # as declared
     name: str
     equations: tuple[Equation, ...]
     defaults: Table
     observables: Table
     conditions: tuple[Relational, ...]
     cite: str | None
-    # the docstring and path of the model file, when it was loaded from one
-    doc: str | None
-    file: str | None
+    doc: str | None  # of the model file, when it was loaded from one
+    file: str | None  # its path
     location: Location | None  # where the model was declared
-    # parts that some kinds have
     laws = init = constraints = substitute = exact = tables = variables = state = drift = Table()
     start: Expr = S.Zero
     step: Expr | None = None

@@ -40,9 +40,8 @@ class Critical:
 
     p: Any  # where it is, in mpmath's numbers
     turns: int  # after how many turns R comes back: 1 at a pole, k at a branch point of k sheets
-    # μ and c of the leading term c (p − p_c)^μ that is singular
-    power: float
-    factor: complex
+    power: float  # μ of the leading term c (p − p_c)^μ that is singular
+    factor: complex  # c
     value: complex  # R there, inf where it diverges
 
 

@@ -18,26 +18,20 @@ TINY = float(np.finfo(float).tiny)  # keeps quotients finite
 class Controls:
     """Tolerances are relative, steps in units of the distance to what they must not jump over."""
 
-    # Newton's method
-    rounds: int = 20
+    rounds: int = 20  # of Newton's method
     enough: float = math.sqrt(EPSILON)  # the last step: the error is its square
-    # two degrees of near
     rough: float = enough**0.25  # 0.01, a small change; what is only passed is known to its square
     close: float = ROUNDING / rough  # a place that is known: rounding of h by how steep it is there
-    # the walk along the real axis
-    steps: int = 800
+    steps: int = 800  # of the walk along the real axis
     stride: float = rough**-0.5  # factor of p in one step while R is a power of it, to ``rough`` over two of them
     length: float = 0.3  # of a step, and the error of a predicted value: at 1/2 the other sheet is as near
-    # the mesh over the half plane, circles around squares of the plane
-    work: int = 120_000  # points of all meshes, or squares, with few points of the law
-    circle: int = 64  # points; the coefficients of index 32 and beyond are aliased
+    work: int = 120_000  # points of all meshes, or squares of the plane, with few points of the law
+    circle: int = 64  # points around a square; the coefficients of index 32 and beyond are aliased
     hankel: int = 5  # size of Hankel matrices: up to four poles in one circle
-    # sheets of algebraic transforms
-    digits: int = 40  # of critical points: the distance between two of them takes fewer
+    digits: int = 40  # of critical points of algebraic transforms: the distance between two of them takes fewer
     critical: int = 150  # points at most: a few seconds
     radius: float = EPSILON ** (2 / circle)  # around a critical point: what is aliased is rounding
-    # panels of densities
-    panels: int = 400
+    panels: int = 400  # of densities
 
 
 CONTROLS = Controls()

@@ -24,11 +24,9 @@ class RealTrack:
     """What was met on the real axis."""
 
     kind: str  # "branch point", "pole", "edge", or "" when the left end of the region was reached
-    # the singular point; R is inf at a pole
-    R: float
+    R: float  # at the singular point: inf at a pole
     p: float
-    # where the transform leaves its behaviour at infinity: the size of p at which things happen
-    scale: float
+    scale: float  # size of p at which the transform leaves its behaviour at infinity
     points: tuple[tuple[float, float], ...]  # the points (R, p) passed, from right to left
     bracket: tuple[float, float] | None = None  # h_R before and behind a branch point
     error: float = 0.0  # at an edge, how far its place still moved with the last step

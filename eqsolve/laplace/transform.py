@@ -64,11 +64,9 @@ class Rules:
     Where the start is itself a time t', everything is a stationary function of (t, t'), and transformed in t − t'.
     """
 
-    # the time that runs and the transform variable p
-    time: Time
-    variable: Symbol
-    # f(0) by function; a value that is not given stays as f(0)
-    initial: dict[Head, Expr] = field(default_factory=dict)
+    time: Time  # that runs
+    variable: Symbol  # p
+    initial: dict[Head, Expr] = field(default_factory=dict)  # f(0) by function, as far as given
     label: str = "the expression"  # what is being transformed, for error messages
     start: Expr = S.Zero
 
@@ -200,8 +198,7 @@ class TransformedSystem:
     system: System
     variable: Symbol
     second: Symbol
-    # one equation per response function and per tangent process, in p
-    responses: tuple[Equation, ...]
+    responses: tuple[Equation, ...]  # one equation per response and per tangent process, in p
     functions: tuple[Equation, ...]  # one equation per process and per function of one time, in p
     correlations: tuple[Equation, ...]  # one equation per correlation, in p and q
 

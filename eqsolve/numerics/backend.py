@@ -202,7 +202,6 @@ def like_array(array: Any, values: Array) -> Any:
 
 
 def home_of(array: Any) -> Backend:
-    """Return the backend of an array."""
     return CPU if arrays_of(array) is np else _open()
 
 

@@ -1,10 +1,10 @@
-"""Compiled kernels of the engine of paths: linear responses of all paths, and the small systems of Newton's method.
+"""Machine code by numba: block forward substitution for responses of paths, and Newton's method in a block.
 
-Both are loops over *lanes*: eight paths side by side in one vector of the processor, whose
-arithmetic is written out in LLVM's own vector type, since the automatic vectoriser does not keep
-the accumulators of such short loops in registers. The linearised equations of a path, X = S + O
-(diag(D) X), are solved by block forward substitution, block column by block column; the sum over
-the past is a matrix product with O, which all paths share, as a tile of accumulators in registers.
+Both are loops over *lanes*: eight paths side by side in one vector of the processor, written in
+LLVM's vector type, since the automatic vectoriser does not keep the accumulators of such short
+loops in registers. The linearised equations of a path, X = S + O (diag(D) X), are solved block
+column by block column; the sum over the past is a matrix product with O, which all paths share, as
+a tile of accumulators in registers.
 Cost: nodes³/6 multiply-adds per path for every pair of an unknown and a signal.
 
 Compiled at first use, some seconds once per machine, and kept in numba's cache on disk.

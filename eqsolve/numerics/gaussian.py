@@ -1,11 +1,11 @@
-"""Expectations over Gaussian processes and random constants: few modes that matter, each with the points it needs.
+"""Expectations over Gaussian processes and random constants, by sparse grids in an active subspace.
 
-A Gaussian process on N nodes is a sum of modes. The modes are rotated to the principal directions
-of what they do to the unknowns beyond what is linear, so that few of them matter. They get an
-anisotropic sparse grid: products of Gauss–Hermite rules, combined so that a mode has fewer points
-the weaker it is and the less it acts together with others (Smolyak; the combination's weights may
-be negative). When too many modes matter for that, scrambled Sobol points take its place. Atoms of
-discrete laws are summed exactly.
+A Gaussian process on N nodes is a sum of modes. They are rotated to the principal directions of
+their nonlinear effect on the unknowns (Constantine, Active Subspaces, SIAM 2015), so that few
+matter, and get an anisotropic Smolyak sparse grid: sums of products of Gauss–Hermite rules
+(Gerstner & Griebel, Numer. Algorithms 18, 209 (1998)), with fewer points the weaker a mode is and
+the less it acts together with others. Weights may be negative. Where too many modes matter,
+scrambled Sobol points are used. Atoms of discrete laws are summed exactly.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Newton's method in a bracket, for roots of increasing functions: one per node, all nodes at once."""
+"""Safeguarded Newton iteration with bisection for roots of increasing functions: one per node, all nodes at once."""
 
 from collections.abc import Callable
 from typing import Any

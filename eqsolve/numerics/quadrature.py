@@ -1,4 +1,4 @@
-"""Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks, refined where needed.
+"""Expectations by adaptive Gauss–Legendre quadrature, split at kinks, and Gauss–Hermite rules in further directions.
 
 Along one Gaussian direction the real line is cut into panels; kinks and jumps of the integrands are
 panel ends. Further Gaussian directions, in which the integrands are polynomials once the first is

@@ -1,4 +1,4 @@
-"""Closed relations between kernels, as data, and their values on a grid of operators.
+"""Volterra equations between kernels, as data, and their solution by collocation: integrals are matrices on the nodes.
 
 A relation is made of few pieces, each a frozen value made once by ``eqsolve.compile.relations``:
 pointwise functions of what stands at two times, integrals as operators acting on tables, sums of
@@ -204,7 +204,6 @@ class Kernels:
 
     # --- operators
     def operator(self, item: KernelOperator) -> Array:
-        """Return a kernel as an operator on the nodes."""
         if item not in self._known:
             self._known[item] = self._operator(item)
         return self._known[item]

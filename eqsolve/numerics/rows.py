@@ -1,4 +1,4 @@
-"""Piecewise polynomials of two times: rows of panels, each row panel over the columns of its own time."""
+"""Piecewise Lagrange interpolation of two-time functions: row panels, each over column panels of its own."""
 
 from __future__ import annotations
 
@@ -24,15 +24,12 @@ from eqsolve.numerics.operators import continuation, interpolate_triangle
 class Layout:
     """The grid of one row panel."""
 
-    # the panel's times
-    begin: float
+    begin: float  # of the panel
     end: float
-    # radau nodes in t, and on each column panel
-    rows: int
-    nodes: int
-    # edges of the column panels that are fixed in t − t' and in t', both from 0
-    lags: Array
-    columns: Array
+    rows: int  # Radau nodes in t
+    nodes: int  # on each column panel
+    lags: Array  # edges, from 0, of the column panels that are fixed in t − t'
+    columns: Array  # and of those that are fixed in t'
     middle: int  # how many panels stretch between these
 
     @property

@@ -155,7 +155,7 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
     """Finish a panel: its verdict above, the z-scores below."""
     item = found.observables[name]
     times = found.t if found.t is not None else np.zeros(1)
-    best, worst = (float(item.detectable[place]) for place in (item.keenest, item.dullest))
+    best, worst = (float(item.detectable[place]) for place in (item.most_sensitive, item.least_sensitive))
     seen = " to ".join(dict.fromkeys(map(percent, (best, worst))))
     power = f" (would detect deviations of {seen})" if np.isfinite(best) else ""
     above.set_title(f"{item.verdict}{power}", fontsize=8)

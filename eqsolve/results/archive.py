@@ -72,7 +72,7 @@ def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.Pa
     """Write values and the record that says what they are."""
     check_name(path, (".nc",))
     record = {"provenance": {"version": __version__}, "format": _FORMATS[-1], **record}
-    dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
+    dataset.attrs["eqsolve"] = json.dumps(record, default=lambda item: item.tolist() if hasattr(item, "tolist") else str(item))
     buffer = io.BytesIO()  # in memory first: the HDF5 library does not survive a disk that fills up
     dataset.to_netcdf(buffer, engine="h5netcdf")
     with atomic_path(path) as temporary:
@@ -93,10 +93,6 @@ def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
         frame = frame if frame.index.names == [None] else frame.reset_index()
         (frame.to_csv if suffix == ".csv" else frame.to_parquet)(temporary, index=False)
     return True
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 @checked(path=read_path)

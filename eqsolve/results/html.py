@@ -62,7 +62,7 @@ def validation_html(found: Validation) -> str:
     for name, item in found.observables.items():
         place = int(np.abs(item.z).argmax())
         when = "" if found.t is None else f" at t = {float(found.t[place]):g}"
-        seen = float(item.detectable[item.keenest])
+        seen = float(item.detectable[item.most_sensitive])
         rows.append((
             _named(name, latex), _text(item.verdict), f"{float(item.z[place]):+.2f}{when}",
             f"{float(item.theory[place]):.5g} ± {float(item.theory_error[place]):.1g}",

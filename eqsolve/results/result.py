@@ -298,8 +298,7 @@ class Result:
     rows: RowStore | AgingRows | StepRows | None = None
     latex: dict[str, str] = field(default_factory=dict)
     source: Any = None  # solver state for further evaluation and warm starts; not saved
-    # of what carries indices: names and sizes of its axes; its members are values by themselves,
-    # phi_0, phi_1, ...
+    # names and sizes of the axes of what carries indices; its members are values: phi_0, phi_1, ...
     families: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def stopped(self, status: str, message: str) -> Result:
@@ -748,7 +747,6 @@ def _with_times(array: xr.DataArray) -> xr.DataArray:
 
 
 def values_and_errors(data: Mapping[Any, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return values and errors by name, as lists."""
     both = {"values": {name: name for name in names}, "errors": {name: name + _ERROR for name in names}}
     return {part: {name: _plain(data[key].values) for name, key in keys.items() if key in data} for part, keys in both.items()}
 

@@ -141,7 +141,6 @@ def solver_names() -> tuple[str, ...]:
 
 
 def find_solver(name: str) -> Solver:
-    """Return the solver of that name."""
     known, name = _known(), _SAME.get(name, name)
     if name not in known:
         raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")

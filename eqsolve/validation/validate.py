@@ -87,17 +87,17 @@ class Comparison:
         return float(np.max(found, where=np.isfinite(found), initial=0.0))
 
     @property
-    def keenest(self) -> int:
+    def most_sensitive(self) -> int:
         """The place in time at which the smallest deviation could have been seen."""
         return int(np.argmin(np.nan_to_num(self.detectable, nan=np.inf)))
 
     @property
-    def dullest(self) -> int:
+    def least_sensitive(self) -> int:
         """The place in time at which a deviation had to be the largest to be seen."""
         return int(np.argmax(np.nan_to_num(self.detectable, nan=-np.inf)))
 
     @property
-    def blind(self) -> Array:
+    def underpowered(self) -> Array:
         """Where the comparison would have missed a deviation by a tenth of the observable.
 
         Values below a hundredth of the largest are left out: a fraction of almost nothing is no measure.
@@ -150,7 +150,7 @@ class Validation:
     @property
     def power(self) -> dict[str, float]:
         """The smallest deviation that could have been seen at any time, as a fraction of each observable."""
-        return {name: float(item.detectable[item.keenest]) for name, item in self.observables.items()}
+        return {name: float(item.detectable[item.most_sensitive]) for name, item in self.observables.items()}
 
     @property
     def low_power(self) -> bool:
@@ -160,7 +160,7 @@ class Validation:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What agreement does not mean: the observables, and times, at which a deviation by a tenth would have been missed."""
-        blind = {name: item.blind for name, item in self.observables.items() if item.blind.any()}
+        blind = {name: item.underpowered for name, item in self.observables.items() if item.underpowered.any()}
         if self.verdict == DISAGREES or not blind:
             return ()
         parts = []

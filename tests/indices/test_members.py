@@ -34,7 +34,7 @@ from eqsolve.compile.plan import make_task
 from eqsolve.laws import Normal
 from eqsolve.numerics import compiled
 from eqsolve.passes.rewrite.indices import expand, generic, sized, table_arrays
-from eqsolve.solvers.paths import paths
+from eqsolve.solvers.paths import follow
 from tests.sympy_calls import calls_into_sympy
 
 t, tp, s = times("t t' s")
@@ -230,7 +230,7 @@ def test_paths_of_members_are_followed_in_one_array(monkeypatch) -> None:
     model = driven(LINEAR - tanh(x[a](t)), PLAIN)
     found, calls = {}, {}
     for alike in (4, 0):
-        monkeypatch.setattr(paths, "ALIKE", alike)
+        monkeypatch.setattr(follow, "MERGED_FACTOR", alike)
         counts.clear()
         found[alike], calls[alike] = eqsolve.solve(model, t_max=0.5, rtol=1e-2), sorted(counts)
     assert set(calls[0]) == {1}

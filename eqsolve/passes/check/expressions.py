@@ -25,22 +25,15 @@ class Scope:
     """Where an expression stands."""
 
     label: str  # how messages name the place, such as ``equation for `g` (file.py:32)``
-    # the times that have a meaning here: those on the left-hand side and the integration variables
-    # around
-    times: tuple[Expr, ...] = ()
-    # pairs (earlier, later) of times known to be ordered here
-    order: frozenset[tuple[Expr, Expr]] = frozenset()
-    # whether processes and random constants may stand here: in a path's own equation, or under E
-    random: bool = False
-    # whether an expectation or a response is already open
-    expected: bool = False
-    responding: bool = False
+    times: tuple[Expr, ...] = ()  # of the left-hand side and of the integrals around
+    order: frozenset[tuple[Expr, Expr]] = frozenset()  # pairs (earlier, later) of known order
+    random: bool = False  # whether processes and constants may stand here: on a path, or under E
+    expected: bool = False  # whether an expectation is open
+    responding: bool = False  # whether a response is
     bound: frozenset[Basic] = frozenset()  # variables bound by an inverse function or a sum around
-    # whether every time may stand here, because what would say which is wrong itself
-    any_time: bool = False
+    any_time: bool = False  # whether every time may stand here: what would say which is wrong
     integrals: tuple[Int, ...] = ()  # the integrals around, outermost first
-    # the function of one time whose equation this is, if it is one
-    function: Function | None = None
+    function: Function | None = None  # of one time, whose equation this is, if it is one
 
     def precedes(self, first: Expr, second: Expr) -> bool:
         """Whether ``first`` is known not to be later than ``second``."""
@@ -70,7 +63,6 @@ class ExpressionCheck:
         self._bare: set[tuple[str, Head]] = set()  # processes already reported, by place
 
     def add(self, problems: Iterable[str]) -> None:
-        """Add problems, each once."""
         self.problems.update(dict.fromkeys(problems))
 
     def report(self, scope: Scope, *texts: str) -> None:

@@ -32,11 +32,9 @@ class Causality:
     """The dependency structure of a system."""
 
     dependencies: tuple[Dependency, ...]  # all reads, as edges
-    # unknowns in the order a time slice computes them; several names in one block are solved
-    # together
-    blocks: tuple[tuple[str, ...], ...]
-    # cycles of purely pointwise definitions, which nothing can resolve, one for each set of
-    # unknowns that hang together; empty in a sound model
+    blocks: tuple[tuple[str, ...], ...]  # in evaluation order; unknowns of one are solved together
+    # cycles of pointwise definitions, which nothing can resolve, one for each set of unknowns that
+    # depend on each other; empty in a sound model
     cycles: tuple[tuple[str, ...], ...]
 
     @property

@@ -19,8 +19,7 @@ class Read:
     value: Value  # the function at its times
     integrals: tuple[Int, ...] = ()  # the integrals around it, outermost first
     expected: bool = False  # whether it stands inside an expectation
-    # whether it is the output (``"output"``) or the noise (``"noise"``) of a response
-    response: str | None = None
+    response: str | None = None  # its role in one: ``"output"`` or ``"noise"``
 
 
 def reads(expr: Basic, integrals: tuple[Int, ...] = (), expected: bool = False, response: str | None = None) -> Iterator[Read]:

@@ -36,16 +36,12 @@ if TYPE_CHECKING:
 class Reduced:
     """What is left to solve."""
 
-    # as many equations as unknowns
     unknowns: tuple[Unknown, ...]
-    equations: tuple[Equation, ...]
-    # unknowns given explicitly, in terms of the remaining ones, in order of evaluation
-    eliminated: tuple[tuple[Unknown, Expr], ...]
-    # in terms of the remaining unknowns, the Gaussian variables standardised
-    observables: dict[str, Expr]
+    equations: tuple[Equation, ...]  # as many
+    eliminated: tuple[tuple[Unknown, Expr], ...]  # given by the others, in order of evaluation
+    observables: dict[str, Expr]  # in the unknowns and standardised Gaussian variables
     variables: dict[str, Expr]
-    # standard normal variables that replaced Gaussian ones whose law contains unknowns or
-    # parameters, by name
+    # standard normal variables in place of those whose law contains unknowns or parameters
     gaussians: dict[str, tuple[Random, Expr]]
     mapping: dict[Basic, Basic]
 
@@ -166,15 +162,11 @@ def _explicit(equations: list[Equation]) -> tuple[int, Unknown, Expr] | None:
 class Derivation:
     """A system as a solver takes it."""
 
-    # the system in its new variables, with explicit equations in place of constraints
-    system: System
+    system: System  # in its new variables, with equations in place of constraints
     reduction: Reduction  # how its constraints became equations
-    # the changes of variable declared, and whether they are made
-    changes: tuple[Substitution, ...] = ()
-    changed: bool = False
-    # path equations, means and closed relations; None where a solver takes the equations as they
-    # stand
-    form: PathForm | None = None
+    changes: tuple[Substitution, ...] = ()  # of variable, as declared
+    changed: bool = False  # whether they are made
+    form: PathForm | None = None  # None where a solver takes the equations as they stand
 
     @property
     def closed(self) -> tuple[Equation, ...]:

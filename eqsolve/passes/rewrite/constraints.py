@@ -44,11 +44,9 @@ class Reduction:
     """A system without constraints, with an equation for every multiplier."""
 
     system: System  # the system to solve
-    # the derived equations; ``implicit`` names those that Newton's method solves
-    multipliers: tuple[Equation, ...] = ()
-    implicit: frozenset[str] = frozenset()
-    # for every constraint what must vanish at the start: the constraint and its derivatives free of
-    # multipliers
+    multipliers: tuple[Equation, ...] = ()  # the derived equations
+    implicit: frozenset[str] = frozenset()  # those that Newton's method solves
+    # what must vanish at the start: constraints, and their derivatives free of multipliers
     invariants: tuple[tuple[str, Expr], ...] = ()
 
 

@@ -734,7 +734,6 @@ def with_slopes(model: Model, arrays: Mapping[str, Any], settings: Mapping[str, 
 
 
 def table_axes(model: Model) -> dict[str, tuple[Index, ...]]:
-    """Return the axes of the tables that a model uses."""
     return {item.base: item.axes for item in _members(model) if isinstance(item, Parameter)}
 
 

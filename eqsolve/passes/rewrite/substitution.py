@@ -103,11 +103,9 @@ def _fold(expr: Expr, symbol: Dummy, exponent: Expr) -> Expr:
 class Substitution:
     """One exact change of variable."""
 
-    # the process replaced and the process that takes its place
-    old: Process
-    new: Process
-    # the old process as an expression in the new one, the time, parameters and random constants
-    map: Expr
+    old: Process  # that is replaced
+    new: Process  # that takes its place
+    map: Expr  # the old one in the new one, the time, parameters and random constants
     equation: Equation  # the new process's differential equation
     initial: Expr  # its value at the start
 

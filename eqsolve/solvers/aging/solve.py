@@ -65,7 +65,6 @@ class Past:
         return float(self.rows.ends[-1])
 
     def function(self, name: str, times: Array) -> Array:
-        """Return a function of one time."""
         out = np.empty(len(times))
         for panel, chosen in self.rows.by_panel(times):
             if panel is not None:

@@ -582,7 +582,8 @@ class MemoryMarch:
         guess = np.concatenate([start_of(item, self.constants) for item in equations])
         for _ in equations:  # definitions may rest on definitions
             table = np.repeat(guess[:, None], panel.places, axis=1)
-            bodies = self._first(panel.evaluate(self.program.bodies, table))
+            found = zip(self.members, panel.evaluate(self.program.bodies, table), strict=True)
+            bodies = np.concatenate([np.broadcast_to(it[:, 0], part.stop - part.start) for part, it in found])
             for members, item in zip(self.members, equations, strict=True):
                 if item.kind == "defined":
                     guess[members] = np.where(np.isfinite(bodies[members]), bodies[members], guess[members])
@@ -621,11 +622,6 @@ class MemoryMarch:
             return 1
         self.resolved, self.order = ~weak, 4  # behind a singular start tails depend on the ratio of width and time
         return math.ceil(3 / (1 - float(slopes[weak].max())))
-
-    def _first(self, values: list[Array]) -> Array:
-        """Return what bodies are at the first node, member after member."""
-        return np.concatenate([np.broadcast_to(value[:, 0], part.stop - part.start)
-                               for part, value in zip(self.members, values, strict=True)])  # fmt: skip
 
     def _kernel_factors(self, points: Array) -> Array:
         """Return the given functions under integrals, (functions, *points)."""

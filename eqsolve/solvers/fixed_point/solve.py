@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eqsolve.compile.families import Slopes, over_points
-from eqsolve.compile.fixed_point import FamilyProgram, FixedPointPlan, FixedPointProgram, MeanProgram
+from eqsolve.compile.fixed_point import FamilyMeanProgram, FamilyProgram, FixedPointPlan, FixedPointProgram
 from eqsolve.compile.forms import FAMILIES, FIXED_POINT
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
@@ -60,7 +60,7 @@ _NEARLY = 0.05  # relative residuals left near a solution, and its distance from
 class FamilyMeans:
     """Means of families at numbers; of what they read each member has a column."""
 
-    def __init__(self, program: MeanProgram, values: Values) -> None:
+    def __init__(self, program: FamilyMeanProgram, values: Values) -> None:
         self.values = replace(values, laws={name.partition("[")[0]: law for name, law in values.laws.items()})
         self.problem = make_problem(program.program, self.values)
         self.mesh: Any = None

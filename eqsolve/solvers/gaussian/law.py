@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.gaussian import ByParts, FactorPlan, JointPlan
-from eqsolve.compile.stochastic import EnsemblePlan
+from eqsolve.compile.stochastic import EnsembleProgram
 from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.laws import NormalLaw
@@ -57,28 +57,24 @@ def conditions(plan: JointPlan, names: Sequence[str], laws: Mapping[str, Any], o
 class GaussianLaw:
     """The law of one ensemble given one condition; rows are filled in block after block."""
 
-    plan: EnsemblePlan
+    plan: EnsembleProgram
     law: JointPlan
     condition: Condition
-    # strengths of the white noises that kick unknowns, and those of them whose responses are asked
-    # for
-    whites: Mapping[str, Pointwise]
-    answered: tuple[str, ...]
+    whites: Mapping[str, Pointwise]  # strengths of the white noises that kick unknowns
+    answered: tuple[str, ...]  # those whose responses are asked for
     # weights of the unknowns: (unknown, node, drive, node), and (unknown, node, constant), the last
     # being the weight of one. Drives are the noises, the white ones that are answered, and the
     # steps of all white ones; the weight of a step stands at the node behind it.
     noises: Array
     constants: Array
-    # those of the signals
-    by_noises: Array
+    by_noises: Array  # those of the signals
     by_constants: Array
-    # those of the Gaussian arguments of what is averaged
-    arguments: Array
+    arguments: Array  # those of the Gaussian arguments of what is averaged
     argument_constants: Array
 
     @classmethod
     def empty(
-        cls, plan: EnsemblePlan, law: JointPlan, condition: Condition, size: int, whites: Mapping[str, Pointwise]
+        cls, plan: EnsembleProgram, law: JointPlan, condition: Condition, size: int, whites: Mapping[str, Pointwise]
     ) -> GaussianLaw:
         mine = {kick.noise: whites[kick.noise] for kick in plan.kicks}
         answered = tuple(name for name in mine if any(mean.noise == name for mean in plan.means))
@@ -214,7 +210,6 @@ class GaussianLaw:
 
     # --- reading
     def mean(self, argument: int, rows: slice, groups: Sequence[Group]) -> Array:
-        """Return the mean of an argument on rows."""
         still = self.argument_constants[argument, rows]
         made = still[:, :-1] @ self.condition.centres + still[:, -1]
         for group in groups:

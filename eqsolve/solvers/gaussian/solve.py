@@ -23,7 +23,7 @@ from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.compile.gaussian import GaussianProgram
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.compile.stochastic import Covariance, MeanPlan
+from eqsolve.compile.stochastic import Covariance, MeanProgram
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError, logger
 from eqsolve.numerics.arrays import ROUNDING, Array, over_groups, over_neighbours, richardson
 from eqsolve.numerics.backend import demand_memory
@@ -39,8 +39,8 @@ from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import GaussianLaw, LawMeans, conditions
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, make_result, path_set
 from eqsolve.solvers.paths.iterate import pack, unpack, weigh
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, make_result, path_set
 from eqsolve.solvers.paths.modes import groups_of
 from eqsolve.solvers.paths.sweep import Engine, Means, Work, draw_paths, rate
 from eqsolve.solvers.paths.transfer import extend, transfer
@@ -77,7 +77,7 @@ class Sizes:
 
 @dataclass(frozen=True, eq=False)
 class LawMarch:
-    """A solution on a grid: its means, kernels and laws; ``left`` is what the iteration would still change."""
+    """A solution on a grid: its means, kernels and laws; ``residual`` is what the iteration would still change."""
 
     grid: OperatorGrid
     means: Means
@@ -85,7 +85,7 @@ class LawMarch:
     averages: tuple[Sizes, ...]
     laws: tuple[tuple[LawMeans, ...], ...]
     covariances: tuple[Covariance, ...]
-    left: float
+    residual: float
 
 
 @dataclass(eq=False)
@@ -119,7 +119,7 @@ class _Work:
         return made
 
 
-def _natural(item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels) -> float:
+def _natural(item: LawMeans, mean: MeanProgram, pairs: tuple[tuple[int, int], ...], kernels: Kernels) -> float:
     """Return how large a mean would be if nothing cancelled."""
     if mean.kind == "one":
         return float(item.magnitude[pairs[0][0]].max(initial=0.0))
@@ -133,7 +133,7 @@ def _natural(item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...],
 
 
 def _mean(
-    item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice
+    item: LawMeans, mean: MeanProgram, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice
 ) -> tuple[Array, Array | None]:
     """Return a mean on rows, up to the last of them, and of a table the columns above."""
     if mean.kind == "one":
@@ -152,7 +152,7 @@ def _mean(
     return total, columns
 
 
-def _response(item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice) -> Array:
+def _response(item: LawMeans, mean: MeanProgram, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice) -> Array:
     """Return E[a(t) ∂output(t)/∂noise(t') b(t')] as an operator, without its part at equal times."""
     plan, law, stop = item.law.plan, item.law, rows.stop
     noise = law.drives.index(mean.noise)
@@ -191,7 +191,7 @@ def march(
         )
         for paths, law in zip(plan.paths.ensembles, plan.laws, strict=True)
     )
-    work, left = _Work(engine, plan, laws), 0.0
+    work, residual = _Work(engine, plan, laws), 0.0
     every = [mean for item in plan.paths.ensembles for mean in item.means]
     window = grid.head(1)
     means: Means = {mean.name: np.zeros((1,) if mean.kind == "one" else (1, 1)) for mean in every}
@@ -209,7 +209,7 @@ def march(
         except UnsettledError as reason:
             reason.block = count - 1
             raise
-        left = max(left, moved)
+        residual = max(residual, moved)
         engine.work.notify(float(window.nodes[-1]), count, moved)
     kernels = engine.kernels(grid, means)
     means = dict(means) | {mean.name: np.zeros_like(means[mean.name]) for mean in every if not mean.acts}
@@ -219,7 +219,7 @@ def march(
         mean.name: sum(item.law.condition.weight * item.magnitude[pairs[0][0]] for item in parts)
         for mean, pairs in zip(paths.means, law.pairs, strict=True) if mean.kind == "one"
     }) for paths, law, parts in zip(plan.paths.ensembles, plan.laws, laws, strict=True)]  # fmt: skip
-    return LawMarch(grid, means, engine.kernels(grid, means), tuple(sizes), laws, plan.paths.covariances, left)
+    return LawMarch(grid, means, engine.kernels(grid, means), tuple(sizes), laws, plan.paths.covariances, residual)
 
 
 def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolerance: float) -> tuple[Means, float]:
@@ -406,7 +406,7 @@ class _GaussianSolve:
     ) -> None:
         self.engine, self.program, self.options, self.control = engine, program, options, PathsControls()
         self.begin, self.params, self.nodes = begin, params, _CONSTANTS
-        self.judge = Judge(engine, options)
+        self.judge = ErrorControl(engine, options)
         self.best: GaussianSolution | None = None
         self.rough = program.rough
         self.asked = sorted(options.asked_times)
@@ -481,7 +481,7 @@ class _GaussianSolve:
             every.append(judge.curves(finest))
         curves, errors = extrapolate_subdivisions(panels, every, other_rule)
         for name, error in errors.items():
-            error += 2.0 * max(finest.left, 1e-14) * float(np.abs(curves.all[name]).max(initial=0.0))
+            error += 2.0 * max(finest.residual, 1e-14) * float(np.abs(curves.all[name]).max(initial=0.0))
         return GaussianSolution(panels, finest, curves, errors)
 
     def _settle(self) -> GaussianSolution:
@@ -537,22 +537,22 @@ class _GaussianSolve:
         demand_memory(8.0 * numbers * nodes**2, f"{nodes} nodes")
 
     # --- on the way
-    def _notify(self, until: float, count: int, left: float) -> None:
-        self.options.report(0.9 * until, f"up to t = {until:.4g}, sweep {count}, residual {left:.1g}")
+    def _notify(self, until: float, count: int, residual: float) -> None:
+        self.options.report(0.9 * until, f"up to t = {until:.4g}, sweep {count}, residual {residual:.1g}")
 
     def _package(self, found: GaussianSolution) -> Result:
         engine, options, grid, solved, curves = self.engine, self.options, found.panels, found.marched, found.curves
         over = self.judge.excesses(curves, found.errors, kinks=True)
         level = replace(make_level(1e-2, options.seed), most=self.control.paths_shown)
         every = (solved.grid.size - 1) // (grid.size - 1)
-        drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.plan.ensembles)
+        drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.ensembles)
         paths = [path_set(item, every, place) for place, item in enumerate(drawn)] if options.paths else []
         stats = {
-            "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
-            "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
+            "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps,
+            "residual": solved.residual, "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
         }  # fmt: skip
         source = grid if solved.grid.panels is not None else None  # for a neighbour
-        made = make_result(engine.plan.name, grid, curves, found.errors, over, paths, options, self.params, stats, source)
+        made = make_result(engine.program.name, grid, curves, found.errors, over, paths, options, self.params, stats, source)
         if made.rows is None or solved.grid.panels is not None:
             return made
         kernels = {**curves.tables, **curves.values}

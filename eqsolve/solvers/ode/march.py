@@ -201,9 +201,10 @@ class OdeSystem:
         return tuple(name for item in unknowns if item.process for name in item.members)
 
     def constants_behind(self) -> dict[str, tuple[str, tuple[tuple[str, str], ...]]]:
-        """Return of every member of a process the process, and its constants by name, with those that are integrated over.
+        """Return for every member of a process its process, and its constants as pairs: name, and coordinate in the rule.
 
-        Constants of one part stand together, but of families whose members take the same nodes: of them only its own.
+        Constants that are integrated together are listed for all members; of a family whose members share one coordinate, only
+        the process member's own.
         """
         known = {item.key: item for item in self.program.constants}
         made = {}

@@ -1,17 +1,15 @@
 """Randomised quasi-Monte Carlo ensembles of paths, from small to large by a full approximation scheme.
 
 A small ensemble, about a thousand scrambled Sobol points in all modes, is iterated to its own fixed
-point x = F_small(x) and chooses the panels, on all of which it has the same points. Large ensembles
-are swept once or twice only: at a solution, τ = F_large(x) − F_small(x) is added to the small
-problem, which is solved again with cheap sweeps (Brandt, Math. Comp. 31, 333 (1977),
-doi:10.1090/S0025-5718-1977-0431719-X). Large ensembles are independent scramblings (Owen, J.
-Complexity 14, 466 (1998), doi:10.1006/jcom.1998.0487); how far each alone would move the solution
-gives its standard error.
+point x = F_small(x) and chooses the panels. Large ensembles are swept once or twice only: at a
+solution, τ = F_large(x) − F_small(x) is added to the small problem, which is solved again with
+cheap sweeps (Brandt, Math. Comp. 31, 333 (1977), doi:10.1090/S0025-5718-1977-0431719-X). They are
+independent scramblings (Owen, J. Complexity 14, 466 (1998), doi:10.1006/jcom.1998.0487); how far
+each alone would move the solution gives its standard error.
 """
 
 import contextlib
 import functools
-import itertools
 import math
 import operator
 import time
@@ -22,19 +20,19 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError, logger
-from eqsolve.numerics.arrays import Array, over_neighbours
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.gaussian import DENSITIES, Level, PointLayout, make_level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
-from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.controls import EnsembleControls
-from eqsolve.solvers.paths.iterate import Correction, Iteration, PathSolution, improve, iterate, pack, unpack, weigh
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, margin_of, standard_error
+from eqsolve.solvers.paths.controls import EnsembleControls, NestedStepControls
+from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, margin_of, standard_error
+from eqsolve.solvers.paths.iterate import Correction, IterationControls, PathSolution, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.means import Averages, apply_control_variates, steps_name
 from eqsolve.solvers.paths.modes import Choice
+from eqsolve.solvers.paths.nested_steps import extrapolate_steps, on_coarser
 from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sweep import (
     Design,
@@ -51,130 +49,6 @@ from eqsolve.solvers.paths.sweep import (
 )
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
 from eqsolve.solvers.threads import in_order
-
-# --- White noise: trapezoidal steps in time, whose error is extrapolated over nested grids with
-# the same noise.
-#
-# With noise that is added the trapezoidal rule is of second weak order, and its error has an
-# expansion in the squares of the steps (Talay & Tubaro, Stoch. Anal. Appl. 8, 483 (1990),
-# doi:10.1080/07362999008809220). Every ensemble is solved with steps h, 2h and 4h on the same
-# increments, so that its scatter cancels from the differences.
-_EVEN = 4  # fine steps that make one of the coarsest
-
-
-@dataclass(frozen=True)
-class NestedStepControls:
-    """What the steps of a solve are chosen by."""
-
-    # how many there are at first; the last to the first: paths relax from their start
-    first: float = 32.0
-    ratio: float = 6.0
-    # of their error, as far as it is relied on to choose them; how many more in every round, and
-    # rounds, at most
-    order: float = 3.0
-    growth: float = 3.0
-    rounds: int = 6
-    aim: float = 0.3  # of the tolerance, that their error is to leave
-    # of the distance of the two extrapolated solutions (steps h and 2h; 2h and 4h): stated as the
-    # error. Of a fourth order it is 1/15; where few steps resolve the start the order is less, and
-    # linear spins were seen to err by all of it
-    share: float = 0.4
-    # of a value: stated in any case, for nearly singular covariances on dense nodes
-    floor: float = 2e-7
-    halved: float = 4.0  # what half the steps divide their error by
-    block: int = 4  # how many are solved together
-    enough: float = 0.45  # of the tolerance, that their error may be
-
-
-def steps_in_time(begin: float, options: Options, count: float, control: NestedStepControls) -> OperatorGrid:
-    """Return a grid of about ``count`` steps, with a node at every time asked for.
-
-    Between these times nodes are evenly spaced in s with t = begin + span (eˢ − 1)/(ratio − 1):
-    steps are shorter at the start, from which paths relax, and their error keeps its expansion in
-    the squares of the spacing.
-    """
-    span, ratio, last = options.t_max - begin, control.ratio, math.log(control.ratio)
-    edges = [begin, *sorted(time for time in options.asked_times if begin < time < options.t_max), options.t_max]
-    places = np.log1p((ratio - 1) * (np.array(edges) - begin) / span)
-    parts = []
-    for k, (low, high) in enumerate(itertools.pairwise(places)):
-        inside = _EVEN * max(1, math.ceil((high - low) / last * count / _EVEN - 1e-9))
-        times = begin + span * np.expm1(np.linspace(low, high, inside + 1)[:-1]) / (ratio - 1)
-        times[0] = edges[k]
-        parts.append(times)
-    return OperatorGrid.trapezoid(np.append(np.concatenate(parts), options.t_max), control.block)
-
-
-def on_coarser(engine: Engine, kernels: Kernels, kept: Sequence[Kept]) -> tuple[Kept, ...]:
-    """Return the points and modes of paths on every other node, and these as a guess."""
-    size, steps = kernels.grid.size, np.diff(kernels.grid.nodes)
-    before, behind = steps[::2] / (steps[::2] + steps[1::2]), steps[1::2] / (steps[::2] + steps[1::2])
-    made = []
-    for plan, item in zip(engine.plan.ensembles, kept, strict=True):
-        factors = []
-        for group, factor in zip(engine.groups(kernels, plan), item.choice.factors, strict=True):
-            if group.noises[0] in plan.noises:
-                factors.append(np.vstack([part[::2] for part in np.split(factor, len(factor) // size)]))
-            else:  # of two steps the mean
-                both = before[:, None] * factor[1::2] + behind[:, None] * factor[2::2]
-                factors.append(np.vstack([factor[:1], both]))
-        choice: Choice = replace(item.choice, factors=tuple(factors), shapes=None)
-        made.append(Kept(choice, item.unknowns[:, ::2]))
-    return tuple(made)
-
-
-def extrapolate_steps(levels: Sequence[Curves], control: NestedStepControls) -> Curves:
-    """Return curves in the limit of vanishing steps, from those with steps h and 2h; on one grid they are as they are."""
-    if len(levels) == 1:
-        return levels[0]
-    fine, middle = (item.all for item in levels[:2])
-    share = 1 / (control.halved - 1)
-    return levels[0].filled({
-        name: (1 + share) * _halved(values) - share * middle[name] for name, values in fine.items()
-    })  # fmt: skip
-
-
-def on_fine_steps(
-    levels: Sequence[Curves], errors: Errors, control: NestedStepControls, nodes: Array
-) -> tuple[Curves, Errors]:
-    """Return extrapolated curves with their errors, functions of one time on all ``nodes`` of the steps h.
-
-    What extrapolation adds to them is smooth and small, and is interpolated from the steps 2h.
-    """
-    limit, coarse = extrapolate_steps(levels, control), PanelGrid.smooth(nodes[::2])
-    added = {name: values - _halved(levels[0].all[name]) for name, values in limit.single.items()}
-    single = {name: levels[0].single[name] + coarse.interpolate(values, nodes) for name, values in added.items()}
-    return replace(limit, single=single), errors | {name: _doubled(errors[name], len(nodes)) for name in single}
-
-
-def step_errors(levels: Sequence[Curves], control: NestedStepControls, nodes: Array) -> Errors:
-    """Return the error of extrapolated curves, from steps h, 2h and 4h, and of interpolation between the ``nodes`` of h."""
-    better, rough = extrapolate_steps(levels, control).all, extrapolate_steps(levels[1:], control).all
-    gaps = {  # the largest of neighbouring values: one may be small by chance
-        name: over_neighbours(np.abs(_halved(values) - rough[name]), 1, np.max) for name, values in better.items()
-    }
-    grid = PanelGrid.smooth(nodes)
-    between = {name: grid.error_between(values)[::2] for name, values in levels[0].all.items() if values.ndim == 1}
-    return {
-        name: control.share * _doubled(gaps[name], len(values)) + control.floor * np.abs(values)
-        + between.get(name, 0.0)
-        for name, values in better.items()
-    }  # fmt: skip
-
-
-def _halved(values: Array) -> Array:
-    return values[::2] if values.ndim == 1 else values[::2, ::2]
-
-
-def _doubled(values: Array, size: int) -> Array:
-    """Return values on every other node on all nodes: the larger of two neighbours."""
-    for axis in range(values.ndim):
-        wide = np.take(np.repeat(values, 2, axis=axis), range(size), axis=axis)
-        values = np.maximum(wide, np.take(wide, np.minimum(np.arange(size) + 1, size - 1), axis=axis))
-    return values
-
-
-# --- Ensembles, from small to large.
 
 _SINGLE = PointLayout("single")
 # sweeps in which a solution is carried to other panels, where it is near: 3 to 6 in
@@ -196,19 +70,19 @@ class Ensembles:
     """Solves a system by sampled paths, from a rough solution on."""
 
     engine: Engine
-    judge: Judge
+    judge: ErrorControl
     control: EnsembleControls
     seed: int
     rtol: float
 
     @functools.cached_property
     def steps(self) -> NestedStepControls:
-        """What steps in time are chosen by.
+        """Settings of steps in time.
 
-        Ramps in place of jumps are as wide as a step: Newton's method finds its place on those of
-        one step at a time, and where paths are held on them they err by the first order.
+        A jump is replaced by a ramp as wide as a step: steps are then solved one at a time, so that
+        Newton's method converges; paths that are held on a ramp have errors of first order.
         """
-        plans = self.engine.plan.ensembles
+        plans = self.engine.ensembles
         if any(plan.held for plan in plans):
             return NestedStepControls(order=2.0, share=0.6, halved=2.0, block=1, enough=0.7)
         return NestedStepControls(block=1) if any(plan.jumping for plan in plans) else NestedStepControls()
@@ -224,7 +98,7 @@ class Ensembles:
         shapes = variation(rough.averages)
         design = Design(self._level(control.small, self.seed), self._layouts(rough), shapes)
         first = self._iterate(rough.grid, rough.means, design, control.rough)
-        if first.left > self.rtol and first.stalled:
+        if first.residual > self.rtol and first.stalled:
             return first
         design = replace(design, shapes=variation(first.averages), by_value=variation(first.averages, by_value=True))
         return self._iterate(rough.grid, first.means, design, control.stop)
@@ -234,8 +108,8 @@ class Ensembles:
         kept: tuple[Kept, ...] | None = None, most: int | None = None,
     ) -> PathSolution:  # fmt: skip
         """Iterate with given points until the controlled outputs move by less than so many tolerances."""
-        how = Iteration(most=most or self.control.sweeps, choose=(), far=math.inf)
-        return iterate(self.engine, grid, means, design, stop * self.rtol, how, correction, kept, self._moved)
+        controls = IterationControls(most=most or self.control.sweeps, choose=(), far=math.inf)
+        return iterate(self.engine, grid, means, design, stop * self.rtol, controls, correction, kept, self._moved)
 
     def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
         """Return the relative change of the controlled outputs."""
@@ -243,11 +117,10 @@ class Ensembles:
         return self.rtol * self.judge.change_in_tolerances(curves, grid, new)
 
     def compare(self, rough: PathSolution, means: Means, others: Means) -> tuple[float, float, float]:
-        """Return how far small ensembles are from means found otherwise at a rough solution, and from each other; and how
-        far two such means are apart.
+        """Return three distances at a rough solution: of small ensembles from ``means`` found otherwise, of one small ensemble
+        from the average of two, and of ``means`` from ``others``.
 
-        All in units of the tolerance, as far as mean responses carry them to the controlled
-        outputs.
+        Changes of controlled outputs to first order, in tolerances.
         """
         swept, (first, _), centre = self._small_samples(rough, 2, self.control.small)
         moved = self._carrier(rough, swept, follow=True)
@@ -256,10 +129,10 @@ class Ensembles:
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
 
     def excess(self, solved: PathSolution, errors: Errors, work: float) -> Errors:
-        """Return by how much small ensembles differ from a solution beyond its errors, where that is no chance; nothing where
-        they scatter by more than the tolerance.
+        """Return how far small ensembles are on average from a solution, less its errors, where this is not chance.
 
-        Smaller ones where their tangents took more than so much work.
+        Nothing where they scatter by more than the tolerance. They have fewer paths where their
+        tangents would take more than ``work`` operations.
         """
         sets, curves, means = self.control.sets, self.judge.curves(solved), solved.means
         paths = round(min(self.control.small, 3 * work / (sets * solved.grid.size**3)))
@@ -289,18 +162,15 @@ class Ensembles:
         return swept[0], found, centre
 
     def _carrier(self, solved: PathSolution, swept: tuple[Averages, ...], *, follow: bool = False) -> Callable[[Means], float]:
-        """Return what tells how many tolerances the controlled outputs move by where means over paths change.
-
-        Unless paths are to ``follow``, means that do not act back move by their own change alone.
-        """
+        """Return a function from a change of the means over paths to that of the controlled outputs, in tolerances."""
         curves, move = self.judge.curves(solved), self._mover(solved, swept, follow=follow)
         return lambda change: self.judge.change_in_tolerances(curves, solved.grid, move(change))
 
     def _mover(self, solved: PathSolution, swept: tuple[Averages, ...], *, follow: bool = True) -> Callable[[Means], Means]:
-        """Return what moves all means where those over paths change.
+        """Return a function from τ to the solution of x = F(x) + τ to first order, with F the means over paths.
 
-        Those that act back as mean responses tell, the others as the paths do that are swept at the
-        moved ones, if these are to ``follow``.
+        Means that act back are x + (1 − ∂F)⁻¹ τ, with ∂F by mean responses. The others are those of
+        paths swept at these if paths are to ``follow``, else x + τ.
         """
         engine, means, grid = self.engine, solved.means, solved.grid
         packed, weights = pack(engine, means), weigh(engine, grid, means)
@@ -366,7 +236,7 @@ class Ensembles:
                 if twice:
                     return before[1:]  # what differs is not of the panels: denser ones gain nothing
                 twice = True
-            if worst <= max(control.share, dense.left / self.rtol) or judge.options.is_short_of_time():
+            if worst <= max(control.share, dense.residual / self.rtol) or judge.options.is_short_of_time():
                 break
             before = (worst, dense, errors)
             wanted = judge.ratios(curves, errors, dense.grid, 0.3 * control.share)
@@ -393,18 +263,18 @@ class Ensembles:
         """Return the solution on other panels, iterated from interpolated means; None where these are far from it."""
         grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
         with contextlib.suppress(SolverError):
-            means, left = transfer(solved.means, self.engine.responses, solved.grid, grid), 1.0
+            means, last = transfer(solved.means, self.engine.responses, solved.grid, grid), 1.0
             # interpolated responses act alike, but have other entries than those of paths on these
             # panels
             averages = sweep(self.engine, grid, means, Design(level), carried(self.engine, solved, grid))
             means, kept = collect(averages), tuple(Kept(item.choice, item.paths.unknowns) for item in averages)
             while True:
                 near = self._iterate(grid, means, Design(level), self.control.stop, kept=kept, most=_NEAR)
-                if near.left <= self.control.stop * self.rtol:
+                if near.residual <= self.control.stop * self.rtol:
                     return near
-                if near.left > _GAIN * left:
+                if near.residual > _GAIN * last:
                     break
-                means, left = near.means, near.left
+                means, last = near.means, near.residual
                 kept = tuple(Kept(item.choice, item.paths.unknowns) for item in near.averages)
         return None
 
@@ -433,11 +303,17 @@ class Ensembles:
             small[0].averages[0].choice.level, self._layouts(small[0]), variation(small[0].averages),
             variation(small[0].averages, by_value=True),
         )  # fmt: skip
-        paths, final, share = float(control.small), tuple(small), 1
+        paths, final, stride = float(control.small), tuple(small), 1
         swept: list[Piece | None] = [None] * control.sets
         rounds: list[_Round] = []
         before = moved = math.inf
-        left, again, drawn, spent, begun = control.left, False, control.sets * (1 + len(DENSITIES)), 0.0, time.perf_counter()
+        contraction, again, drawn, spent, begun = (
+            control.contraction,
+            False,
+            control.sets * (1 + len(DENSITIES)),
+            0.0,
+            time.perf_counter(),
+        )
         trials = [self._try_density(small, known, density) for density in range(len(DENSITIES))]
         density, by_parts, means, swept[:], chance = best = min(trials, key=lambda trial: trial[-1])
         first, known_by = [item[0] for item in means], paths
@@ -448,7 +324,7 @@ class Ensembles:
                 rounds.append(self._compare_small(paths * worse ** (-1 / control.rate), others, small, final))
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * (drawn + place) for place in range(1, control.sets + 1)]
-            known = replace(known, share=max(1, min(share, round(paths) // control.small)))
+            known = replace(known, tangent_stride=max(1, min(stride, round(paths) // control.small)))
             designs = [replace(known, level=self._level(round(paths), seed, density)) for seed in seeds]
             paths = float(designs[0].level.most * count_values(engine, designs[0].level.constants))
             if number > 1:
@@ -471,21 +347,23 @@ class Ensembles:
             levels = [judge.curves(item) for item in final]
             curves = extrapolate_steps(levels, self.steps)
             changes = [self._apart(curves, final, [item.means for item in made.at]) for made in rounds]
-            rest = 2.0 * max(item.left for item in final) / self.rtol  # what the iteration left, in tolerances
+            rest = 2.0 * max(item.residual for item in final) / self.rtol  # what the iteration left, in tolerances
             whole = 0.99 - judge.worst(curves, by_panels(levels)) - rest
             room = whole - 0.04  # aimed at
             room = room if room > control.share / 4 else control.share  # panels that miss the tolerance leave none
             margin = margin_of(len(weights))
             for exact in (False, True):
-                ends = [pair[1](exact, control.left * chance) for pair in pairs[:2]]  # what is extrapolated from
+                ends = [pair[1](exact, control.contraction * chance) for pair in pairs[:2]]  # what is extrapolated from
                 spread = standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)], weights)
                 chance = judge.worst(curves, judge.error_of_changes(curves, [spread], margin))
                 if chance > control.clear * room:  # more paths are needed, whatever the exact spread
                     break
             last_moved, moved = moved, judge.worst(curves, changes[-1])
             if again:  # the same paths: how much closer they bring the solution, the first time told best
-                left = min(left if left > control.left else 1.0, max(control.left, moved / last_moved))
-            part = left if again or moved <= control.clear * before else 1.0  # not known, and the move is no scatter
+                contraction = min(
+                    contraction if contraction > control.contraction else 1.0, max(control.contraction, moved / last_moved)
+                )
+            part = contraction if again or moved <= control.clear * before else 1.0  # not known, and the move is no scatter
             average = functools.partial(np.average, axis=0, weights=weights[:: control.sets])
             change = {name: average([item[name] for item in changes]) for name in spread}
             beside = judge.error_of_changes(curves, [{name: part * value for name, value in change.items()}], 1.0)
@@ -500,8 +378,8 @@ class Ensembles:
             times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
                 if number == 1:
-                    share = self._choose_share(small[0], first, by_parts, chance)
-                most = self._most_paths(size, share, round(paths), spent)
+                    stride = self._choose_tangent_stride(small[0], first, by_parts, chance)
+                most = self._most_paths(size, stride, round(paths), spent)
                 if most < paths / 2:
                     break
                 stated = chance * margin_of(len(weights) + control.sets) / margin
@@ -511,14 +389,14 @@ class Ensembles:
                 swept, drawn = [None] * control.sets, drawn + control.sets
             judge.options.foresee(predict_seconds(paths, more, control.growth, *times), "larger ensembles")
         errors = {name: error + np.where(error > 0, rest, 0) * judge.allowed(curves, name) for name, error in errors.items()}
-        return tuple(replace(item, left=0.0) for item in final), errors
+        return tuple(replace(item, residual=0.0) for item in final), errors
 
-    def _most_paths(self, size: int, share: int, paths: int, spent: float) -> float:
+    def _most_paths(self, size: int, stride: int, paths: int, spent: float) -> float:
         """Return how many paths an ensemble may have: by the cost of all rounds, ``spent`` paths so far, and by memory."""
-        plans, control = self.engine.plan.ensembles, self.control
+        plans, control = self.engine.ensembles, self.control
         held = 8.0 * size * control.sets * sum(len(plan.unknowns) + len(plan.driving) for plan in plans)
         faster = control.card if self.engine.is_on_card(size, paths) else 1.0
-        return min(faster * control.cost / (size**2 * (size / share + _FOLLOWING)) - spent, 0.3 * memory() / held)
+        return min(faster * control.cost / (size**2 * (size / stride + _FOLLOWING)) - spent, 0.3 * memory() / held)
 
     def _compare_small(
         self, paths: float, means: list[list[Means]], small: Sequence[PathSolution], final: tuple[PathSolution, ...]
@@ -547,9 +425,9 @@ class Ensembles:
         made = []
         for item, own in zip(final, means, strict=True):
             total: Means = {}
-            for plan, averages in zip(self.engine.plan.ensembles, item.averages, strict=True):
+            for plan, averages in zip(self.engine.ensembles, item.averages, strict=True):
                 groups = self.engine.groups(item.kernels, plan)
-                total |= apply_control_variates(plan, groups, item.kernels, own, averages.drawn, *by_parts)
+                total |= apply_control_variates(plan, groups, item.kernels, own, averages.noise_responses, *by_parts)
             made.append(total)
         return made
 
@@ -577,11 +455,13 @@ class Ensembles:
         levels = [self.judge.curves_of_means(item.grid, own) for item, own in zip(final, means, strict=False)]
         return self.judge.distances(curves, extrapolate_steps(levels, self.steps))
 
-    def _choose_share(self, solved: PathSolution, means: Sequence[Means], by_parts: tuple[float, float], chance: float) -> int:
-        """Return one over the share of paths that are followed by their tangents, for the least cost of a given error.
+    def _choose_tangent_stride(
+        self, solved: PathSolution, means: Sequence[Means], by_parts: tuple[float, float], chance: float
+    ) -> int:
+        """Return how many paths there should be for one with tangents, for the least cost of a given error.
 
-        The error of N paths is N^−rate √(others² + (share^rate responses)²), their cost N n² (n /
-        share + ``_FOLLOWING``) on n nodes. ``means`` are those of sets without integration by
+        With a stride k the error of N paths is N^−rate √(others² + (k^rate responses)²), their cost
+        N n² (n/k + ``_FOLLOWING``) on n nodes. ``means`` are those of sets without integration by
         parts, ``chance`` their error with it in tolerances, which mean responses overstate where
         paths react strongly.
         """
@@ -597,18 +477,18 @@ class Ensembles:
         logger.info("paths: standard error of sampled responses %.2g times the tolerance, of the rest %.2g", among, others)
         rate, size = self.control.rate, solved.grid.size
 
-        def cost(share: int) -> float:
-            return math.hypot(min(others, chance), share**rate * among) ** (1 / rate) * (size / share + _FOLLOWING)
+        def cost(k: int) -> float:
+            return math.hypot(min(others, chance), k**rate * among) ** (1 / rate) * (size / k + _FOLLOWING)
 
         return min((2**power for power in range(12)), key=cost)
 
     def _correct(
         self, small: PathSolution, final: PathSolution, rounds: Sequence[Sequence[Means]], weights: Array, stop: float
     ) -> tuple[PathSolution, Callable[[bool, float], list[Means]]]:
-        """Return the solution of the average of all ensembles, and what finds that of each to first order.
+        """Return the solution of x = F_small(x) + τ for the average τ of all ensembles, and a function that solves for each τ.
 
-        Those of the last round, the largest ones, by the small ensemble if asked for, to the given
-        number of tolerances.
+        That is to first order; if ``exact``, for the last round by iterations that end at ``stop``
+        tolerances.
         """
         taus = [tau for item in rounds for tau in item]
         design = Design(small.averages[0].choice.level)
@@ -628,7 +508,7 @@ class Ensembles:
             )
             return [*near[:first], *exactly]
 
-        return replace(final, means=solved.means, kernels=solved.kernels, left=solved.left), alone
+        return replace(final, means=solved.means, kernels=solved.kernels, residual=solved.residual), alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -692,7 +572,9 @@ def sweep_sets(
     ``solved`` are solutions on one grid, or on nested ones.
     """
     alone, cluster = replace(engine, work=Work()), engine.work.cluster
-    levels = [(item.grid, item.means, [(own.drawn, own.steady) for own in item.averages]) for item in solved]
+    levels = [
+        (item.grid, item.means, [(own.noise_responses, own.constant_responses) for own in item.averages]) for item in solved
+    ]
     pieces = [
         cluster.piece(sweep_set, alone, levels, design, after=[] if item is None else [item])
         for design, item in zip(designs, before, strict=True)

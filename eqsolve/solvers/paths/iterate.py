@@ -8,124 +8,52 @@ a path. What this leaves is combined by Anderson acceleration (Walker & Ni, SIAM
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
 import numpy as np
 
 from eqsolve.errors import SolverError, logger
-from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array, Packing
-from eqsolve.numerics.gaussian import Level, PointLayout, Points
-from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.gaussian import Level, PointLayout
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
-from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths.checkpointing import as_checkpoint_step
 from eqsolve.solvers.paths.means import Averages, react
-from eqsolve.solvers.paths.modes import Choice, Drawn, Group, LinearPart
-from eqsolve.solvers.paths.paths import Actions, Paths
+from eqsolve.solvers.paths.modes import Group
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
-from eqsolve.solvers.paths.transfer import extend, move_shapes, transfer
-
-# --- The long steps of a stochastic solve in a checkpoint, with all that later steps read of them.
-Step = TypeVar("Step", bound=Callable[..., Any])
-
-_CLASSES = (
-    *(Actions, Averages, Choice, Drawn, Group, Kernels, PointLayout, Level, OperatorGrid),
-    *(PanelGrid, Paths, Points, LinearPart, Secants),
-)
-_MADE_ANEW = (
-    "inputs",
-    "arguments",
-    "values",
-    "products",
-    "forces",
-    "derived",
-    "leading_modes",
-)  # cached, found again when they are read
-
-
-def as_checkpoint_step(*more: type) -> Callable[[Step], Step]:
-    """Make a function of an engine (its first argument) a step of the engine's checkpoint, if it has one.
-
-    ``more`` are classes of its result that are not of the rooms below.
-    """
-
-    def decorate(step: Step) -> Step:
-        @functools.wraps(step)
-        def kept(engine: Engine, *args: Any, **named: Any) -> Any:
-            work = engine.work
-            if work.checkpoint is None:
-                return step(engine, *args, **named)
-
-            def compute() -> Any:
-                return step(engine, *args, **named), work.sweeps
-
-            if work.words is None:
-                work.words = tuple(_pieces(engine.plan))
-            codec = Codec((*_CLASSES, *more), work.words, _MADE_ANEW)
-            result, work.sweeps = work.checkpoint.step(step.__name__, compute, codec)
-            return result
-
-        return kept  # type: ignore[return-value]
-
-    return decorate
-
-
-def _pieces(item: Any) -> Iterator[Any]:
-    """Yield every piece of a plan: what a solution refers to and does not change."""
-    if isinstance(item, tuple):
-        for part in item:
-            yield from _pieces(part)
-    elif dataclasses.is_dataclass(item) and not isinstance(item, type):  # a law of a start is named by its class
-        yield item
-        for field in dataclasses.fields(item):
-            yield from _pieces(getattr(item, field.name))
-
-
-# --- Sweeps, iterated.
+from eqsolve.solvers.paths.transfer import extend
 
 
 @dataclass(frozen=True)
-class Iteration:
+class IterationControls:
     """When an iteration is trusted, changed and ended. Residuals are relative to the largest value of each mean."""
 
     most: int = 60  # sweeps, at most
-    # residuals at which modes and points are chosen anew: far from the solution they are chosen for
-    # another one
-    choose: tuple[float, ...] = (0.3, 1e-2)
-    # residual above which neither mean responses that make long steps nor past steps are trusted:
-    # the map is not linear on that scale
+    choose: tuple[float, ...] = (0.3, 1e-2)  # residuals at which modes and points are chosen anew
+    # residual above which past steps and long steps by mean responses are not used: the map is not
+    # linear on that scale
     far: float = 0.5
-    # A step by mean responses that is so many times the residual is too long, when far away
-    stretch: float = 3.0
+    stretch: float = 3.0  # longest step by mean responses there, relative to the residual
     trust: bool = True  # whether to begin with mean responses
-    # after so many sweeps in which the residual did not fall by this factor, mean responses are
-    # given up, and sampled paths altogether
+    # sweeps that may fail to reduce the residual by ``fall`` before mean responses are given up,
+    # and sampled paths altogether
     stalled: int = 8
     fall: float = 0.7
-    # past steps kept with mean responses, and without
-    depth: int = 5
-    plain_depth: int = 20
-    # most steps of the Krylov method, and the residual it may leave: a sweep follows anyway
-    krylov: int = 25
-    accuracy: float = 0.1
-    # of the means, by which kernels are changed to see how they react: so small that they react
-    # linearly to the accuracy of the Krylov method, so large that rounding does not matter where
-    # long responses make much of it
+    depth: int = 5  # of past steps with mean responses
+    plain_depth: int = 20  # and without
+    krylov: int = 25  # most steps of the Krylov method
+    accuracy: float = 0.1  # residual that it may leave: a sweep follows anyway
+    # relative change of the means for differences of kernels: linear to the accuracy of the Krylov
+    # method, and above rounding where long responses amplify it
     difference: float = 1e-3
-    # part of a residual that a sweep is taken to leave, also where the last one left less
-    leaves: float = 0.2
+    leaves: float = 0.2  # least share of a residual that a sweep is taken to leave
     back: float = 0.2  # part of a step that is taken again when a sweep fails after it
 
 
-USUAL = Iteration()
+DEFAULT_ITERATION = IterationControls()
 _TOGETHER = 12  # sweeps over a window that several panels were added to, before fewer are tried
 _ALONE = 25  # sweeps over a window with one more panel
 
@@ -134,7 +62,7 @@ _ALONE = 25  # sweeps over a window with one more panel
 class PathSolution:
     """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
 
-    ``left`` is what the iteration would still change, relative to the largest value of each mean;
+    ``residual`` is what the iteration would still change, relative to the largest value of each mean;
     ``trusting`` whether mean responses helped to the end, ``stalled`` whether nothing did.
     """
 
@@ -143,14 +71,14 @@ class PathSolution:
     kernels: Kernels
     averages: tuple[Averages, ...]
     secants: Secants
-    left: float
+    residual: float
     trusting: bool = True
     stalled: bool = False
 
     @property
-    def how(self) -> Iteration:
+    def controls(self) -> IterationControls:
         """Settings to go on from here: without mean responses if they did not help."""
-        return replace(USUAL, trust=self.trusting)
+        return replace(DEFAULT_ITERATION, trust=self.trusting)
 
     @property
     def shapes(self) -> Shapes | None:
@@ -220,7 +148,7 @@ def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
 
 def improve(
     engine: Engine, means: Means, residual: Array, averages: Sequence[Averages], weights: Array,
-    how: Iteration = USUAL,
+    controls: IterationControls = DEFAULT_ITERATION,
 ) -> Array:  # fmt: skip
     """Return the change of the means that a residual asks for, the paths' responses replaced by their means."""
     reacting = [item for item in averages if item.reacts]
@@ -231,7 +159,7 @@ def improve(
     packed = pack(engine, means)
 
     def remainder(change: Array) -> Array:
-        scale = how.difference / max(float(np.abs(change * weights).max()), 1e-300)
+        scale = controls.difference / max(float(np.abs(change * weights).max()), 1e-300)
         moved = engine.kernels(kernels.grid, unpack(engine, packed + scale * change, means))
         changes: list[tuple[Group, Array]] = [
             (new, new.covariance - old.covariance) for old, new in zip(before, engine.groups(moved), strict=True)
@@ -241,14 +169,14 @@ def improve(
             made |= react(item, moved, changes)
         return change - pack(engine, {name: made[name] for name in means}) / scale
 
-    return solve_krylov(remainder, residual, weights, most=how.krylov, tolerance=how.accuracy)
+    return solve_krylov(remainder, residual, weights, most=controls.krylov, tolerance=controls.accuracy)
 
 
 @as_checkpoint_step(PathSolution)
 def iterate(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = USUAL,
-    correction: Correction | None = None, kept: tuple[Kept, ...] | None = None,
-    moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float,
+    controls: IterationControls = DEFAULT_ITERATION, correction: Correction | None = None,
+    kept: tuple[Kept, ...] | None = None, moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
 ) -> PathSolution:  # fmt: skip
     """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
 
@@ -257,18 +185,18 @@ def iterate(
     """
     averages: Sequence[Averages | Kept] | None = kept if correction is None else correction.averages
     secants: Secants | None = None
-    again = [] if correction or kept else list(how.choose)
+    again = [] if correction or kept else list(controls.choose)
     left = remains = best = np.inf
-    stalled, trusting = 0, how.trust
+    stalled, trusting = 0, controls.trust
     good: Array | None = None
-    for count in range(1, how.most + 1):
+    for count in range(1, controls.most + 1):
         try:
             swept = sweep(engine, grid, means, design, averages)
         except SolverError:
             if good is None or np.array_equal(good, pack(engine, means)):
                 raise
-            means = unpack(engine, good + how.back * (pack(engine, means) - good), means)
-            secants = Secants(how.depth)
+            means = unpack(engine, good + controls.back * (pack(engine, means) - good), means)
+            secants = Secants(controls.depth)
             continue
         averages, made = swept, collect(swept)
         if correction is not None:
@@ -280,28 +208,28 @@ def iterate(
             raise SolverError("the iteration over the means does not stay finite")
         if secants is None:
             reacting = trusting and any(item.reacts for item in swept)
-            secants = Secants(how.depth if reacting else how.plain_depth)
+            secants = Secants(controls.depth if reacting else controls.plain_depth)
         again = [entry for entry in again if entry < residual] if count == 1 else again
         anew = count > 1 and bool(again) and residual < again[0]
         if anew:
             again = [entry for entry in again if entry < residual]
             secants.interrupt()
-        stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
+        stalled = stalled + 1 if controls.fall * best <= residual < controls.far and trusting else 0
         best = min(best, residual)
-        if stalled >= how.stalled and moved is None:
+        if stalled >= controls.stalled and moved is None:
             logger.info("mean responses do not reduce the residual (%.2g): left out", residual)
-            trusting, secants = False, Secants(how.plain_depth)
+            trusting, secants = False, Secants(controls.plain_depth)
         image = after
         if trusting:
-            image = before + improve(engine, means, after - before, swept, weights, how)
-        if residual > 0.2 * how.far and float(np.abs((image - before) * weights).max()) > how.stretch * residual:
+            image = before + improve(engine, means, after - before, swept, weights, controls)
+        if residual > 0.2 * controls.far and float(np.abs((image - before) * weights).max()) > controls.stretch * residual:
             image = after
-        vector = secants.next(before, image, weights) if residual < how.far else image
+        vector = secants.next(before, image, weights) if residual < controls.far else image
         last, left = left, max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
-        remains = left * min(1.0, max(left / last, how.leaves)) if 0 < last < np.inf else left
+        remains = left * min(1.0, max(left / last, controls.leaves)) if 0 < last < np.inf else left
         good, old, means = before, means, unpack(engine, vector, made)
         if moved is not None:
-            remains = how.leaves * moved(grid, old, means)
+            remains = controls.leaves * moved(grid, old, means)
         engine.work.notify(float(grid.nodes[-1]), count, left)
         # means that do not act back are still those before this step: two sweeps tell how far it
         # moves them
@@ -309,15 +237,17 @@ def iterate(
             break
         if anew:
             averages = None
-        if stalled >= how.stalled and moved is not None:
+        if stalled >= controls.stalled and moved is not None:
             break
     else:
         if remains > 10 * tolerance:
             logger.info("the iteration has not converged: residual %.2g after %d sweeps (tolerance %.2g)",
-                        remains, how.most, tolerance)  # fmt: skip
+                        remains, controls.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
-    return PathSolution(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= how.stalled)
+    return PathSolution(
+        grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= controls.stalled
+    )
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> PathSolution:
@@ -332,8 +262,10 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         window, alone = grid.head(blocks), blocks - done <= 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
-            found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=_ALONE if alone else _TOGETHER))
-            if found.left > 10 * tolerance:
+            found = iterate(
+                engine, window, means, Design(level), tolerance, IterationControls(most=_ALONE if alone else _TOGETHER)
+            )
+            if found.residual > 10 * tolerance:
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:
             if alone or blocks < 2:
@@ -346,117 +278,3 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
             return solved
         growth = max(2, blocks // (6 if grid.panels else 3))
         done, blocks, reach = blocks, min(len(grid.blocks), blocks + min(growth, reach)), 2 * reach
-
-
-# --- What a solution hands on to the solve of a neighbour: a first guess. No number of the
-# neighbour's rests on it.
-#
-# Means that act back on their panels, and how responses vary. The neighbour iterates on these
-# panels, and finds its own errors there; it refines them where they are too few.
-BESIDE = Iteration(most=15, choose=(0.1,))
-"""For a warm start: modes of the other solution, chosen once more at a residual of 0.1.
-
-Where 15 sweeps do not converge, a start from the first panels is cheaper than more of them.
-"""
-
-_PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
-_LEAST = 0.3  # least exponent by which time is stretched: with less the first panel is too long
-_LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
-
-
-@dataclass(frozen=True, eq=False)
-class Neighbour:
-    """A solution as the start of another."""
-
-    grid: PanelGrid | tuple[float, ...]  # the nodes; panels, or the steps of a discrete time
-    edges: Array  # of the panels that would do for the same solution, as times since the start
-    rate: float  # the inverse of the first time scale
-    # the means that act back, and how much responses vary, on the nodes
-    means: Means
-    shapes: Shapes | None
-    # names of those that were solved for: means are numbered, and others have other numbers
-    observables: tuple[str, ...]
-    sampled: bool = False  # whether few chosen paths did not do
-
-    def __str__(self) -> str:
-        digest = hashlib.sha256()
-        for value in (_nodes(self.grid), *self.means.values(), *(form for shape in self.shapes or () for form in shape)):
-            digest.update(np.ascontiguousarray(value).tobytes())
-        return f"a solution ({digest.hexdigest()[:16]})"
-
-
-@dataclass(frozen=True, eq=False)
-class FirstGuess:
-    """A first guess on a grid of one's own."""
-
-    grid: OperatorGrid
-    means: Means
-    shapes: Shapes | None
-
-
-def hand_on(engine: Engine, solved: PathSolution, rate: float, ratios: Array | None) -> Neighbour:
-    """Return what the solve of a neighbour may begin with.
-
-    ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should
-    be.
-    """
-    panels, means = solved.grid.panels, {name: solved.means[name] for name in solved.means if name in engine.fed}
-    edges = np.empty(0)
-    if panels is not None and ratios is not None:
-        edges = panels.denser(ratios).edges - panels.edges[0]
-    names = tuple(name for name, _ in engine.plan.observables)
-    sampled = any(layout.kind == "single" for layout in solved.layouts)
-    return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
-
-
-def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, rate: float) -> FirstGuess | str:
-    """Return the first guess that a neighbour's solution gives, or why it gives none."""
-    if near.observables != tuple(name for name, _ in engine.plan.observables):
-        return "it was solved for other observables"
-    kinds = {mean.name: mean.kind for item in engine.plan.ensembles for mean in item.means}
-    ranks = {name: 1 if kind == "one" else 2 for name, kind in kinds.items()}
-    if {name: value.ndim for name, value in near.means.items()} != {name: ranks[name] for name in kinds if name in engine.fed}:
-        return "its equations have other means"
-    nodes = _nodes(near.grid)
-    if not math.isclose(nodes[0], begin, abs_tol=1e-12) or nodes[-1] < options.t_max * (1 - 1e-12):
-        return f"it reaches from {nodes[0]:g} to {nodes[-1]:g}"
-    if options.step is not None or not isinstance(near.grid, PanelGrid):
-        if isinstance(near.grid, PanelGrid) or options.step is None:
-            return "one of the two is in discrete time"
-        grid = OperatorGrid.discrete(options.step, begin, options.t_max)
-        if len(grid.nodes) > len(nodes) or not np.allclose(grid.nodes, nodes[: grid.size], rtol=1e-12, atol=0):
-            return "it has another step"
-        means = {name: value[(slice(grid.size),) * value.ndim] for name, value in near.means.items()}
-        return FirstGuess(grid, _complete(means, kinds, grid.size), near.shapes if grid.size == len(nodes) else None)
-    if not 1 / _PACE < rate / near.rate < _PACE:
-        return f"its first time scale is {rate / near.rate:.3g} times the one here"
-    old = OperatorGrid.from_panels(near.grid)
-    edges = _edges_until(near.edges, options.t_max - begin, near.rate / rate)
-    grid = OperatorGrid.from_panels(PanelGrid(begin + edges, order))
-    means = transfer(near.means, engine.responses, old, grid)
-    return FirstGuess(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, engine.noises, old, grid))
-
-
-def _complete(means: Means, kinds: dict[str, str], size: int) -> Means:
-    """Return all means in the plan's order; those that are only reported come from the first sweep."""
-    return {name: means.get(name, np.zeros((size,) * (1 if kind == "one" else 2))) for name, kind in kinds.items()}
-
-
-def _edges_until(edges: Array, end: float, slower: float) -> Array:
-    """Return panels, as times since the start, up to an end that is not later, for a first time scale so many times as long.
-
-    They are cut, then stretched evenly in the logarithm of time: as many panels, the first one as
-    its time scale asks for.
-    """
-    inside = edges[edges < end * (1 - 1e-12)]
-    if len(inside) > 2 and end - inside[-1] < _LAST * (inside[-1] - inside[-2]):
-        inside = inside[:-1]
-    made = np.append(inside, end)
-    if len(made) > 2:
-        power = math.log(end / (made[1] * slower)) / math.log(end / made[1])
-        made[1:-1] = end * (made[1:-1] / end) ** max(power, _LEAST)
-    return made
-
-
-def _nodes(grid: PanelGrid | tuple[float, ...]) -> Array:
-    return grid.nodes if isinstance(grid, PanelGrid) else np.array(grid)

@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
+from eqsolve.compile.stochastic import EnsembleProgram, MeanProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import EPSILON, Array, chunk
 from eqsolve.numerics.gaussian import Level, PointLayout, spread_lines, star
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
+from eqsolve.solvers.paths.error_control import ErrorControl, Errors, margin_of, standard_error
+from eqsolve.solvers.paths.follow import Paths, path_operators
 from eqsolve.solvers.paths.iterate import PathSolution
-from eqsolve.solvers.paths.judge import Errors, Judge, margin_of, standard_error
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, choose
-from eqsolve.solvers.paths.paths import Paths, act
 from eqsolve.solvers.paths.sweep import Engine, Means, add_by_parts, count_values, follow_later
 
 # Smallest cosine between the rows of a window and its leading direction: the transverse part is a
@@ -36,18 +36,20 @@ _AGREE = 0.95
 _WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
 
 
-def average_kinks(judge: Judge, solved: PathSolution, known: Errors, control: PathsControls) -> tuple[PathSolution, Errors]:
+def average_kinks(
+    judge: ErrorControl, solved: PathSolution, known: Errors, control: PathsControls
+) -> tuple[PathSolution, Errors]:
     """Return a solution with averages of functions with a kink, and the error that other points show.
 
     ``known`` is the error of the solution, which more paths do not change.
     """
     engine = judge.engine
-    kinked = [mean.name for item in engine.plan.ensembles for mean in item.means if mean.kinked and not mean.acts]
+    kinked = [mean.name for mean in engine.means if mean.kinked and not mean.acts]
     kinked = [name for name in kinked if solved.means[name].ndim == 1]
     if not kinked:
         return solved, {}
     curves = judge.curves(solved)
-    best = solved, {name: np.abs(curves.single[name]) for name in engine.plan.kinked}
+    best = solved, {name: np.abs(curves.single[name]) for name in engine.program.kinked}
     least, kinks = math.inf, _Kinks(judge, solved, kinked, control)
     for rounds in (kinks.by_lines(), kinks.by_samples()):
         try:
@@ -58,7 +60,7 @@ def average_kinks(judge: Judge, solved: PathSolution, known: Errors, control: Pa
                 found = judge.curve_changes(
                     curves, made.grid, means | {name: means[name] + value for name, value in spread.items()}
                 )
-                errors = {name: found[name] for name in engine.plan.kinked}
+                errors = {name: found[name] for name in engine.program.kinked}
                 parts = [known, {name: value + known[name] for name, value in errors.items()}]
                 left, worst = (max(judge.excess(curves, part, name) for name in errors) for part in parts)
                 logger.info("means with kinks: %s; their error is %.2g times the tolerance", text, worst)
@@ -80,7 +82,7 @@ Round = tuple[Means, Means, str]
 class _Kinks:
     """Averages with a kink by growing sets; ``missed`` is the last error over the budget left."""
 
-    judge: Judge
+    judge: ErrorControl
     solved: PathSolution
     kinked: list[str]
     control: PathsControls
@@ -168,27 +170,31 @@ class _Kinks:
         return made
 
 
-def _add(wanted: Sequence[MeanPlan], paths: Paths, *_: object) -> Means:
-    """Return what some paths add to averages."""
+def _add(wanted: Sequence[MeanProgram], paths: Paths, *_: object) -> Means:
     return {mean.name: paths.values(mean.factors)[0] @ paths.points.weights for mean in wanted}
 
 
 def _choose(
-    engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any, given: tuple[Array, Array] | None = None
+    engine: Engine,
+    kernels: Kernels,
+    plan: EnsembleProgram,
+    level: Level,
+    shapes: Any,
+    given: tuple[Array, Array] | None = None,
 ) -> Choice:
     """Return sampled points of an ensemble, or such at given coordinates of the modes."""
-    groups, drives = engine.groups(kernels, plan), act(plan, kernels).drives
+    groups, drives = engine.groups(kernels, plan), path_operators(plan, kernels).drives
     return choose(plan, kernels, groups, drives, engine.laws, level, PointLayout("single"), shapes, given=given)
 
 
 class _Base:
-    """A function with a kink, and how what it switches by varies with the modes.
+    """An average of a function with kinks at the zeros of some expressions.
 
-    ``rows`` are directions of unit length, for every time one for every expression at whose zero
-    there is a kink: its linear regression on the coordinates, over a sample of paths.
+    ``rows`` (time, expression, mode) are the unit vectors of their linear regressions on the modes'
+    coordinates, over a sample of paths.
     """
 
-    def __init__(self, engine: Engine, kernels: Kernels, item: Averages, mean: MeanPlan, paths: int) -> None:
+    def __init__(self, engine: Engine, kernels: Kernels, item: Averages, mean: MeanProgram, paths: int) -> None:
         self.engine, self.kernels, self.plan, self.mean, self.own = engine, kernels, item.paths.plan, mean, item.choice
         values = count_values(engine, self.own.level.constants)
         choice = self.choose(None, max(32, paths // values))
@@ -222,7 +228,10 @@ class _Base:
 
 
 class _Window:
-    """A part of the time, its directions, that of the lines first, and what the others are found to do."""
+    """A part of the time: directions along which its averages are taken, that of the lines first.
+
+    ``effects`` are the relative second differences of the average along the others.
+    """
 
     def __init__(self, base: _Base, part: slice) -> None:
         self.base, self.part = base, part

@@ -1,4 +1,4 @@
-"""Means over the paths of an ensemble, and how they react to the kernels that drive the paths."""
+"""Sample means with control variates (linearised paths; the Furutsu–Novikov identity), and their derivatives by kernels."""
 
 import functools
 import itertools
@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eqsolve.compile.stochastic import EnsemblePlan, Link, MeanPlan
+from eqsolve.compile.stochastic import EnsembleProgram, Link, MeanProgram
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.relations import Kernels
+from eqsolve.solvers.paths.follow import Paths, step_average_matrix
 from eqsolve.solvers.paths.modes import Choice, Group
-from eqsolve.solvers.paths.paths import Paths, over_steps
-from eqsolve.solvers.paths.responses import Tangents, enter, instantaneous, respond, respond_steadily, target_slopes
+from eqsolve.solvers.paths.responses import Tangents, enter, instantaneous, respond, respond_to_constants, target_slopes
 
-Reactions = Mapping[str, list[Array]]
+MeanResponses = Mapping[str, list[Array]]
 """By noise, the mean response of every target, as operators."""
 
 
@@ -24,27 +24,27 @@ Reactions = Mapping[str, list[Array]]
 class Averages:
     """What one ensemble gives after its paths were followed.
 
-    ``sizes`` hold E|f| beside E f, what a mean that cancels is compared with. ``reactions`` are
-    mean responses to functions on the nodes, ``steps`` those to white noises, which are constant in
-    every step, ``steady`` those to constants among the modes.
+    ``sizes`` hold E|f| beside E f, what a mean that cancels is compared with. There are mean
+    responses to functions on the nodes, to white noises, which are constant in every step, and to
+    constants among the modes.
     """
 
     paths: Paths
     choice: Choice
     means: dict[str, Array]
     sizes: dict[str, Array]
-    reactions: Reactions
-    steps: Reactions
-    steady: Reactions
+    node_responses: MeanResponses
+    step_responses: MeanResponses
+    constant_responses: MeanResponses
 
     @property
-    def drawn(self) -> Reactions:
+    def noise_responses(self) -> MeanResponses:
         """Mean responses to noises as they are drawn."""
-        return {**self.reactions, **self.steps}
+        return {**self.node_responses, **self.step_responses}
 
     @property
     def reacts(self) -> bool:
-        return bool(self.reactions)
+        return bool(self.node_responses)
 
     @functools.cached_property
     def values(self) -> list[Array]:
@@ -69,7 +69,7 @@ class Averages:
         Link, noise, one over the drive's coefficient, and the memory's operator.
         """
         plan, kernels = self.paths.plan, self.paths.kernels
-        drives = {drive.unknown: drive for drive in (*plan.kicks, *plan.drives) if drive.noise in self.reactions}
+        drives = {drive.unknown: drive for drive in (*plan.kicks, *plan.drives) if drive.noise in self.node_responses}
         made = []
         for link in plan.links:
             if link.kernel is None or link.unknown not in drives:
@@ -88,7 +88,7 @@ def _memory(link: Link, kernels: Kernels) -> Array:
 
 
 def average(
-    paths: Paths, choice: Choice, backend: Backend = CPU, known: Reactions | None = None, tangents: Tangents | None = None,
+    paths: Paths, choice: Choice, backend: Backend = CPU, known: MeanResponses | None = None, tangents: Tangents | None = None,
     threads: int | None = 1,
 ) -> Averages:  # fmt: skip
     """Return the means over paths, responses among them; tangents are followed on the backend.
@@ -114,26 +114,24 @@ def average(
             found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
         made |= found
     drawn = choice.layout.kind in ("sample", "single") and bool(reactions)
-    steady = respond_steadily(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
+    constants = respond_to_constants(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
     single, sizes = average_single(paths)
-    sampled = _centred(paths, choice) if drawn else None
-    drawn_as = reactions | steps
-    pairs = {mean.name: _pairs(paths, mean, drawn_as, steady, sampled) for mean in plan.means if mean.kind == "two"}
-    made |= single | pairs
-    return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions, steps, steady)
+    linear = LinearisedPaths(paths, reactions | steps, constants, _centred(paths, choice) if drawn else None)
+    made |= single | {mean.name: linear.pairs(mean) for mean in plan.means if mean.kind == "two"}
+    return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions, steps, constants)
 
 
 def add_up(
-    paths: Paths, choice: Choice, drawn: Reactions, steady: Reactions, weights: Array | None, backend: Backend
+    paths: Paths, choice: Choice, noises: MeanResponses, constants: MeanResponses, weights: Array | None, backend: Backend
 ) -> dict[str, Array]:
     """Return the contribution of a chunk of paths to all means, with given control variates.
 
     Responses are those of paths with ``weights``, which stand for all. Defects of integration by
-    parts are included, by ``defect_name``.
+    parts are included, under ``SteinIdentity.name``.
     """
     plan, made = paths.plan, average_single(paths)[0]
-    sampled = _centred(paths, choice) if drawn else None
-    made |= {mean.name: _pairs(paths, mean, drawn, steady, sampled) for mean in plan.means if mean.kind == "two"}
+    linear = LinearisedPaths(paths, noises, constants, _centred(paths, choice) if noises else None)
+    made |= {mean.name: linear.pairs(mean) for mean in plan.means if mean.kind == "two"}
     if weights is not None:
         few = replace(paths, points=replace(paths.points, weights=paths.backend.put(weights)))
         for noise in plan.driving:
@@ -143,12 +141,12 @@ def add_up(
             elif asked and _follows(plan, few.kernels, noise, asked):
                 found = respond(few, noise, asked, backend, targets=False)[0]
                 made |= {steps_name(name): value for name, value in found.items()}
-                made |= {name: value @ over_steps(len(value)) for name, value in found.items()}
+                made |= {name: value @ step_average_matrix(len(value)) for name, value in found.items()}
             elif asked:
                 made |= _respond_to_white(few, noise, asked, backend, 1)[0]
     else:
         few = None
-    return made | _with_noises(paths, drawn, steady, sampled or {}, few)
+    return made | linear.with_noises(few)
 
 
 # --- Integration by parts: E[y(t) ζ(t')] = ∫ R(t, s) C(s, t') ds for a Gaussian noise ζ with covariance C and the mean
@@ -167,7 +165,7 @@ class SteinIdentity:
     target: int
     noises: tuple[str, ...]
     covariance: Array
-    sources: tuple[tuple[MeanPlan, str, Array | None], ...]
+    sources: tuple[tuple[MeanProgram, str, Array | None], ...]
     own: bool
 
     @property
@@ -177,8 +175,8 @@ class SteinIdentity:
     def response(self, made: Mapping[str, Array]) -> Array:
         return np.hstack([made[name] if after is None else made[name] @ after for _, name, after in self.sources])
 
-    def reaction(self, reactions: Reactions, target: int) -> Array:
-        return np.hstack([reactions[noise][target] for noise in self.noises])
+    def mean_response(self, by_noise: MeanResponses, target: int) -> Array:
+        return np.hstack([by_noise[noise][target] for noise in self.noises])
 
 
 def steps_name(response: str) -> str:
@@ -186,22 +184,24 @@ def steps_name(response: str) -> str:
 
 
 def stein_identities(
-    plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drawn: Reactions
+    plan: EnsembleProgram, kernels: Kernels, groups: Sequence[Group], by_noise: MeanResponses
 ) -> Iterator[SteinIdentity]:
-    """Yield the noises for which integration by parts gives responses that are asked for.
+    """Yield the identities E[y(t) ζ(t')] = ∫ R(t, s) C(s, t') ds whose responses R are asked for.
 
-    Of targets with the same mean response it is one whose correlations are wanted: it carries less
-    of what does not respond.
+    The target y is the output of R, or one with the same mean response whose correlations are
+    asked for: the part of it that ζ does not drive is smaller.
     """
     pairs = {target for mean in plan.means if mean.kind == "two" for pair in mean.targets for target in pair}
     for group in groups:
-        asked: dict[int, dict[str, MeanPlan]] = {}
+        asked: dict[int, dict[str, MeanProgram]] = {}
         for mean in plan.means:
             known = mean.kind == "response" and not mean.reads and mean.outers[0] is None
-            if known and mean.noise in group.noises and mean.noise in drawn:
+            if known and mean.noise in group.noises and mean.noise in by_noise:
                 asked.setdefault(mean.output, {})[mean.noise] = mean
         for output, found in asked.items():
-            target = next((t for t in sorted(pairs) if all(_same(drawn[noise], t, output) for noise in found)), output)
+            mine = [by_noise[noise] for noise in found]
+            alike = (place for place in sorted(pairs) if all(np.array_equal(of[place], of[output]) for of in mine))
+            target = next(alike, output)
             covariance = _independent(group, tuple(found))
             if covariance is None:
                 continue
@@ -213,16 +213,12 @@ def stein_identities(
             elif len(found) == 1 and _follows(plan, kernels, white[0], [*found.values()]):
                 mean, source = found[white[0]], steps_name(found[white[0]].name)
                 yield SteinIdentity(target, (mean.noise,), covariance, ((mean, source, None),), True)
-                for noise in (noise for noise in plan.noises if noise in drawn):
+                for noise in (noise for noise in plan.noises if noise in by_noise):
                     like = _alike(plan, kernels, noise, white)
                     alone = next(_independent(other, (noise,)) for other in groups if noise in other.noises)
                     if like and alone is not None:
-                        after = like[1] * over_steps(kernels.grid.size)
+                        after = like[1] * step_average_matrix(kernels.grid.size)
                         yield SteinIdentity(target, (noise,), alone, ((mean, source, after),), False)
-
-
-def _same(reactions: Sequence[Array], one: int, other: int) -> bool:
-    return np.array_equal(reactions[one], reactions[other])
 
 
 def _independent(group: Group, noises: tuple[str, ...]) -> Array | None:
@@ -233,35 +229,8 @@ def _independent(group: Group, noises: tuple[str, ...]) -> Array | None:
     return np.asarray(group.covariance[np.ix_(rows, rows)])
 
 
-def _with_noises(
-    paths: Paths, drawn: Reactions, steady: Reactions, sampled: dict[str, Array], few: Paths | None
-) -> dict[str, Array]:
-    """Return E[y ζ] less what is instantaneous in the response, acting on the covariance, by name.
-
-    The linearised path is a control variate; ``few`` are the paths that the responses are taken
-    from.
-    """
-    plan, weights, made = paths.plan, paths.points.weights, {}
-    for item in stein_identities(plan, paths.kernels, [rest.group for rest in paths.drawn.rests], drawn):
-        if any(float(factor[0, 0]) != 1.0 for mean, *_ in item.sources for factor in paths.values(mean.factors)):
-            continue
-        left = paths.values(plan.target_values)[item.target] - _linearised(paths, item.target, drawn, steady, sampled)
-        total = paths.backend.get((left * weights) @ np.vstack([sampled[noise] for noise in item.noises]).T)
-        total += float(weights.sum()) * item.reaction(drawn, item.target) @ item.covariance
-        if few is not None and item.own:
-            for place, (mean, *_) in enumerate(item.sources):
-                outputs, factors = paths.values(mean.by_unknown), paths.values(mean.factors)
-                direct = instantaneous(few, enter(paths, mean.noise)[0], outputs, factors)
-                if mean.noise in plan.noises:
-                    direct = direct + paths.backend.get(target_slopes(paths, mean.noise)[1][item.target] @ few.points.weights)
-                size = len(direct)
-                total -= direct[:, None] * item.covariance[place * size : (place + 1) * size]
-        made[item.name] = total
-    return made
-
-
 def apply_control_variates(
-    plan: EnsemblePlan, groups: Sequence[Group], kernels: Kernels, made: Mapping[str, Array], drawn: Reactions,
+    plan: EnsembleProgram, groups: Sequence[Group], kernels: Kernels, made: Mapping[str, Array], by_noise: MeanResponses,
     ridge: float, share: float,
 ) -> dict[str, Array]:  # fmt: skip
     """Return the means over a large set of paths with the defects of integration by parts as control variates.
@@ -274,7 +243,7 @@ def apply_control_variates(
     causal = np.zeros((size, size), dtype=bool)
     for block in kernels.grid.blocks:
         causal[block, : block.stop] = True
-    for item in stein_identities(plan, kernels, groups, drawn):
+    for item in stein_identities(plan, kernels, groups, by_noise):
         if item.name not in made:
             continue
         defect = made[item.name] - item.response(made) @ item.covariance
@@ -285,7 +254,7 @@ def apply_control_variates(
             step = np.where(np.tile(causal, len(item.noises)), step, 0.0)
             for place, (mean, *_) in enumerate(item.sources):
                 own = step[:, place * size : (place + 1) * size]
-                result[mean.name] = result[mean.name] + (own if mean.noise in plan.noises else own @ over_steps(size))
+                result[mean.name] = result[mean.name] + (own if mean.noise in plan.noises else own @ step_average_matrix(size))
             defect = defect - step @ item.covariance
         for mean in plan.means:
             if mean.kind != "two" or mean.joint is not None:
@@ -293,23 +262,22 @@ def apply_control_variates(
             for outer, (left, right) in zip(mean.outers, mean.targets, strict=True):
                 both = np.zeros((size, size))
                 if left == item.target:
-                    both += defect @ item.reaction(drawn, right).T
+                    both += defect @ item.mean_response(by_noise, right).T
                 if right == item.target:
-                    both += item.reaction(drawn, left) @ defect.T
+                    both += item.mean_response(by_noise, left) @ defect.T
                 result[mean.name] = result[mean.name] - share * kernels.scaled(both, outer)
     return result
 
 
 def _respond_to_white(
-    paths: Paths, noise: str, asked: list[MeanPlan], backend: Backend, threads: int | None
+    paths: Paths, noise: str, asked: list[MeanProgram], backend: Backend, threads: int | None
 ) -> tuple[dict[str, Array], list[Array], list[Array]]:
-    """Return responses to a white noise: those asked for, mean responses to a function on the nodes in its place, and to
-    what it is in every step.
+    """Return the responses to a white noise that are asked for, and the targets' mean responses to a function on the nodes and
+    to constants in the steps.
 
-    One follows from the other where its coefficients are constant: ∫ on the nodes is that of means
-    over steps.
+    Where the noise's coefficients are constant, R_nodes = R_steps M with M the means over steps.
     """
-    means = over_steps(paths.shape[0])
+    means = step_average_matrix(paths.shape[0])
     if not _follows(paths.plan, paths.kernels, noise, asked):
         _, by_step = respond(paths, noise, (), backend, None, threads)
         found, at_nodes = respond(paths, noise, asked, backend, None, threads, at_nodes=True)
@@ -318,13 +286,13 @@ def _respond_to_white(
     return found, [matrix @ means for matrix in by_step], by_step
 
 
-def _follows(plan: EnsemblePlan, kernels: Kernels, noise: str, asked: Sequence[MeanPlan]) -> bool:
-    """Whether responses to a function in place of a white noise follow from those to what it is in every step."""
+def _follows(plan: EnsembleProgram, kernels: Kernels, noise: str, asked: Sequence[MeanProgram]) -> bool:
+    """Whether R_nodes = R_steps M holds for responses to a white noise (see ``_respond_to_white``)."""
     return _coefficients(plan, kernels, noise) is not None and all(mean.plain for mean in asked)
 
 
-def _coefficients(plan: EnsemblePlan, kernels: Kernels, noise: str) -> dict[int, float] | None:
-    """Return how strongly a noise drives every unknown, None where this is no constant or it acts otherwise."""
+def _coefficients(plan: EnsembleProgram, kernels: Kernels, noise: str) -> dict[int, float] | None:
+    """Return the constant with which a noise drives every unknown; None where it varies, or the noise enters signals."""
     made = {}
     if noise in plan.noises and plan.noise_slopes is not None:
         return None
@@ -337,7 +305,7 @@ def _coefficients(plan: EnsemblePlan, kernels: Kernels, noise: str) -> dict[int,
     return made
 
 
-def _alike(plan: EnsemblePlan, kernels: Kernels, noise: str, whites: Iterable[str]) -> tuple[str, float] | None:
+def _alike(plan: EnsembleProgram, kernels: Kernels, noise: str, whites: Iterable[str]) -> tuple[str, float] | None:
     """Return a white noise that drives the same unknowns, and how much more strongly this one does."""
     mine = _coefficients(plan, kernels, noise)
     for white in whites:
@@ -372,77 +340,101 @@ def average_single(paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
     return {name: get(value @ weights) for name, value in values.items()}, sizes
 
 
-def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions, steady: Reactions, sampled: dict[str, Array] | None) -> Array:
-    """Return E f(t) g(t'); what is linear in the weak modes enters through the mean responses, exactly.
+@dataclass(frozen=True, eq=False)
+class LinearisedPaths:
+    """Paths, and what their targets are to first order: ŷ = Σ R ζ + Σ r x, with R and r the mean responses.
 
-    ``sampled`` are the noises, centred, and the coordinates of constants where modes are sampled.
+    ``sampled`` are the centred noises ζ and Gaussian coordinates x of constants on all paths, where
+    all modes are sampled; else ŷ is known along the weak modes of a sparse grid.
     """
-    weights, factors = paths.points.weights, paths.values(mean.factors)
-    if mean.joint is not None:  # row by row: nodes² × paths values of the function
-        near = len(mean.sides[0])
-        rows = [mean.join([value[i] for value in factors[:near]], factors[near:]) @ weights for i in range(paths.shape[0])]
-        return paths.backend.get(paths.backend.arrays.stack(rows))
-    total = np.zeros((paths.shape[0], paths.shape[0]))
-    for outer, places, first, second in zip(mean.outers, mean.targets, factors[::2], factors[1::2], strict=True):
-        if sampled is not None:
-            pairs = paths.backend.get((first * weights) @ second.T)
-            pairs += _controlled(paths, places, reactions, steady, sampled)
+
+    paths: Paths
+    by_noise: MeanResponses
+    by_constant: MeanResponses
+    sampled: dict[str, Array] | None
+
+    def pairs(self, mean: MeanProgram) -> Array:
+        """Return E f(t) g(t'); what is linear in the weak modes enters through the mean responses, exactly."""
+        paths, weights, factors = self.paths, self.paths.points.weights, self.paths.values(mean.factors)
+        total = np.zeros((paths.shape[0], paths.shape[0]))
+        if mean.joint is not None:  # row by row: nodes² × paths values of the function
+            near = len(mean.sides[0])
+            rows = [mean.join([value[i] for value in factors[:near]], factors[near:]) @ weights for i in range(len(total))]
+            return paths.backend.get(paths.backend.arrays.stack(rows))
+        for outer, places, first, second in zip(mean.outers, mean.targets, factors[::2], factors[1::2], strict=True):
+            if self.sampled is not None:
+                pairs = paths.backend.get((first * weights) @ second.T) + self.control(places)
+                total += paths.kernels.scaled(pairs, outer)
+                continue
+            linear = [self.along_weak_modes(target) for target in places]
+            one, other = (_without(paths, values, part) for values, part in zip((first, second), linear, strict=True))
+            pairs = paths.backend.get((one * weights) @ other.T)
+            for mine, yours in zip(*linear, strict=True):
+                if mine is not None and yours is not None:
+                    pairs += mine @ yours.T
+            for rest in paths.drawn.rests:
+                if rest.beyond is not None:
+                    pairs += _carried(rest.group, rest.beyond, self.by_noise, places)
             total += paths.kernels.scaled(pairs, outer)
-            continue
-        linear = [_linear(paths, target, reactions, steady) for target in places]
-        one, other = (_without(paths, values, part) for values, part in zip((first, second), linear, strict=True))
-        pairs = paths.backend.get((one * weights) @ other.T)
-        for mine, yours in zip(*linear, strict=True):
-            if mine is not None and yours is not None:
-                pairs += mine @ yours.T
+        return total
+
+    def control(self, places: tuple[int, int]) -> Array:
+        """Return E ŷ(t) ŷ'(t') of two targets less its sample mean: a control variate, unbiased for any mean responses."""
+        paths, values = self.paths, [self.target(place) for place in places]
+        exact = np.zeros((paths.shape[0], paths.shape[0]))
+        for name, slopes in self.by_constant.items():
+            if name in (self.sampled or {}):
+                exact += np.multiply.outer(slopes[places[0]], slopes[places[1]])
         for rest in paths.drawn.rests:
-            if rest.beyond is not None:
-                pairs += _carried(rest.group, rest.beyond, reactions, places)
-        total += paths.kernels.scaled(pairs, outer)
-    return total
+            exact += _carried(rest.group, rest.group.covariance, self.by_noise, places)
+        weights = paths.points.weights
+        return exact * float(weights.sum()) - paths.backend.get((values[0] * weights) @ values[1].T)
 
+    def target(self, place: int) -> Array:
+        """Return ŷ of a target on all paths."""
+        put, linear = self.paths.backend.put, self.paths.backend.arrays.zeros(self.paths.shape)
+        for name, value in (self.sampled or {}).items():
+            if name in self.by_noise:
+                linear += put(self.by_noise[name][place]) @ value
+            elif name in self.by_constant:
+                linear += put(self.by_constant[name][place])[:, None] * value
+        return linear
 
-def _controlled(
-    paths: Paths, places: tuple[int, int], reactions: Reactions, steady: Reactions, sampled: dict[str, Array]
-) -> Array:
-    """Return what the linearised paths as a control variate add to a mean over pairs: its exact value less the sampled one.
+    def along_weak_modes(self, place: int) -> list[Array | None]:
+        """Return the matrix from the weak modes of every group of noises to ŷ of a target."""
+        made: list[Array | None] = []
+        for rest in self.paths.drawn.rests:
+            noises = [name for name in rest.group.noises if name in self.by_noise]
+            parts = [self.by_noise[name][place] @ rest.factor[rest.group.rows(name)] for name in noises]
+            constants = [name for name in rest.constants if name in self.by_constant]
+            parts += [np.multiply.outer(self.by_constant[name][place], rest.constants[name]) for name in constants]
+            made.append(sum(parts[1:], parts[0]) if parts and rest.factor.shape[1] else None)
+        return made
 
-    The estimate is unbiased whatever the mean responses are.
-    """
-    weights, backend = paths.points.weights, paths.backend
-    values = [_linearised(paths, target, reactions, steady, sampled) for target in places]
-    exact = np.zeros((paths.shape[0], paths.shape[0]))
-    for name, slopes in steady.items():
-        if name in sampled:
-            exact += np.multiply.outer(slopes[places[0]], slopes[places[1]])
-    for rest in paths.drawn.rests:
-        exact += _carried(rest.group, rest.group.covariance, reactions, places)
-    return exact * float(weights.sum()) - backend.get((values[0] * weights) @ values[1].T)
+    def with_noises(self, few: Paths | None) -> dict[str, Array]:
+        """Return E[y(t) ζ(t')] − D(t) C(t, t') for every identity, by name, with D δ(t − t') the instantaneous part of R.
 
-
-def _linearised(paths: Paths, target: int, reactions: Reactions, steady: Reactions, sampled: dict[str, Array]) -> Array:
-    """Return the linearised paths: mean responses acting on the noises and on the Gaussian coordinates of constants."""
-    linear = paths.backend.arrays.zeros(paths.shape)
-    for noise, value in sampled.items():
-        if noise in reactions:
-            linear += paths.backend.put(reactions[noise][target]) @ value
-        elif noise in steady:
-            linear += paths.backend.put(steady[noise][target])[:, None] * value
-    return linear
-
-
-def _linear(paths: Paths, target: int, reactions: Reactions, steady: Reactions) -> list[Array | None]:
-    """Return, by group of noises, what a target does with the weak modes through its mean response.
-
-    ``steady`` are the mean derivatives by constants among the modes.
-    """
-    made: list[Array | None] = []
-    for rest in paths.drawn.rests:
-        known = [noise for noise in rest.group.noises if noise in reactions]
-        parts = [reactions[noise][target] @ rest.factor[rest.group.rows(noise)] for noise in known]
-        parts += [np.multiply.outer(steady[name][target], row) for name, row in rest.steady.items() if name in steady]
-        made.append(sum(parts[1:], parts[0]) if parts and rest.factor.shape[1] else None)
-    return made
+        With ŷ as a control variate, E[y ζ] = E[(y − ŷ) ζ] + R C. D is averaged over the ``few``
+        paths that responses are taken from, and left out without them.
+        """
+        paths, plan, weights, made = self.paths, self.paths.plan, self.paths.points.weights, {}
+        groups, get, sampled = [rest.group for rest in paths.drawn.rests], paths.backend.get, self.sampled or {}
+        for item in stein_identities(plan, paths.kernels, groups, self.by_noise):
+            if any(float(factor[0, 0]) != 1.0 for mean, *_ in item.sources for factor in paths.values(mean.factors)):
+                continue
+            left = paths.values(plan.target_values)[item.target] - self.target(item.target)
+            total = get((left * weights) @ np.vstack([sampled[noise] for noise in item.noises]).T)
+            total += float(weights.sum()) * item.mean_response(self.by_noise, item.target) @ item.covariance
+            if few is not None and item.own:
+                for place, (mean, *_) in enumerate(item.sources):
+                    outputs, factors = paths.values(mean.by_unknown), paths.values(mean.factors)
+                    direct = instantaneous(few, enter(paths, mean.noise)[0], outputs, factors)
+                    if mean.noise in plan.noises:
+                        direct = direct + get(target_slopes(paths, mean.noise)[1][item.target] @ few.points.weights)
+                    size = len(direct)
+                    total -= direct[:, None] * item.covariance[place * size : (place + 1) * size]
+            made[item.name] = total
+        return made
 
 
 def _without(paths: Paths, values: Array, linear: list[Array | None]) -> Array:
@@ -453,16 +445,16 @@ def _without(paths: Paths, values: Array, linear: list[Array | None]) -> Array:
     return values
 
 
-def _carried(group: Group, covariance: Array, reactions: Reactions, places: tuple[int, int]) -> Array:
+def _carried(group: Group, covariance: Array, by_noise: MeanResponses, places: tuple[int, int]) -> Array:
     """Return what a covariance of noises is to a pair of targets through their mean responses."""
     left, right = places
     size = len(group.centres[0])
     total = np.zeros((size, size))
-    known = [noise for noise in group.noises if noise in reactions]
+    known = [noise for noise in group.noises if noise in by_noise]
     for noise, other in itertools.product(known, known):
         block = covariance[group.rows(noise), group.rows(other)]
         if block.any():
-            total += reactions[noise][left] @ block @ reactions[other][right].T
+            total += by_noise[noise][left] @ block @ by_noise[other][right].T
     return total
 
 
@@ -471,8 +463,8 @@ def react(averages: Averages, kernels: Kernels, changes: list[tuple[Group, Array
 
     ``kernels`` are the changed ones, ``changes`` the changes of the covariances.
     """
-    plan: EnsemblePlan = averages.paths.plan
-    size, reactions = averages.paths.shape[0], averages.reactions
+    plan: EnsembleProgram = averages.paths.plan
+    size, reactions = averages.paths.shape[0], averages.node_responses
     forces = [
         (link, noise, scale[:, None] * (_memory(link, kernels) - before)) for link, noise, scale, before in averages.forces
     ]
@@ -494,7 +486,7 @@ def react(averages: Averages, kernels: Kernels, changes: list[tuple[Group, Array
                     part += (reactions[noise][right] @ (force @ averages.product(link.target, left))).T
             if mean.kind == "two":
                 for group, change in changes:
-                    part += _carried(group, change, averages.drawn, (left, right))
+                    part += _carried(group, change, averages.noise_responses, (left, right))
             total += averages.paths.kernels.scaled(part, outer)
         made[mean.name] = total
     return made

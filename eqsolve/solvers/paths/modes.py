@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import Covariance, EnsemblePlan
+from eqsolve.compile.stochastic import Covariance, EnsembleProgram
 from eqsolve.numerics import gaussian
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, like_array
@@ -100,7 +100,7 @@ class Choice:
 class LinearPart:
     """The part of a noise group kept to first order: weak modes, and covariance beyond all modes.
 
-    ``steady`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the
+    ``constants`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the
     covariance less that of all modes. It vanishes at a solution; on the way there a covariance may
     have negative eigenvalues, which no mode has, and what is linear in the covariance stays so.
     """
@@ -108,7 +108,7 @@ class LinearPart:
     group: Group
     factor: Array
     coordinates: Array
-    steady: dict[str, Array]
+    constants: dict[str, Array]
     beyond: Array | None
 
 
@@ -140,7 +140,7 @@ def groups_of(
 
 
 def choose(
-    plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
+    plan: EnsembleProgram, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
     level: gaussian.Level, layout: gaussian.PointLayout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
     by_value: Sequence[Array] = (), given: tuple[Array, Array] | None = None, backend: Backend = CPU,
 ) -> Choice:  # fmt: skip
@@ -203,12 +203,12 @@ def _along_leading_directions(points: gaussian.Points, modes: Array, forms: Arra
 
 
 def _spread(level: gaussian.Level, laws: Mapping[str, Any]) -> gaussian.Level:
-    """Return a level for a sample of paths that bend: as many in all, whatever the number of values of constants."""
+    """Return a level for a sample of paths that bend: ``most`` in all, shared by the values of the constants."""
     values = math.prod(len(law.rule(level.constants)[0]) for law in laws.values() if not gaussian.is_gaussian(law))
     return replace(level, most=max(_FEWEST, round(level.most / values)))
 
 
-def constants_among_modes(plan: EnsemblePlan, laws: Mapping[str, Any], *, simple: bool) -> dict[str, tuple[Part, ...]]:
+def constants_among_modes(plan: EnsembleProgram, laws: Mapping[str, Any], *, simple: bool) -> dict[str, tuple[Part, ...]]:
     """Return the parts of the constants that may be modes: functions of a Gaussian coordinate, in which nothing jumps.
 
     In a ``simple`` plan points are exact for polynomials of low degree in the modes: there only
@@ -223,7 +223,7 @@ def constants_among_modes(plan: EnsemblePlan, laws: Mapping[str, Any], *, simple
 
 
 def _rotated(
-    plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], shapes: Sequence[Array] | None,
+    plan: EnsembleProgram, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], shapes: Sequence[Array] | None,
     constants: int,
 ) -> tuple[list[Array], list[Array], Array | None]:  # fmt: skip
     """Return the modes of every group, strengths, and how all of them and the constants are turned together."""
@@ -250,7 +250,7 @@ def _rotated(
     return factors, [*strengths, np.ones(constants)], np.eye(sum(map(len, strengths)) + constants)
 
 
-def _effects(plan: EnsemblePlan, kernels: Kernels, group: Group, drives: Sequence[Array], factor: Array) -> Array:
+def _effects(plan: EnsembleProgram, kernels: Kernels, group: Group, drives: Sequence[Array], factor: Array) -> Array:
     """Return what each mode does: through known mean responses, else through the drives, else the modes themselves."""
     rows: list[Array] = []
     for noise in group.noises[: group.leading]:
@@ -271,13 +271,12 @@ Modes = list[tuple[Group, Array, Array | None]]
 """Noises that are drawn together, their modes, and the covariance less that of the modes."""
 
 
-def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Drawn:
+def draw(plan: EnsembleProgram, groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Drawn:
     """Return the noises on all paths. ``aligned`` modes are those of the choice, carried to the covariance of now."""
     return draw_along(plan, modes_of(groups, choice, aligned=aligned), choice)
 
 
 def modes_of(groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Modes:
-    """Return the modes of all noises."""
     factors = [
         gaussian.align(group.leading_modes, chosen) if aligned else chosen
         for group, chosen in zip(groups, choice.factors, strict=True)
@@ -300,7 +299,7 @@ def modes_of(groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Modes
     return made
 
 
-def draw_along(plan: EnsemblePlan, modes: Modes, choice: Choice) -> Drawn:
+def draw_along(plan: EnsembleProgram, modes: Modes, choice: Choice) -> Drawn:
     """Return the noises at the points of a choice."""
     coordinates = np.empty_like(choice.points.normals)
     coordinates[choice.order] = choice.points.normals
@@ -312,15 +311,15 @@ def draw_along(plan: EnsemblePlan, modes: Modes, choice: Choice) -> Drawn:
         values = like_array(coordinates, factor) @ coordinates[place]
         weak = np.flatnonzero(~choice.strong[place])
         mixed = choice.rotation[len(choice.rotation) - len(scales) :] if choice.rotation is not None else ()
-        steady = {name: row[weak] for name, row in zip(scales, mixed, strict=True)}
-        rests.append(LinearPart(group, factor[:, weak], coordinates[place][weak], steady, beyond))
+        by_name = {name: row[weak] for name, row in zip(scales, mixed, strict=True)}
+        rests.append(LinearPart(group, factor[:, weak], coordinates[place][weak], by_name, beyond))
         for noise, centre in zip(group.noises, group.centres, strict=True):
             made[noise] = values[group.rows(noise)] + like_array(coordinates, centre[:, None])
     return Drawn(tuple(made[noise] for noise in plan.driving), tuple(rests))
 
 
 def _beyond(groups: Sequence[Group], parts: Sequence[Array]) -> Array | None:
-    """Return what modes do not reach of groups that are drawn together."""
+    """Return the covariance beyond the modes of groups that are drawn together (see ``Group.beyond``)."""
     left = [group.beyond(part) for group, part in zip(groups, parts, strict=True)]
     if all(part is None for part in left):
         return None

@@ -1,7 +1,7 @@
-"""Linear responses of all paths: the tangent equations solved exactly on the paths' own grid.
+"""Linear responses of paths: tangent-linear (variational) equations, by block forward substitution.
 
-They give the responses that a system asks for, the mean responses of everything that is averaged,
-and how much responses vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
+They give the responses that a system asks for, the mean responses of what is averaged, and how much
+responses vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import MeanPlan
+from eqsolve.compile.stochastic import MeanProgram
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.gaussian import Points
-from eqsolve.solvers.paths.paths import Operators, Paths, block_inverses, by_block, integrate, solve_linear, sort_by_block
+from eqsolve.solvers.paths.follow import Operators, Paths, block_inverses, by_block, integrate, solve_linear, sort_by_block
 from eqsolve.solvers.threads import in_order, usable_threads
 
 _ASIDE = 0.1  # weight, where modes are chosen, of targets without feedback through correlations
@@ -30,15 +30,16 @@ Tangents = Callable[[Paths, str], Iterator[tuple[slice, Array]]]
 
 
 def respond(
-    paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU, tangents: Tangents | None = None,
+    paths: Paths, noise: str, asked: Sequence[MeanProgram], backend: Backend = CPU, tangents: Tangents | None = None,
     threads: int | None = 1, *, at_nodes: bool = False, after: Array | None = None, targets: bool = True,
 ) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
-    """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target, if wanted.
+    """Return, as operators, the responses to a noise z that are ``asked`` for, by name, and the mean response of every target.
 
-    Both are operators; the paths are taken chunk by chunk, on threads, and each is followed by its
-    tangents on the backend, unless it is said where these come from. Of white noise the responses
-    are to what it is in every step, or to a function ``at_nodes``; what ``after`` makes of those
-    asked for is returned.
+    A response is R(t, t') = E[a(t) b(t') ∂y(t)/∂z(t')], with y its output and a, b its factors; a
+    mean response is E[∂y(t)/∂z(t')], left out without ``targets``. The tangents ∂u/∂z of the
+    unknowns are solved for on the ``backend`` or come from ``tangents``. White noise z is constant
+    in every step, or ``at_nodes`` a function on the nodes. With a matrix ``after``, R ``after`` is
+    returned for R.
     """
     plan, size, weights, home = paths.plan, paths.shape[0], paths.points.weights, paths.backend
     source, by_noise = enter(paths, noise, at_nodes)
@@ -88,7 +89,7 @@ def _mean_tangents(
     paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], backend: Backend,
     tangents: Tangents | None, noise: str, threads: int | None,
 ) -> Iterator[Array]:  # fmt: skip
-    """Yield sums over paths of factor × tangent × factor, some paths at a time: by the compiled kernel of the backend."""
+    """Yield sums over some paths at a time of factor × tangent × factor, by the backend's compiled kernel."""
 
     def from_tangents(part: slice, found: Array) -> Array:
         left, right = factors(part)
@@ -99,13 +100,6 @@ def _mean_tangents(
 
     if tangents is not None:
         return (from_tangents(*piece) for piece in tangents(paths, noise))
-    return _compiled(paths, source, by_noise, factors, backend, threads)
-
-
-def _compiled(
-    paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], backend: Backend,
-    threads: int | None,
-) -> Iterator[Array]:  # fmt: skip
     from eqsolve.numerics import cuda
     from eqsolve.numerics.compiled import mean_tangents
 
@@ -134,15 +128,15 @@ def _compiled(
     return in_order(one, parts, usable_threads(threads, size**2 * count) if len(parts) > 1 else 1)
 
 
-def respond_steadily(paths: Paths) -> dict[str, list[Array]]:
+def respond_to_constants(paths: Paths) -> dict[str, list[Array]]:
     """Return the mean derivative of every target, in time, by the coordinate of every constant that is among the modes."""
     weights, scales = paths.points.weights, paths.points.scales
-    found = _steady(paths)
+    found = _constant_slopes(paths)
     get = paths.backend.get
     return {name: [get(value @ (scales[name] * weights)) for value in values] for name, values in found.items()}
 
 
-def _steady(paths: Paths) -> dict[str, list[Array]]:
+def _constant_slopes(paths: Paths) -> dict[str, list[Array]]:
     """Return the derivatives of all targets (node, path) by the constants among the modes."""
     plan, points, home = paths.plan, paths.points, paths.backend
     if not points.scales:
@@ -151,7 +145,7 @@ def _steady(paths: Paths) -> dict[str, list[Array]]:
     starts = plan.start_slopes(*(points.constants[name] for name in plan.constants))
     direct = [] if plan.signal_slopes is None else _tables(paths, plan.signal_slopes(*paths.inputs))
     by_unknown = _tables(paths, paths.target_slopes[0])
-    own = _tables(paths, plan.target_steady(*paths.arguments))
+    own = _tables(paths, plan.target_constant_slopes(*paths.arguments))
     made = {}
     for name in points.scales:
         place = plan.constants.index(name)
@@ -191,7 +185,7 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
     some, mass = heaviest(replace(paths.points, weights=paths.backend.get(paths.points.weights)))
     values_of_constants, paths = paths.points.values, paths.some(some)
     values = paths.values(plan.target_values)
-    scales, steady = paths.points.scales, _steady(paths)
+    scales, by_constant = paths.points.scales, _constant_slopes(paths)
     made = []
     for group in (rest.group for rest in paths.drawn.rests):
         width = len(group.noises) * size
@@ -209,7 +203,7 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
                 continue
             rows = np.zeros((size, len(some), width + len(scales)))
             for column, (name, deviation) in enumerate(scales.items()):
-                rows[:, :, width + column] = deviation * steady[name][target]
+                rows[:, :, width + column] = deviation * by_constant[name][target]
             for noise, (slopes, own) in changes.items():
                 part = rows[:, :, group.rows(noise)]
                 for unknown, slope in enumerate(slopes[target]):

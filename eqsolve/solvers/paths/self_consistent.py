@@ -1,15 +1,13 @@
-"""A causal start: a self-consistent ensemble (Eissfeller & Opper), panel after panel.
+"""A causal start: a self-consistent ensemble, panel after panel.
 
-The noise of path i is Σ_j O_ij φ_j(t), with O one fixed orthogonal matrix and φ_j the ensemble's
-own trajectories of what the covariance is made of: its empirical covariance is then that of the
-ensemble at all pairs of times, it is Gaussian for many paths, and it continues into the next panel
-without a regression on its past (as in Eissfeller & Opper, Phys. Rev. Lett. 68, 2094 (1992),
-doi:10.1103/PhysRevLett.68.2094). A covariance P C Pᵀ, with P made of responses, applies P to the
-trajectories.
+As in Eissfeller & Opper, Phys. Rev. Lett. 68, 2094 (1992), doi:10.1103/PhysRevLett.68.2094. The
+noise of path i is Σ_j O_ij φ_j(t), with O one fixed orthogonal matrix and φ_j the ensemble's own
+trajectories of what the covariance is made of: its empirical covariance is then that of the
+ensemble, it is Gaussian for many paths, and it continues into the next panel without a regression
+on its past. For a covariance P C Pᵀ, with P made of responses, P is applied to the trajectories.
 
-On each panel the unknowns are the noises, the rows of the mean responses and the means of one time
-there, iterated with Anderson's method; the past stays. Its sampling error, some percent, is that of
-a first guess.
+On each panel noises, rows of the mean responses and means of one time are iterated with Anderson's
+method. The sampling error is some percent.
 """
 
 import math
@@ -19,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
+from eqsolve.compile.stochastic import Covariance, EnsembleProgram, MeanProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import demand_memory
@@ -28,8 +26,16 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.follow import (
+    PathBatch,
+    PathOperators,
+    block_inverses,
+    machine_code,
+    path_operators,
+    read_inputs,
+    solve_block,
+)
 from eqsolve.solvers.paths.modes import Drawn, groups_of
-from eqsolve.solvers.paths.paths import Actions, PathBatch, act, block_inverses, machine_code, read_inputs, solve_block
 from eqsolve.solvers.paths.sweep import Engine, Means, guess
 from eqsolve.solvers.paths.transfer import extend
 
@@ -87,7 +93,7 @@ class _Source:
 class _SelfDriven:
     """The paths of one ensemble on the way: unknowns, signals, slopes and tangents on the nodes so far."""
 
-    def __init__(self, plan: EnsemblePlan, points: Points, blocks: Sequence[slice]) -> None:
+    def __init__(self, plan: EnsembleProgram, points: Points, blocks: Sequence[slice]) -> None:
         self.plan, self.points, self.code, size = plan, points, machine_code(plan), blocks[-1].stop
         self.count, many = len(points.weights), len(plan.unknowns)
         self.unknowns = np.zeros((many, size, self.count))
@@ -110,7 +116,7 @@ class _SelfDriven:
     def follow(self, kernels: Kernels, part: slice, accuracy: float, first: bool) -> tuple[Means, dict[str, Array]]:
         """Follow the paths over a block; return means of one time there, and the rows of the mean responses."""
         plan, size = self.plan, part.stop
-        actions = act(plan, kernels)
+        actions = path_operators(plan, kernels)
         drawn = Drawn(tuple(self.noises[name][:size] for name in plan.noises), ())
         inputs = read_inputs(plan, kernels, self.points, drawn)
         base = np.zeros((1, len(plan.unknowns), size, self.count))
@@ -141,7 +147,7 @@ class _SelfDriven:
                 self.factors[mean.name][:, part] = values
         return single, self._respond(kernels, actions, part, arguments)
 
-    def _respond(self, kernels: Kernels, actions: Actions, part: slice, arguments: list[Any]) -> dict[str, Array]:
+    def _respond(self, kernels: Kernels, actions: PathOperators, part: slice, arguments: list[Any]) -> dict[str, Array]:
         """Return the rows of the mean responses on a block, and keep the tangents there."""
         plan, some, size, height = self.plan, self.some, part.stop, part.stop - part.start
         many, width = len(plan.unknowns), len(some)
@@ -181,7 +187,7 @@ class _SelfDriven:
                     made[mean.name] = self._rows(mean, tangents, arguments, part, actions)
         return made
 
-    def _rows(self, mean: MeanPlan, tangents: Array, arguments: list[Any], part: slice, actions: Actions) -> Array:
+    def _rows(self, mean: MeanProgram, tangents: Array, arguments: list[Any], part: slice, actions: PathOperators) -> Array:
         some, height, size = self.some, part.stop - part.start, part.stop
         assert mean.by_unknown is not None
         outputs = [np.broadcast_to(value, (height, self.count))[:, some] for value in mean.by_unknown(*arguments)]
@@ -210,11 +216,11 @@ class _March:
 
     def __init__(self, engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> None:
         self.engine, self.grid = engine, grid
-        if engine.plan.whites:
+        if engine.program.whites:
             raise SolverError("white noise is not supported by this start")
         rng = np.random.default_rng((seed, 5))
         self.ensembles = []
-        for plan in engine.plan.ensembles:
+        for plan in engine.ensembles:
             laws = {name: engine.laws[name] for name in plan.constants}
             points = make_points(0, PointLayout("draws"), laws, replace(level, most=_PATHS, seed=seed))
             mixed = rng.permutation(len(points.weights))
@@ -223,7 +229,7 @@ class _March:
                 _SelfDriven(plan, replace(points, constants=constants, weights=points.weights[mixed]), grid.blocks)
             )
         self.sources = self._sources(rng)
-        self.lone = {item: rng.standard_normal(_PATHS * 2) for item in engine.plan.covariances}
+        self.lone = {item: rng.standard_normal(_PATHS * 2) for item in engine.program.covariances}
         self.home = {name: item for item in self.ensembles for name in item.plan.noises}
         self.means: Means = {name: np.array(value) for name, value in guess(engine, grid, replace(level, most=_PATHS)).items()}
         self.proved = False
@@ -303,7 +309,7 @@ class _March:
                     self.means[mean.name][part, :size] = table
                     self.means[mean.name][:size, part] = table.T
         kernels = self._kernels(window)
-        for covariance in engine.plan.covariances:
+        for covariance in engine.program.covariances:
             self._drive(covariance, kernels, part)
 
     def _kernels(self, window: OperatorGrid) -> Kernels:
@@ -362,7 +368,7 @@ class _March:
             if source.outer is not None:
                 values = values * np.broadcast_to(kernels.pointwise(source.outer), (size, size))[:, :1]
             means[source.mean] = values
-        later = {item.name: item for item in self.engine.plan.definitions if item.kind == "correlation"}
+        later = {item.name: item for item in self.engine.program.definitions if item.kind == "correlation"}
         return _Sections(kernels.grid, means, {}, kernels.operators, kernels.functions, kernels._values, kernels._known, later)
 
     # --- what is iterated

@@ -1,18 +1,13 @@
 """Derivatives of a solved stochastic system along parameters: the linearised equations of the means, at the solution.
 
-The enlarged system (every unknown beside its derivative) has known means, and those of its
-derivatives, which a sweep maps affinely onto themselves: D ↦ J D + b, with J the exact
-linearisation of the sweep in the means and b its explicit derivative by the parameter. D = (1 −
-J)⁻¹ b is found by Anderson's iteration, which on an affine map is GMRES (Walker & Ni, SIAM J.
-Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X), preconditioned by the mean responses: with the
-points of the solution first, then with sets of finer points that share nothing. All parameters go
-together.
+In the enlarged system (every unknown beside its derivative) a sweep maps the means D of derivatives
+affinely, D ↦ J D + b, with J the linearisation of the sweep in the means and b its explicit
+derivative by the parameter. D = (1 − J)⁻¹ b is found by Anderson's iteration, which on an affine
+map is GMRES (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X),
+preconditioned by the mean responses: with the points of the solution, then with sets of finer ones.
 
-Errors: how far the last set moved the derivatives is that of the points, how far panels of another
-order do that of the panels.
-
-Cost: see ``LinearisedEnsemble``; some ten sweeps with the points of the solution, and three with
-each set.
+Errors: the changes by the last set of points, and by panels of another order. Cost: see
+``LinearisedEnsemble``; some ten sweeps with the points of the solution, three with each set.
 """
 
 from __future__ import annotations
@@ -27,7 +22,7 @@ import numpy as np
 from eqsolve.compile.forms import DISCRETE, STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
+from eqsolve.compile.stochastic import EnsembleProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, chunk
 from eqsolve.numerics.backend import memory
@@ -39,11 +34,11 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.ensembles import carried
-from eqsolve.solvers.paths.iterate import USUAL, PathSolution, improve, pack, unpack, weigh
-from eqsolve.solvers.paths.judge import Errors, Judge
+from eqsolve.solvers.paths.error_control import ErrorControl, Errors
+from eqsolve.solvers.paths.follow import Driven, PathOperators, Paths, evaluate, follow, path_operators, read_inputs
+from eqsolve.solvers.paths.iterate import DEFAULT_ITERATION, PathSolution, improve, pack, unpack, weigh
 from eqsolve.solvers.paths.means import Averages, average
 from eqsolve.solvers.paths.modes import Choice, Drawn, Group, choose, draw, groups_of
-from eqsolve.solvers.paths.paths import Actions, Driven, Paths, act, evaluate, follow, read_inputs
 from eqsolve.solvers.paths.responses import enter, follow_tangents, respond
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_paths, sweep
 from eqsolve.solvers.paths.transfer import transfer
@@ -80,7 +75,7 @@ class LinearisedEnsemble:
         """Return the averages over paths for given means of the derivatives."""
         self.engine.work.sweeps += 1
         kernels = self.engine.kernels(self.grid, {**self.known, **means})
-        groups = groups_of(self.engine.plan.covariances, kernels)
+        groups = groups_of(self.engine.program.covariances, kernels)
         return tuple(item.sweep(kernels, groups) for item in self.ensembles)
 
 
@@ -92,14 +87,15 @@ def linearise(
     ``own`` is the engine of the solution, ``engine`` that of its derivatives; ``before`` holds
     paths of the same points.
     """
-    groups = groups_of(own.plan.covariances, base.kernels)
+    groups = groups_of(own.program.covariances, base.kernels)
     before = before or base.averages
     made = []
-    for plan in engine.plan.ensembles:
-        place = next((k for k, item in enumerate(own.plan.ensembles) if {*item.unknowns} <= {*plan.unknowns}), None)
-        if place is None or {*own.plan.ensembles[place].constants} != {*plan.constants}:
+    for plan in engine.ensembles:
+        place = next((k for k, item in enumerate(own.ensembles) if {*item.unknowns} <= {*plan.unknowns}), None)
+        if place is None or {*own.ensembles[place].constants} != {*plan.constants}:
             raise SolverError("the derivatives couple ensembles that are separate in the system")
-        mine, item, actions = own.plan.ensembles[place], before[place], act(own.plan.ensembles[place], base.kernels)
+        mine, item = own.ensembles[place], before[place]
+        actions = path_operators(mine, base.kernels)
         inside = [group for group in groups if group.noises[0] in mine.noises]
         if level is None:
             choice, guess = item.choice, item.paths.unknowns
@@ -123,7 +119,7 @@ class _Ensemble:
     ``reactions`` the mean responses to what follows the noises.
     """
 
-    plan: EnsemblePlan
+    plan: EnsembleProgram
     choice: Choice
     paths: Paths
     pieces: dict[int, tuple[Array, dict[str, Array]]]
@@ -142,16 +138,15 @@ class _Ensemble:
         return [rest[begin : begin + width] for begin in range(0, len(rest), width)]
 
     def sweep(self, kernels: Kernels, groups: Sequence[Group]) -> Averages:
-        """Return the averages for given kernels of the derivatives."""
         plan = self.plan
         drawn = draw(plan, [group for group in groups if group.noises[0] in plan.noises], self.choice, aligned=False)
-        paths = self._follow(kernels, act(plan, kernels), drawn)
+        paths = self._follow(kernels, path_operators(plan, kernels), drawn)
         if not self.reactions and self.choice.layout.kind == "sparse":
             followers = [noise for noise in plan.noises if noise not in self.paths.plan.noises]
             self.reactions.update({noise: respond(paths, noise, [], tangents=self._tangents)[1] for noise in followers})
         return average(paths, self.choice, known=self.reactions, tangents=self._tangents)
 
-    def _follow(self, kernels: Kernels, actions: Actions, drawn: Drawn) -> Paths:
+    def _follow(self, kernels: Kernels, actions: PathOperators, drawn: Drawn) -> Paths:
         """Return the paths with their derivatives, whose equations are linear."""
         plan, points, (size, count) = self.plan, self.choice.points, self.paths.shape
         inputs = read_inputs(plan, kernels, points, drawn)
@@ -174,7 +169,7 @@ class _Ensemble:
         signals, slopes = evaluate(plan, inputs, slice(size), unknowns)
         return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes)
 
-    def _compare(self, actions: Actions, slopes: Array) -> None:
+    def _compare(self, actions: PathOperators, slopes: Array) -> None:
         """Raise unless derivatives react to themselves as the paths do, on which all this rests."""
         if self.pieces:
             return
@@ -263,7 +258,7 @@ def _acted(slopes: Array, tangents: Array) -> Array | None:
     return total
 
 
-def _reacting(actions: Actions, slopes: Array, members: Sequence[int]) -> Array:
+def _reacting(actions: PathOperators, slopes: Array, members: Sequence[int]) -> Array:
     """Return O diag(slopes) between some unknowns: (unknown, unknown, node, node, path)."""
     size, count = slopes.shape[2:]
     made = np.zeros((len(members), len(members), size, size, count))
@@ -279,23 +274,16 @@ def _reacting(actions: Actions, slopes: Array, members: Sequence[int]) -> Array:
 
 @dataclass(frozen=True)
 class Effort:
-    """What is spent on derivatives."""
-
-    # sweeps, at most, and what the iteration may leave, of the tolerance
-    most: int = 30
-    stop: float = PathsControls.settled
-    # residual that the Krylov method of mean responses may leave: a sweep follows
-    krylov: float = 0.1
-    sets: int = PathsControls.sets  # sets of other points, at most
-    # tolerances, as an error that needs no further set: a derivative changes its sign somewhere,
-    # and what is allowed there is a tenth of what it is elsewhere
+    most: int = 30  # sweeps
+    stop: float = PathsControls.settled  # largest residual of the iteration, in units of rtol
+    krylov: float = 0.1  # residual that the Krylov method may leave: a sweep follows
+    sets: int = PathsControls.sets  # most sets of other points
+    # error, in tolerances, that needs no further set: where a derivative changes its sign, a tenth
+    # of what is allowed elsewhere is
     enough: float = 3.0
-    # paths of a set, relative to those of the solution, at most; unless paths × nodes³ is below
-    # `cheap`
-    most_growth: float = 60.0
-    free_work: float = PathsControls.free_work
-    # of the move before the last that the error is at least: every set is finer than the last
-    share: float = PathsControls.carried_share
+    most_growth: float = 60.0  # most paths of a set, relative to those of the solution
+    free_work: float = PathsControls.free_work  # paths × nodes³ below which there may be more
+    share: float = PathsControls.carried_share  # least error, in units of the move before the last
 
 
 def add_derivatives(
@@ -325,10 +313,10 @@ class _SensitivitySolve:
 
     def run(self) -> tuple[PathSolution, Errors]:
         """Return the solution with its derivatives, and the errors of everything."""
-        judge, effort, base = Judge(self.engine, self.options), self.effort, self.base
+        judge, effort, base = ErrorControl(self.engine, self.options), self.effort, self.base
         alone = self.alone(base)
         few = linearise(self.own, alone, base, None)
-        begun = {mean.name: np.zeros((base.grid.size,) * (1 if mean.kind == "one" else 2)) for mean in _means(alone)}
+        begun = {mean.name: np.zeros((base.grid.size,) * (1 if mean.kind == "one" else 2)) for mean in alone.means}
         found = self.iterate(few, begun, Secants(effort.most))
         final, curves = found, judge.curves(found)
         nothing = {name: np.zeros_like(values) for name, values in curves.all.items()}
@@ -359,11 +347,11 @@ class _SensitivitySolve:
 
     def alone(self, base: PathSolution) -> Engine:
         """Return the engine of the derivatives alone: the means and the kernels of the solution are known to it."""
-        plan = self.engine.plan
+        plan = self.engine.program
         ensembles = tuple(
             replace(item, means=tuple(mean for mean in item.means if mean.name not in base.means)) for item in plan.ensembles
         )
-        return replace(self.engine, plan=replace(plan, ensembles=ensembles), known=base.kernels)
+        return replace(self.engine, program=replace(plan, ensembles=ensembles), known=base.kernels)
 
     def count(self, level: Level) -> int:
         return count_paths(self.own, self.base.kernels, Design(level, None, self.base.shapes))
@@ -372,7 +360,7 @@ class _SensitivitySolve:
         """Solve the linearised equations of the means with a set of points; what others taught about them helps."""
         engine, grid = points.engine, points.grid
         secants.interrupt()
-        left, how = np.inf, replace(USUAL, accuracy=self.effort.krylov)
+        left, controls = np.inf, replace(DEFAULT_ITERATION, accuracy=self.effort.krylov)
         for count in range(1, self.effort.most + 1):
             averages = points.sweep(means)
             made = collect(averages)
@@ -383,15 +371,15 @@ class _SensitivitySolve:
             if not math.isfinite(left):
                 raise SolverError("the linearised equations of the means do not stay finite")
             whole = {**points.known, **means}
-            image = before + improve(engine, whole, after - before, averages, weights, how)
+            image = before + improve(engine, whole, after - before, averages, weights, controls)
             means = unpack(engine, secants.next(before, image, weights), made)
             logger.info("derivatives: round %d of the linear solver, residual %.2g", count, left)
             if left <= self.effort.stop * self.options.rtol:
                 break
         whole = {**points.known, **means}
-        return PathSolution(grid, whole, engine.kernels(grid, whole), averages, secants, USUAL.leaves * left)
+        return PathSolution(grid, whole, engine.kernels(grid, whole), averages, secants, DEFAULT_ITERATION.leaves * left)
 
-    def other_panels(self, judge: Judge, found: PathSolution) -> Errors:
+    def other_panels(self, judge: ErrorControl, found: PathSolution) -> Errors:
         """Return the errors of the panels: how far panels of another order move everything.
 
         Modes, points and paths are carried there, so that nothing but the panels differs. The
@@ -415,14 +403,10 @@ class _SensitivitySolve:
             swept = averages
         there = replace(base, grid=grid, means=means, kernels=own.kernels(grid, means), averages=averages)
         alone = self.alone(there)
-        begun = {name: found.means[name] for name in (mean.name for mean in _means(alone))}
+        begun = {name: found.means[name] for name in (mean.name for mean in alone.means)}
         begun = transfer(begun, alone.responses, base.grid, grid)
         other = self.iterate(linearise(own, alone, there, None), begun, Secants(self.effort.most))
         return judge.panel_errors(found, other)
-
-
-def _means(engine: Engine) -> list[MeanPlan]:
-    return [mean for item in engine.plan.ensembles for mean in item.means]
 
 
 def _ways(engine: Engine, solved: PathSolution) -> list[str]:
@@ -446,7 +430,7 @@ def _finer(level: Level, ways: list[str], number: int) -> Level:
 
 def _attached(result: Result, engine: Engine, found: PathSolution, errors: Errors, options: Options) -> Result:
     """Return the result with every curve and kernel that it does not have yet."""
-    curves = Judge(engine, options).curves(found)
+    curves = ErrorControl(engine, options).curves(found)
     data, grid = result.dataset.copy(deep=False), result.grid
     assert grid is not None
     responses = set(curves.values)

@@ -1,12 +1,11 @@
 """Stochastic systems solved to a tolerance: a causal start, whole-window sweeps, then refined panels and points.
 
-Where few modes of the noises carry everything, expectations are sparse grids. First the panels:
-with few points, grids of growing density are compared until the change is small enough; then with
-panels of another order, whose difference is the error. Then the points, on that grid: sets of finer
-points that share nothing with those before are swept one after the other, and what each changes is
-carried to the solution by the mean responses. How far the last set moved the solution is the error
-of the points. Elsewhere paths are sampled (``ensembles``). Averages of functions with a kink are
-taken at the end, and every solve ends with plain sampled paths as a check.
+Where few modes of the noises carry everything, expectations are sparse grids. With few points,
+panels of growing density are compared until the change is small enough, then with panels of another
+order, whose difference is the error. On these panels sets of finer, independent points are swept,
+and what each changes is carried to the solution by the mean responses; how far the last set moved
+it is the error of the points. Elsewhere paths are sampled (``ensembles``). Averages of functions
+with a kink are taken at the end, and every solve ends with plain sampled paths as a check.
 
 Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels'
 length (Radau IIA with m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps ×
@@ -34,21 +33,14 @@ from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
-from eqsolve.solvers.paths.ensembles import (
-    Ensembles,
-    NestedStepControls,
-    denser,
-    extrapolate_steps,
-    on_fine_steps,
-    step_errors,
-    steps_in_time,
-)
-from eqsolve.solvers.paths.iterate import BESIDE, Iteration, Neighbour, PathSolution, begin_beside, hand_on, iterate, start
-from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, package
+from eqsolve.solvers.paths.controls import EnsembleControls, NestedStepControls, PathsControls
+from eqsolve.solvers.paths.ensembles import Ensembles, denser
+from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, package
+from eqsolve.solvers.paths.follow import LostPathError
+from eqsolve.solvers.paths.iterate import IterationControls, PathSolution, iterate, start
 from eqsolve.solvers.paths.kinks import average_kinks
-from eqsolve.solvers.paths.moving import PointRefinement, RefinedSolution, is_clear, is_far
-from eqsolve.solvers.paths.paths import LostPathError
+from eqsolve.solvers.paths.nested_steps import extrapolate_steps, on_fine_steps, step_errors, steps_in_time
+from eqsolve.solvers.paths.point_refinement import PointRefinement, RefinedSolution, is_clear, is_far
 from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sensitivity import add_derivatives
 from eqsolve.solvers.paths.sweep import (
@@ -66,6 +58,7 @@ from eqsolve.solvers.paths.sweep import (
     variation,
 )
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
+from eqsolve.solvers.paths.warm_start import WARM_ITERATION, WarmStart, guess_from_warm_start, make_warm_start
 from eqsolve.solvers.threads import one_each
 from eqsolve.solvers.tolerance import stop_early
 
@@ -145,20 +138,20 @@ class _StochasticSolve:
         self, engine: Engine, options: Options, control: PathsControls, begin: float, params: Mapping[str, Any]
     ) -> None:
         self.engine, self.options, self.control, self.begin, self.params = engine, options, control, begin, params
-        self.judge = Judge(engine, options)
+        self.judge = ErrorControl(engine, options)
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
         self.mover = PointRefinement(engine, self.judge, control, self.tolerance)
-        kinked = any(plan.kinked for plan in engine.plan.ensembles)  # few paths then tell little of how many react
+        kinked = any(plan.kinked for plan in engine.ensembles)  # few paths then tell little of how many react
         self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), EnsembleControls(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.hidden = 0.0  # tolerances that a sparse grid may err by as a random sample says, where it was drawn
-        self.near: Neighbour | None = None
+        self.near: WarmStart | None = None
         self.levels: tuple[PathSolution, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[PathSolution, Errors | None, str] | None = None
         self._kinked = kinked
-        self.jumps = any(plan.jumping for plan in engine.plan.ensembles)
+        self.jumps = any(plan.jumping for plan in engine.ensembles)
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -197,14 +190,14 @@ class _StochasticSolve:
         more of them, find no solution, or hide an error that samples show and can mend.
         """
         options = self.options
-        if self.engine.plan.whites or (self.jumps and options.step is None):
-            return self._run_rough()
+        if self.engine.program.whites or (self.jumps and options.step is None):
+            return self._run_white_noise()
         wanted = self._level(min(1e-2, 10 * options.rtol))
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
-        begun = self._from_neighbour(few)
+        begun = self._from_warm_start(few)
         if begun is None:
             begun_window = self.begin_window()
-            window = self._fitted(begun_window)
+            window = self._coarsened(begun_window)
             if self._needs_sample(window):
                 try:
                     return self._run_sampled(window)
@@ -212,21 +205,21 @@ class _StochasticSolve:
                     if not self._kinked:
                         raise
                     logger.info("paths: no solution with sampled paths (%s); continuing with a sparse grid", reason)
-            found = self._from_window(window, few)
+            found = self._solve_sparse(window, few)
             if found is None and window is not begun_window:  # longer panels may leave the iteration no solution
-                found = self._from_window(begun_window, few)
+                found = self._solve_sparse(begun_window, few)
             if found is None:
                 return self._run_sampled(self._start_sampled(self._slower(window.grid), self._level(1e-2)))
             solved, by_panels, level = found
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
-            if isinstance(near := self.options.warm_start, Neighbour) and near.sampled:
+            if isinstance(near := self.options.warm_start, WarmStart) and near.sampled:
                 return self._run_sampled(solved)
         self.stage = "paths"
         if wanted != level:
             design = Design(wanted, None, variation(solved.averages))
-            solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
+            solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.controls)
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         curves = self.judge.curves(final)
         by_panels, by_points = (self.judge.without_noise(curves, errors) for errors in (by_panels, by_points))
@@ -235,7 +228,7 @@ class _StochasticSolve:
                 by_points[name] = error + np.where(error > 0, self.hidden, 0.0) * self.judge.allowed(curves, name)
             # many weak modes may do together what none of them does: grids agree then, and err
             beyond = self._beyond(final, self.judge.total(final, by_panels, by_points))
-            for name in beyond.keys() - self.engine.plan.kinked:  # averages of kinks are taken below
+            for name in beyond.keys() - self.engine.program.kinked:  # averages of kinks are taken below
                 by_points[name] = by_points[name] + beyond[name]
             excess = self.judge.worst(curves, beyond) if beyond else 0.0
             if excess > self.control.negligible:
@@ -244,8 +237,8 @@ class _StochasticSolve:
                 if missed and self.ensembles.suffices(excess, final.grid.size):
                     with contextlib.suppress(SolverError):
                         return self._run_sampled(final)
-        self.near = self._hand_on(final, by_panels)
-        return self._end(final, by_panels, by_points)
+        self.near = self._warm_start(final, by_panels)
+        return self._average_kinks(final, by_panels, by_points)
 
     def _beyond(self, final: PathSolution, errors: Errors) -> Errors:
         """Return what random samples show of a sparse grid's errors beyond those known; nothing where they cannot be drawn."""
@@ -283,11 +276,9 @@ class _StochasticSolve:
         self.chance = chance
         control = self.control
         # errors of both fall with the number of paths by about the same power: samples are taken
-        # where they need fewer, but at 1e-3 and above in any case where grids differ by a hundredth
-        # of the values, since these converge too slowly
-        sampling_costs_less = 2 * sampled.sets * sampled.small * max(1.0, chance) ** (1.0 / rate) < count * max(
-            1.0, alone
-        ) ** (1.0 / rate)
+        # where they need fewer, and at 1e-3 and above where grids differ by a hundredth of values
+        power, sample = 1.0 / rate, 2 * sampled.sets * sampled.small
+        sampling_costs_less = sample * max(1.0, chance) ** power < count * max(1.0, alone) ** power
         grids_disagree = alone > control.large * (1.0 if sampling_costs_less else max(1.0, 1e-3 / self.options.rtol))
         sample_disagrees = apart > max(control.large, 3.0 * chance)
         # many weak modes may do together what none of them does: the grids agree then, and err. Two
@@ -313,10 +304,10 @@ class _StochasticSolve:
         self.stage = "paths"
         (final,), by_points = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
-        self.near = None if self._kinked else self._hand_on(final, by_panels)
-        return self._end(final, by_panels, by_points)
+        self.near = None if self._kinked else self._warm_start(final, by_panels)
+        return self._average_kinks(final, by_panels, by_points)
 
-    def _end(self, final: PathSolution, by_panels: Errors, by_points: Errors) -> Result:
+    def _average_kinks(self, final: PathSolution, by_panels: Errors, by_points: Errors) -> Result:
         """Return the result, with averages of functions with a kink."""
         self.stage = "averages"
         self.options.report_share(_SHARES["averages"][0], "averages over paths")
@@ -337,8 +328,8 @@ class _StochasticSolve:
         for grid in (own, self._slower(own), self._slower(own, slower), None):
             try:
                 small = self.ensembles.begin(window)
-                best = small if best is None or small.left < best.left else best
-                if small.left <= self.options.rtol:
+                best = small if best is None or small.residual < best.residual else best
+                if small.residual <= self.options.rtol:
                     break
             except SolverError as reason:
                 logger.info("paths: no solution from this start (%s)", reason)
@@ -354,7 +345,7 @@ class _StochasticSolve:
         assert best is not None
         return best
 
-    def _run_rough(self) -> Result:
+    def _run_white_noise(self) -> Result:
         """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
         judge, ensembles, control, options = self.ensembles.judge, self.ensembles, self.ensembles.steps, self.options
         level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
@@ -403,26 +394,26 @@ class _StochasticSolve:
         logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
         return errors, worst
 
-    def _from_window(self, window: PathSolution, few: Level) -> tuple[PathSolution, Errors, Level] | None:
+    def _solve_sparse(self, window: PathSolution, few: Level) -> tuple[PathSolution, Errors, Level] | None:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points.
 
         None where few points have no solution, and sampled paths may.
         """
-        begun, solved, design = self._begin_with(window, few)
-        if not begun.is_sampled and self._unsettled(solved):
+        begun, solved, design = self._first_solution(window, few)
+        if not begun.is_sampled and self._stagnates(solved):
             logger.info("paths: the sparse grid gives no solution; continuing with sampled paths")
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
-                found = self._begin_with(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
-                begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
+                found = self._first_solution(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
+                begun, solved, design = found if found[1].residual < solved.residual else (begun, solved, design)
         solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.zero_errors(solved)
         if self.options.step is None:
             solved, by_panels = self._settle_panels(solved, design)
         return solved, by_panels, design.level
 
-    def _begin_with(self, begun: PathSolution, few: Level) -> tuple[PathSolution, PathSolution, Design]:
+    def _first_solution(self, begun: PathSolution, few: Level) -> tuple[PathSolution, PathSolution, Design]:
         """Return a start, the solution that is iterated from it, and how its points are chosen."""
         self._keep(begun, None, "after the start")
         self.stage = "time grid"
@@ -434,20 +425,20 @@ class _StochasticSolve:
         """How many paths there are for every value of the constants where few are sampled."""
         return max(self.control.probe // 8, self.control.probe // count_values(self.engine))
 
-    def _from_neighbour(self, few: Level) -> tuple[PathSolution, Errors] | None:
-        """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
+    def _from_warm_start(self, few: Level) -> tuple[PathSolution, Errors] | None:
+        """Return a solution iterated from a warm start, and the error of its panels; None where there is none or it fails."""
         options, near = self.options, self.options.warm_start
-        if not isinstance(near, Neighbour):
+        if not isinstance(near, WarmStart):
             return None
-        begun = begin_beside(near, self.engine, options, self.order, self.begin, self._rate)
+        begun = guess_from_warm_start(near, self.engine, options, self.order, self.begin, self._rate)
         if isinstance(begun, str):
             logger.info("the solution given to begin with is not used: %s", begun)
             return None
         self.stage = "time grid"
         design = Design(few, None, begun.shapes)
         try:
-            solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, BESIDE)
-            if self._unsettled(solved):
+            solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, WARM_ITERATION)
+            if self._stagnates(solved):
                 return None
         except SolverError as reason:
             logger.info("the solution given to begin with does not lead to this one (%s); beginning without it", reason)
@@ -499,7 +490,7 @@ class _StochasticSolve:
         logger.info("time grid: a start on %d nodes by a self-consistent ensemble", grid.size)
         return PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
-    def _fitted(self, begun: PathSolution) -> PathSolution:
+    def _coarsened(self, begun: PathSolution) -> PathSolution:
         """Return a rough solution on longer panels where its functions of time are quiet: half as long as these allow."""
         if begun.grid.panels is None:
             return begun
@@ -534,7 +525,7 @@ class _StochasticSolve:
             logger.info("time grid: %d nodes; compared with a coarser grid its error is %.2g times the tolerance",
                         dense.grid.size, worst)  # fmt: skip
             self._keep(dense, None, f"with {dense.grid.size} nodes")
-            if self._unsettled(dense):
+            if self._stagnates(dense):
                 break
             if worst <= self.control.share:
                 coarser, errors = errors, self._check_panels(dense, design)
@@ -548,19 +539,21 @@ class _StochasticSolve:
             base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors
 
-    def _unsettled(self, solved: PathSolution) -> bool:
+    def _stagnates(self, solved: PathSolution) -> bool:
         """Whether the iteration leaves so much that neither panels nor points are worth refining."""
-        if solved.left <= self.control.settled * self.options.rtol:
+        if solved.residual <= self.control.settled * self.options.rtol:
             return False
-        logger.info("the iteration stagnates at a residual of %.2g: a finer grid or more paths would not help", solved.left)
+        logger.info(
+            "the iteration stagnates at a residual of %.2g: a finer grid or more paths would not help", solved.residual
+        )
         return True
 
     def _check_panels(self, solved: PathSolution, design: Design) -> Errors:
-        """Return the error that other panels, of another order, show: the next one, as far as responses are known in it."""
+        """Return the error of panels: the difference to panels of the next order, up to the ``highest``."""
         old = solved.grid.panels
         assert old is not None
         panels = old.of_another_order(self.control.highest, self.control.check_ratio)
-        other, _ = self._move(solved, design, panels, replace(solved.how, choose=(), most=BESIDE.most))
+        other, _ = self._move(solved, design, panels, replace(solved.controls, choose=(), most=WARM_ITERATION.most))
         errors = self.judge.panel_errors(solved, other)
         worst = self.judge.worst(self.judge.curves(solved), errors)
         logger.info("time grid: %d nodes; compared with an independent grid of %d nodes its error is %.2g times the tolerance",
@@ -574,7 +567,7 @@ class _StochasticSolve:
         return np.clip(wanted, *bounds)
 
     def _move(
-        self, solved: PathSolution, design: Design, panels: PanelGrid, how: Iteration | None = None
+        self, solved: PathSolution, design: Design, panels: PanelGrid, controls: IterationControls | None = None
     ) -> tuple[PathSolution, Shapes | None]:
         """Return the solution on other panels, with the same points, and what is known about responses there."""
         engine, grid = self.engine, OperatorGrid.from_panels(panels)
@@ -582,8 +575,10 @@ class _StochasticSolve:
         shapes = move_shapes(design.shapes, engine.noises, solved.grid, grid)
         found = []
         with contextlib.suppress(SolverError):
-            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, how or solved.how)
-            if made.left <= solved.left or not self._unsettled(made):
+            made = iterate(
+                engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, controls or solved.controls
+            )
+            if made.residual <= solved.residual or not self._stagnates(made):
                 return made, shapes
             found.append((made, shapes))
         try:  # from the start again, on these panels
@@ -595,7 +590,7 @@ class _StochasticSolve:
         except SolverError:
             if not found:
                 raise
-        return min(found, key=lambda pair: pair[0].left)
+        return min(found, key=lambda pair: pair[0].residual)
 
     # --- points
     def _settle_points(self, solved: PathSolution, by_panels: Errors, level: Level) -> tuple[PathSolution, Errors, Errors]:
@@ -618,8 +613,8 @@ class _StochasticSolve:
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 # averages of kinks, or what is hidden, err beside that
-                enough = 0.8 if self.engine.plan.kinked else min(0.95, 1.0 - self.hidden)
-                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._unsettled(solved):
+                enough = 0.8 if self.engine.program.kinked else min(0.95, 1.0 - self.hidden)
+                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._stagnates(solved):
                     break
                 if number == control.rounds or matter == {"sample"} or not moved.trend:
                     break  # of samples there are no larger ones
@@ -629,7 +624,7 @@ class _StochasticSolve:
                 matter = frozenset(way for way in ways if effects[way] > control.negligible)
                 design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
                 begin = final if judge.worst(curves, errors) <= control.large else solved
-                solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
+                solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.controls)
                 rough = number == 1 and max(effects[way] for way in ways) > control.large
                 rough |= judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and rough:
@@ -656,8 +651,8 @@ class _StochasticSolve:
         if "sample" in ways and "constants" not in ways:
             return self._move_sampled(solved, by_panels), by_panels
         moved = self.mover.move(solved, design, ways, by_panels)
-        left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
-        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.large))
+        room = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
+        settled = moved.trend[-1][1] <= room or not (is_clear(moved.trend) or is_far(moved.trend, control.large))
         if settled or "modes" not in ways or "constants" in ways:
             return moved, by_panels
         if not self.ensembles.suffices(self.chance, solved.grid.size):
@@ -678,11 +673,11 @@ class _StochasticSolve:
         """Remember a solution in case of an interruption; without known errors they are as large as the values."""
         self.best = (solved, errors, stage)
 
-    def _notify(self, until: float, sweeps: int, left: float) -> None:
+    def _notify(self, until: float, sweeps: int, residual: float) -> None:
         low, high = _SHARES[self.stage]
-        settled = math.log(min(max(left, self.tolerance), 1.0)) / math.log(self.tolerance)
+        settled = math.log(min(max(residual, self.tolerance), 1.0)) / math.log(self.tolerance)
         inside = (until - self.begin) / (self.options.t_max - self.begin) if self.stage == "start" else settled
-        text = f"{self.stage}, up to t = {until:.4g}: iteration {sweeps}, residual {left:.1g}"
+        text = f"{self.stage}, up to t = {until:.4g}: iteration {sweeps}, residual {residual:.1g}"
         self.options.report_share(low + (high - low) * inside, text)
 
     def _package(self, solved: PathSolution, errors: Errors | None) -> Result:
@@ -710,14 +705,14 @@ class _StochasticSolve:
             logger.info("no Monte Carlo check: %s", reason)
             return ""
 
-    def _hand_on(self, final: PathSolution, by_panels: Errors) -> Neighbour | None:
+    def _warm_start(self, final: PathSolution, by_panels: Errors) -> WarmStart | None:
         """Return what a solve at neighbouring parameters may begin with: panels as they would be enough here."""
-        if self._unsettled(final):
+        if self._stagnates(final):
             return None
         ratios = None
         if final.grid.panels is not None:
             ratios = self._ratios(self.judge.curves(final), by_panels, final, self.control.handed)
-        return hand_on(self.engine, final, self._rate, ratios)
+        return make_warm_start(self.engine, final, self._rate, ratios)
 
     def _sample(self, solved: PathSolution) -> tuple[Sample, ...]:
         """Return the paths that are kept, if they are wanted."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import EnsemblePlan, StochasticProgram
+from eqsolve.compile.stochastic import EnsembleProgram, MeanProgram, StochasticProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
@@ -25,9 +25,18 @@ from eqsolve.numerics.laws import parts_of
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.cluster import Cluster
-from eqsolve.solvers.paths.means import Averages, Reactions, add_up, average, average_single
+from eqsolve.solvers.paths.follow import (
+    PATHS_PER_BATCH,
+    Driven,
+    Paths,
+    bytes_of,
+    card_code,
+    check_memory,
+    follow,
+    path_operators,
+)
+from eqsolve.solvers.paths.means import Averages, MeanResponses, add_up, average, average_single
 from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, draw_along, groups_of, modes_of
-from eqsolve.solvers.paths.paths import TOGETHER, Actions, Driven, Paths, act, bytes_of, card_code, check_memory, follow
 from eqsolve.solvers.paths.responses import MOST_VALUES, vary
 from eqsolve.solvers.threads import in_order, usable_threads
 
@@ -53,7 +62,7 @@ class Work:
 class Engine:
     """A compiled system with its numbers and laws, execution settings, and fixed kernels."""
 
-    plan: StochasticProgram
+    program: StochasticProgram
     laws: Mapping[str, Any]
     work: Work
     accuracy: float = 1e-10  # of the paths, relative
@@ -61,7 +70,7 @@ class Engine:
     threads: int | None = 1
     known: Kernels | None = None
 
-    def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
+    def backend(self, plan: EnsembleProgram, nodes: int, count: int) -> Backend:
         """Return where paths and their tangents are followed."""
         unknowns = len(plan.unknowns)
         work = unknowns * plan.count * nodes**3 * count / 3
@@ -71,45 +80,52 @@ class Engine:
 
     def is_on_card(self, nodes: int, count: int) -> bool:
         """Whether sets of this number of paths are followed on a card."""
-        return any(self.backend(plan, nodes, count) is not CPU for plan in self.plan.ensembles)
+        return any(self.backend(plan, nodes, count) is not CPU for plan in self.program.ensembles)
+
+    @property
+    def ensembles(self) -> tuple[EnsembleProgram, ...]:
+        return self.program.ensembles
+
+    @functools.cached_property
+    def means(self) -> list[MeanProgram]:
+        return [mean for item in self.ensembles for mean in item.means]
 
     @functools.cached_property
     def fed(self) -> frozenset[str]:
         """The means that act back; the others are only reported."""
-        return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.acts)
+        return frozenset(mean.name for mean in self.means if mean.acts)
 
     @functools.cached_property
     def responses(self) -> frozenset[str]:
-        return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.kind == "response")
+        return frozenset(mean.name for mean in self.means if mean.kind == "response")
 
     @functools.cached_property
     def noises(self) -> tuple[int, ...]:
         """How many noises every ensemble has."""
-        return tuple(len(item.driving) for item in self.plan.ensembles)
+        return tuple(len(item.driving) for item in self.ensembles)
 
-    def groups(self, kernels: Kernels, plan: EnsemblePlan | None = None) -> list[Group]:
+    def groups(self, kernels: Kernels, plan: EnsembleProgram | None = None) -> list[Group]:
         """Return the noises with their covariances for given kernels; those of one ensemble."""
         if self not in kernels.derived:
-            kernels.derived[self] = groups_of(self.plan.covariances, kernels, self.plan.whites)
+            kernels.derived[self] = groups_of(self.program.covariances, kernels, self.program.whites)
         return [group for group in kernels.derived[self] if plan is None or group.noises[0] in plan.driving]
 
     def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
-        """Return all kernels and functions for given means."""
-        return evaluate(self.plan.definitions, grid, means, self.known)
+        return evaluate(self.program.definitions, grid, means, self.known)
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
     """How points are chosen: accuracy, layouts to reuse, covariances of responses, also per value.
 
-    One path in ``share`` is followed by its tangents.
+    One path in ``tangent_stride`` is followed by its tangents.
     """
 
     level: Level
     layouts: tuple[PointLayout, ...] | None = None
     shapes: Shapes | None = None
     by_value: Shapes | None = None
-    share: int = 1
+    tangent_stride: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +163,7 @@ def _without_card(engine: Engine, full: MemoryError) -> Engine:
 
 
 def sweep_large(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, known: Sequence[tuple[Reactions, Reactions]],
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, known: Sequence[tuple[MeanResponses, MeanResponses]],
     previous: Sequence[Kept] | None = None,
 ) -> tuple[Means, tuple[Kept, ...]]:  # fmt: skip
     """Return the means over a large set of paths, and its points with the unknowns on all paths.
@@ -157,14 +173,14 @@ def sweep_large(
     """
     kernels, total, kept = engine.kernels(grid, means), dict[str, Array](), []
     try:
-        for place, plan in enumerate(engine.plan.ensembles):
+        for place, plan in enumerate(engine.ensembles):
             before = None if previous is None else previous[place]
-            groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+            groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
             backend = engine.backend(plan, grid.size, design.level.most)
-            choice = before.choice if before else _choice(engine, kernels, design, place, groups, actions, backend)
+            choice = before.choice if before else _choice(engine, kernels, design, place, groups, actions.drives, backend)
             near = before.unknowns if before else None
             if choice.layout.kind in ("sample", "single"):
-                made, unknowns = _sweep_sample(engine, kernels, plan, choice, known[place], design.share, near)
+                made, unknowns = _sweep_sample(engine, kernels, plan, choice, known[place], design.tangent_stride, near)
             else:  # exact with the few points that it has
                 driven = [Driven(plan, actions, choice.points, draw(plan, groups, choice, aligned=before is not None), near)]
                 paths = follow(driven, kernels, engine.accuracy, CPU, engine.threads)[0]
@@ -177,12 +193,12 @@ def sweep_large(
 
 
 def _sweep_sample(
-    engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice, known: tuple[Reactions, Reactions], share: int,
-    near: Array | None,
+    engine: Engine, kernels: Kernels, plan: EnsembleProgram, choice: Choice, known: tuple[MeanResponses, MeanResponses],
+    stride: int, near: Array | None,
 ) -> tuple[Means, Array]:  # fmt: skip
     """Return the means over sampled paths of one ensemble, and the unknowns on all of them."""
     weights = home_of(choice.points.weights).get(choice.points.weights).reshape(choice.points.values, -1)
-    few = weights.shape[1] // share  # paths whose tangents stand for those of all
+    few = weights.shape[1] // stride  # paths whose tangents stand for those of all
     scale = weights.sum(axis=1, keepdims=True) / weights[:, :few].sum(axis=1, keepdims=True)
 
     def add(paths: Paths, some: Choice, span: tuple[int, int]) -> Means:
@@ -195,7 +211,7 @@ def _sweep_sample(
 
 
 def add_by_parts(
-    engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice,
+    engine: Engine, kernels: Kernels, plan: EnsembleProgram, choice: Choice,
     add: Callable[[Paths, Choice, tuple[int, int]], Means], cut: int = 0, before: Array | None = None,
     unknowns: Array | None = None,
 ) -> Means:  # fmt: skip
@@ -205,12 +221,12 @@ def add_by_parts(
     The ``unknowns`` of all paths are written where there is an array for them.
     """
     points, size, values = choice.points, kernels.grid.size, choice.points.values
-    groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+    groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
     count = len(points.weights)
     backend = engine.backend(plan, size, count)
     modes = modes_of(groups, choice, aligned=before is not None)
     each = count // values
-    step = max(1, TOGETHER // values) if backend is CPU else each
+    step = max(1, PATHS_PER_BATCH // values) if backend is CPU else each
 
     def one(span: tuple[int, int]) -> Means:
         places = slice(*span) if values == 1 else np.add.outer(each * np.arange(values), np.arange(*span)).ravel()
@@ -233,7 +249,7 @@ def add_by_parts(
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
     """Return what a sweep makes of the means that do not act back; without responses where these are not needed."""
-    aside = [mean for item in engine.plan.ensembles for mean in item.means if not mean.acts]
+    aside = [mean for mean in engine.means if not mean.acts]
     if any(mean.kind != "one" for mean in aside):
         swept = collect(sweep(engine, grid, means, design, previous))
         return {mean.name: swept[mean.name] for mean in aside}
@@ -243,7 +259,6 @@ def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, pre
 
 
 def collect(averages: Iterable[Averages]) -> Means:
-    """Return the means of all ensembles."""
     return {name: value for item in averages for name, value in item.means.items()}
 
 
@@ -251,13 +266,13 @@ def _followed(
     engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None
 ) -> list[tuple[Paths, Choice]]:
     choices, driven = [], []
-    for place, plan in enumerate(engine.plan.ensembles):
-        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+    for place, plan in enumerate(engine.ensembles):
+        groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
         if previous is not None:
             kept = previous[place]
             choice, before = kept.choice, kept.unknowns if isinstance(kept, Kept) else kept.paths.unknowns
         else:
-            choice, before = _choice(engine, kernels, design, place, groups, actions), None
+            choice, before = _choice(engine, kernels, design, place, groups, actions.drives), None
         choices.append(choice)
         driven.append(Driven(plan, actions, choice.points, draw(plan, groups, choice, aligned=previous is not None), before))
     return list(zip(follow(driven, kernels, engine.accuracy, CPU, engine.threads), choices, strict=True))
@@ -266,18 +281,18 @@ def _followed(
 def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     """Return how many paths a design asks for at a solution, without following them."""
     total = 0
-    for place, plan in enumerate(engine.plan.ensembles):
-        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
-        total += len(_choice(engine, kernels, replace(design, by_value=None), place, groups, actions).points.weights)
+    for place, plan in enumerate(engine.ensembles):
+        groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
+        total += len(_choice(engine, kernels, replace(design, by_value=None), place, groups, actions.drives).points.weights)
     return total
 
 
 def _choice(
-    engine: Engine, kernels: Kernels, design: Design, place: int, groups: Sequence[Group], actions: Actions,
+    engine: Engine, kernels: Kernels, design: Design, place: int, groups: Sequence[Group], drives: Sequence[Array],
     backend: Backend = CPU,
 ) -> Choice:  # fmt: skip
     """Return the modes and points of an ensemble that a design asks for."""
-    return choose(engine.plan.ensembles[place], kernels, groups, actions.drives, engine.laws, design.level,
+    return choose(engine.ensembles[place], kernels, groups, drives, engine.laws, design.level,
                   design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
                   by_value=design.by_value[place] if design.by_value else (), backend=backend)  # fmt: skip
 
@@ -285,14 +300,14 @@ def _choice(
 def count_values(engine: Engine, points: int = 2) -> int:
     """Return how many combinations of atoms, parts and points of their laws the constants of an ensemble have, at most."""
     counts = {name: len(parts_of(law)) or len(law.rule(points)[0]) for name, law in engine.laws.items()}
-    return max((math.prod(counts[name] for name in plan.constants) for plan in engine.plan.ensembles), default=1)
+    return max((math.prod(counts[name] for name in plan.constants) for plan in engine.ensembles), default=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Paths of one ensemble that are followed when they are looked at: their points, and every process on (paths, nodes)."""
 
-    plan: EnsemblePlan
+    plan: EnsembleProgram
     points: Points
     nodes: int
     follow: Callable[[], Paths]
@@ -318,18 +333,18 @@ def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], cou
     return tuple(made)
 
 
-def draw_paths(engine: Engine, kernels: Kernels, plan: EnsemblePlan, level: Level, shapes: Any = None) -> Sample:
+def draw_paths(engine: Engine, kernels: Kernels, plan: EnsembleProgram, level: Level, shapes: Any = None) -> Sample:
     """Return paths of one ensemble, of positive weight, that are followed when they are looked at."""
-    groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+    groups, actions = engine.groups(kernels, plan), path_operators(plan, kernels)
     choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, PointLayout("draws"), shapes)
     return follow_later(engine, kernels, plan, choice)
 
 
-def follow_later(engine: Engine, kernels: Kernels, plan: EnsemblePlan, choice: Choice) -> Sample:
+def follow_later(engine: Engine, kernels: Kernels, plan: EnsembleProgram, choice: Choice) -> Sample:
     """Return paths at chosen points, that are followed when they are looked at."""
     points, size = choice.points, kernels.grid.size
     drawn = draw(plan, engine.groups(kernels, plan), choice, aligned=False)
-    driven = [Driven(plan, act(plan, kernels), points, drawn)]
+    driven = [Driven(plan, path_operators(plan, kernels), points, drawn)]
     return Sample(plan, points, size, lambda: follow(driven, kernels, engine.accuracy, CPU, engine.threads)[0])
 
 
@@ -347,7 +362,7 @@ def variation(averages: tuple[Averages, ...], *, by_value: bool = False) -> Shap
 def guess(engine: Engine, grid: OperatorGrid, level: Level) -> Means:
     """Return a first guess: nothing moves, nothing responds."""
     size = grid.size
-    every = [mean for item in engine.plan.ensembles for mean in item.means]
+    every = engine.means
     means = {mean.name: np.zeros(size) if mean.kind == "one" else np.zeros((size, size)) for mean in every}
     first = OperatorGrid(grid.nodes[:1], grid.blocks[:1], grid.integration[:1, :1], None)
     small = {name: value[:1] if value.ndim == 1 else value[:1, :1] for name, value in means.items()}

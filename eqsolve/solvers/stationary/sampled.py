@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan, StochasticProgram
+from eqsolve.compile.stochastic import EnsembleProgram, MeanProgram, StochasticProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.gaussian import Level, PointLayout, Points, make_points
@@ -31,8 +31,8 @@ from eqsolve.numerics.secants import Secants
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.follow import Driven, Paths, follow, path_operators, substitute
 from eqsolve.solvers.paths.modes import Drawn
-from eqsolve.solvers.paths.paths import Driven, Paths, act, follow, substitute
 from eqsolve.solvers.paths.responses import enter, instantaneous
 from eqsolve.solvers.paths.sweep import Engine, Work, guess, rate
 from eqsolve.solvers.stationary.solve import NoStationaryStateError, worst_error
@@ -137,7 +137,7 @@ class Coordinates:
     signs: Array
 
     @classmethod
-    def draw(cls, plan: EnsemblePlan, laws: Mapping[str, Any], period: int, count: int, seed: int) -> Coordinates:
+    def draw(cls, plan: EnsembleProgram, laws: Mapping[str, Any], period: int, count: int, seed: int) -> Coordinates:
         rng = np.random.default_rng((seed, 11))
         mine = {name: laws[name] for name in plan.constants}
         points = make_points(0, PointLayout("draws"), mine, Level(1e-3, 1.0, 16, count, seed=seed))
@@ -227,13 +227,13 @@ class Map:
     def make(cls, engine: Engine, window: Window, count: int, seed: int) -> Map:
         every = [
             Coordinates.draw(plan, engine.laws, window.period, count, 100 * seed + place)
-            for place, plan in enumerate(engine.plan.ensembles)
+            for place, plan in enumerate(engine.ensembles)
         ]
         return cls(engine, window, tuple(every))
 
     def coarsened(self) -> Map:
         made = Map(self.engine, self.window.coarsened(), tuple(item.coarsened() for item in self.coordinates))
-        made.idle, made.states, made.shift = self.idle, self.states, coarsen_means(self.engine.plan, self.shift)
+        made.idle, made.states, made.shift = self.idle, self.states, coarsen_means(self.engine.program, self.shift)
         return made
 
     def shifted(self, shift: Means) -> Map:
@@ -260,19 +260,21 @@ class Map:
 
     def _driven(self, means: Mapping[str, Array]) -> list[Array]:
         kernels, made = self.kernels(means), []
-        for plan in self.engine.plan.ensembles:
-            actions = act(plan, kernels)
+        for plan in self.engine.ensembles:
+            actions = path_operators(plan, kernels)
             made += [*actions.operators.values(), *actions.drives, *(kernels.functions[name] for name in plan.functions)]
-        return made + [kernels.table(entry) for group in self.engine.plan.covariances for row in group.blocks for entry in row]
+        return made + [
+            kernels.table(entry) for group in self.engine.program.covariances for row in group.blocks for entry in row
+        ]
 
     @property
-    def acting(self) -> list[MeanPlan]:
-        return [mean for plan in self.engine.plan.ensembles for mean in plan.means if mean.acts]
+    def acting(self) -> list[MeanProgram]:
+        return [mean for mean in self.engine.means if mean.acts]
 
     def kernels(self, means: Mapping[str, Array]) -> Kernels:
         """Return kernels and functions on all nodes for means over lags."""
         tables = {}
-        for plan in self.engine.plan.ensembles:
+        for plan in self.engine.ensembles:
             for mean in plan.means:
                 value = means[mean.name]
                 if mean.kind == "one":
@@ -281,23 +283,23 @@ class Map:
                     tables[mean.name] = self.window.tabulate(value, mean.kind == "response")
         return self.engine.kernels(self.window.grid, tables)
 
-    def noises(self, kernels: Kernels, plan: EnsemblePlan, item: Coordinates) -> dict[str, Array]:
+    def noises(self, kernels: Kernels, plan: EnsembleProgram, item: Coordinates) -> dict[str, Array]:
         """Return all noises of an ensemble (node, path)."""
         made = self.draw(plan, item, kernels.table)
-        for group in self.engine.plan.covariances:
+        for group in self.engine.program.covariances:
             for name, centre in zip(group.noises, group.centres, strict=True):
                 if name in made:
                     made[name] = made[name] + kernels.vector(centre)[-1]
-        for name, strength in self.engine.plan.whites:
+        for name, strength in self.engine.program.whites:
             if name in item.white:
                 size = math.sqrt(max(float(kernels.vector(strength)[-1]), 0.0) / self.window.step)
                 made[name] = size * self.window.repeated(item.white[name])
         return made
 
-    def draw(self, plan: EnsemblePlan, item: Coordinates, table: Callable[[Pointwise], Array]) -> dict[str, Array]:
+    def draw(self, plan: EnsembleProgram, item: Coordinates, table: Callable[[Pointwise], Array]) -> dict[str, Array]:
         """Return centred noises of an ensemble (node, path); ``table`` gives covariances."""
         made: dict[str, Array] = {}
-        for group in self.engine.plan.covariances:
+        for group in self.engine.program.covariances:
             if group.noises[0] in plan.noises:
                 blocks = [[self.window.lagged(table(entry)) for entry in row] for row in group.blocks]
                 waves, static = ([known[name] for name in group.noises] for known in (item.waves, item.static))
@@ -308,18 +310,18 @@ class Map:
         """Follow all paths that given means drive; return the kernels of these means."""
         kernels = self.kernels(means)
         driven = []
-        for place, (plan, item) in enumerate(zip(self.engine.plan.ensembles, self.coordinates, strict=True)):
+        for place, (plan, item) in enumerate(zip(self.engine.ensembles, self.coordinates, strict=True)):
             noises = self.noises(kernels, plan, item)
             drawn = Drawn(tuple(noises[name] for name in plan.driving), ())
             before = self.paths[place].unknowns if self.paths else None
             starts = self.states[place] if self.states else None
-            driven.append(Driven(plan, act(plan, kernels), item.points, drawn, before, starts))
+            driven.append(Driven(plan, path_operators(plan, kernels), item.points, drawn, before, starts))
         self.paths = follow(driven, kernels, self.engine.accuracy, threads=self.engine.threads)
         return kernels
 
     def keep_states(self) -> None:
         """Let the next paths begin where the last ones were a period after their first node."""
-        integrated = [np.array(plan.integrated)[:, None] for plan in self.engine.plan.ensembles]
+        integrated = [np.array(plan.integrated)[:, None] for plan in self.engine.ensembles]
         ends = [paths.unknowns[:, self.window.period] for paths in self.paths]
         self.states = [np.where(moved, end, 0.0) for moved, end in zip(integrated, ends, strict=True)]
 
@@ -353,7 +355,7 @@ class Map:
                 made[mean.name] = self._scaled(kernels, mean, tapered)
         return {name: made[name] + self.shift.get(name, 0.0) if made[name] is not means[name] else made[name] for name in made}
 
-    def _scaled(self, kernels: Kernels, mean: MeanPlan, terms: Sequence[Array]) -> Array:
+    def _scaled(self, kernels: Kernels, mean: MeanProgram, terms: Sequence[Array]) -> Array:
         """Return Σ outer × term, over lags."""
         total = np.zeros_like(terms[0])
         for outer, term in zip(mean.outers, terms, strict=True):
@@ -371,12 +373,12 @@ class Map:
         tables = kernels.complete() | {name: kernels.response(name) for name in kernels.operators}
         made = {name: window.lagged(table)[window.lags :][: window.reach + 1] for name, table in tables.items()}
         made |= {name: values[-1:] for name, values in kernels.functions.items()}
-        return made | {name: kernels.vector(item)[-1:] for name, item in self.engine.plan.observables}
+        return made | {name: kernels.vector(item)[-1:] for name, item in self.engine.program.observables}
 
     def start(self) -> Means:
         """Return the means at the start, as if nothing moved or responded."""
         begun, window, means = guess(self.engine, self.window.grid.head(1), _LEVEL), self.window, {}
-        for mean in (mean for plan in self.engine.plan.ensembles for mean in plan.means):
+        for mean in self.engine.means:
             size = {"one": 1, "two": 2 * window.lags + 1, "response": window.lags + 1}[mean.kind]
             means[mean.name] = np.full(size, float(begun[mean.name].flat[0]))
         return means
@@ -560,7 +562,7 @@ class FoundBySampling:
     number_errors: dict[str, float]
     still: bool
     lags: Array
-    left: float
+    residual: float
     rtol: float
 
     def lyapunov(self) -> tuple[float, float]:
@@ -621,7 +623,7 @@ class _SampledSearch:
     def run(self, steps: int) -> FoundBySampling:
         """Return the state, paths followed in so many steps per time on which they react at the start."""
         options, paths, sets = self.options, PathsControls.probe, PathsControls.sets
-        begin = float(self.engine.plan.start()[0])
+        begin = float(self.engine.program.start()[0])
         reaction = 1 / options.step if options.step else rate(self.engine, begin, _LEVEL, typical=True)
         step = options.step or 1 / (steps * reaction)
         reach, tolerance = BySampling.reach / reaction, 1e-2 * options.rtol
@@ -648,7 +650,7 @@ class _SampledSearch:
         first = solve_map(made, begun.means, self.secants, tolerance)
         coarse, at = first.map, first.means
         if options.step is None:
-            coarse, at = coarse.coarsened(), coarsen_means(self.engine.plan, at)
+            coarse, at = coarse.coarsened(), coarsen_means(self.engine.program, at)
         own, images, solved = coarse.once(at, made.idle), [[] for _ in range(sets)], [first] * sets  # type: ignore[var-annotated]
         wanted = 2
         while True:
@@ -659,7 +661,7 @@ class _SampledSearch:
                     group.append(Map.make(self.engine, coarse.window, count, seed).once(at, made.idle))
             for place, group in enumerate(images):
                 shift = {name: np.mean([item[name] for item in group], axis=0) - own[name] for name in own}
-                fine = made.shifted(refine_means(self.engine.plan, shift, made.window, coarse.window))
+                fine = made.shifted(refine_means(self.engine.program, shift, made.window, coarse.window))
                 solved[place] = solve_map(fine, solved[place].means, self.secants, tolerance)
             found = self._judged(solved)
             worst = worst_error(found, options)[1]
@@ -683,7 +685,7 @@ class _SampledSearch:
         window = solved[0].map.window
         lags, every = window.step * np.arange(window.reach + 1), [item.map.outputs(item.means) for item in solved]
         if self.options.step is None and not self.moved:  # by the step, as in the first set
-            begin = coarsen_means(self.engine.plan, solved[0].means)
+            begin = coarsen_means(self.engine.program, solved[0].means)
             again = solve_map(solved[0].map.coarsened(), begin, Secants(16), 0.1 * self.options.rtol)
             far = again.map.outputs(again.means)
             moved = {name: (value[::2] - far[name]) / 3 for name, value in every[0].items()}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.gaussian import GaussianProgram
-from eqsolve.compile.stochastic import MeanPlan
+from eqsolve.compile.stochastic import MeanProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
@@ -314,7 +314,6 @@ class LagLaw(GaussianLaw):
         return np.asarray(combine @ joint @ combine.T)
 
     def over_lags(self, one: LawMeans, lagged: Array) -> LawMeans:
-        """Return the means of pairs over lags."""
         self.lagged = lagged
         wide = LawMeans(self, one.rule, one.accuracy, len(lagged), one.terms)
         for name in ("centres", "spreads", "mean", "magnitude", "power", "rest"):
@@ -351,7 +350,7 @@ class StationaryMap:
         return cls(program, tuple(made), lags, rule, accuracy)  # type: ignore[arg-type]
 
     @property
-    def means(self) -> list[MeanPlan]:
+    def means(self) -> list[MeanProgram]:
         return [mean for item in self.program.paths.ensembles for mean in item.means]
 
     def kernels(self, means: Mapping[str, Array], fixed: LagKernels | None = None) -> LagKernels:
@@ -444,7 +443,7 @@ class StationaryMap:
         return made
 
     def _mean(
-        self, mean: MeanPlan, terms: tuple[tuple[int, int], ...], kernels: LagKernels, law: LagLaw, linear: Linear,
+        self, mean: MeanProgram, terms: tuple[tuple[int, int], ...], kernels: LagKernels, law: LagLaw, linear: Linear,
         one: LawMeans, wide: LawMeans,
     ) -> Array:  # fmt: skip
         if mean.kind == "one":
@@ -460,11 +459,11 @@ class StationaryMap:
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Means that are a fixed point of the closure, up to a residual ``left`` relative to each."""
+    """Means that are a fixed point of the closure, up to a ``residual`` relative to each."""
 
     closure: StationaryMap
     means: Means
-    left: float
+    residual: float
 
     def variances(self) -> list[tuple[str, Array]]:
         """Return the variances of all unknowns over lags, under every condition."""
@@ -702,14 +701,14 @@ class FoundByLaw:
         return self.settled.closure.lags.nodes
 
     @property
-    def left(self) -> float:
-        return self.settled.left
+    def residual(self) -> float:
+        return self.settled.residual
 
     def lyapunov(self) -> tuple[float, float]:
         """Return the largest exponent and its error, the difference to that on other lags."""
         value = growth_rate(self.settled, self.still)
         other = growth_rate(self.other, self.still, value)
-        return value, abs(value - other) + 1e-12 + 30 * self.left
+        return value, abs(value - other) + 1e-12 + 30 * self.residual
 
 
 class StationarySearch:
@@ -826,7 +825,7 @@ class StationarySearch:
         other = self._again(settled, lags, other=True)
         other_curves, other_numbers = other.outputs()
         matched = carry(other_curves, lags, settled.closure.lags)
-        panels, rest = settled.closure.lags.panels, 30 * max(settled.left, 1e-15)
+        panels, rest = settled.closure.lags.panels, 30 * max(settled.residual, 1e-15)
         errors = {}
         for name, values in curves.items():
             change = np.abs(values - matched[name])
@@ -839,6 +838,6 @@ class StationarySearch:
 
     def stability_at_rest(self) -> tuple[float, float]:
         """Return the stability of the state in which nothing moves, and its error."""
-        left, other = self.find_fixed_point(True).left, self.stability
-        left = max(left, self.find_fixed_point().left)
-        return self.stability, abs(self.stability - other) + 1e-12 + 30 * left
+        rest, other = self.find_fixed_point(True).residual, self.stability
+        rest = max(rest, self.find_fixed_point().residual)
+        return self.stability, abs(self.stability - other) + 1e-12 + 30 * rest

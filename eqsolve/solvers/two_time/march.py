@@ -81,7 +81,9 @@ class Merger:
         to_merged, back = _transfer(self.m, round((middle - left) / (right - left), 12))
         changes, tolerance = {}, self.tolerance
         for head, values, size in self._smooth(history):
-            change = _change(values[..., part], to_merged, back)
+            here = values[..., part]  # as read from the merged panel's nodes, compared with itself
+            restored = np.concatenate([here[..., :1], here @ to_merged.T], axis=-1) @ back.T
+            change = float(np.abs(restored - here).max())
             if change > tolerance * size:
                 return False
             if values is history.last_block.get(head):
@@ -155,12 +157,6 @@ class Merger:
         weights = (right - left) * rule.weights
         history.weights = np.concatenate([history.weights[: inner.start], weights, history.weights[inner.stop :]])
         history.edges = np.delete(history.edges, panel + 1)
-
-
-def _change(values: Array, to_merged: Array, back: Array) -> float:
-    """Return the largest change of values on two panels when they are read from the merged panel's nodes."""
-    restored = np.concatenate([values[..., :1], values @ to_merged.T], axis=-1) @ back.T
-    return float(np.abs(restored - values).max())
 
 
 @functools.lru_cache(maxsize=4096)

@@ -91,7 +91,7 @@ def test_stated_errors_of_sets_of_different_sizes() -> None:
     """Averages weighted by inverse variances: one in seven is off by more than is stated, one in 600 by three times that."""
     from scipy.special import stdtr
 
-    from eqsolve.solvers.paths.judge import margin_of, standard_error
+    from eqsolve.solvers.paths.error_control import margin_of, standard_error
 
     rng, trials = np.random.default_rng(0), 20_000
     deviations = np.repeat([3.0, 1.0], 4)
@@ -121,10 +121,10 @@ def test_parts_of_a_large_set_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ensembles, "sweep_large", watched)
     eqsolve.solve("soft_spin", t_max=1, rtol=5e-2)
     engine, grid, means, design, known = seen[0]
-    alone = dataclasses.replace(design, share=1)
-    monkeypatch.setattr(sweep, "TOGETHER", 10**6)
+    alone = dataclasses.replace(design, tangent_stride=1)
+    monkeypatch.setattr(sweep, "PATHS_PER_BATCH", 10**6)
     whole, kept = known_sweep(engine, grid, means, alone, known)
-    monkeypatch.setattr(sweep, "TOGETHER", 96)
+    monkeypatch.setattr(sweep, "PATHS_PER_BATCH", 96)
     parts, same = known_sweep(engine, grid, means, alone, known)
 
     def same_as(found: dict, names: set) -> bool:
@@ -132,7 +132,7 @@ def test_parts_of_a_large_set_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert same_as(parts, {*whole})
     assert np.array_equal(kept[0].unknowns, same[0].unknowns)
-    few, _ = known_sweep(engine, grid, means, dataclasses.replace(design, share=4), known)
+    few, _ = known_sweep(engine, grid, means, dataclasses.replace(design, tangent_stride=4), known)
     response = next(iter(engine.responses))
     assert same_as(few, {*whole} - {response, steps_name(response)})
     assert 0 < np.abs(few[response] - parts[response]).max() < 0.1 * np.abs(parts[response]).max()
@@ -166,7 +166,7 @@ def test_integration_by_parts_is_a_control_variate(
     watch = {"observables": WATCHED} if model == "dln" else {}
     assert eqsolve.solve(model, solver="stochastic", **watch, **settings).status == "ok"
     engine, grid, means, design, known = seen[0]
-    plan, kernels = engine.plan.ensembles[-1], engine.kernels(grid, means)
+    plan, kernels = engine.program.ensembles[-1], engine.kernels(grid, means)
     groups, drawn = engine.groups(kernels, plan), known[-1][0]
     levels = [dataclasses.replace(design.level, seed=seed) for seed in range(100, 116)]
     sets = [sweep_large(engine, grid, means, dataclasses.replace(design, level=level), known)[0] for level in levels]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import eqsolve
-from eqsolve.compile.stochastic import EnsemblePlan
+from eqsolve.compile.stochastic import EnsembleProgram
 from eqsolve.numerics import backend
-from eqsolve.solvers.paths import paths as stochastic_paths
+from eqsolve.solvers.paths import follow as stochastic_paths
 
 
 def shrink(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
@@ -31,11 +31,11 @@ def test_more_paths_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Points that there is no room for: the solution with fewer, and its error."""
     known, counts = stochastic_paths.check_memory, []
 
-    def look(plan: EnsemblePlan, paths: int, nodes: int) -> None:
+    def look(plan: EnsembleProgram, paths: int, nodes: int) -> None:
         counts.append(paths)
         known(plan, paths, nodes)
 
-    def on_a_small_machine(plan: EnsemblePlan, paths: int, nodes: int) -> None:
+    def on_a_small_machine(plan: EnsembleProgram, paths: int, nodes: int) -> None:
         with monkeypatch.context() as patched:
             if paths in largest:
                 shrink(patched, 1e4)
@@ -166,7 +166,7 @@ def test_the_memory_of_a_path_is_not_underestimated() -> None:
         tracemalloc.start()
         made = known(engine, levels, design, before)
         nodes, counts = levels[0][0].size, [item.unknowns.shape[-1] for item in made[1]]
-        sizes = [stochastic_paths.bytes_of(plan, nodes) for plan in engine.plan.ensembles]
+        sizes = [stochastic_paths.bytes_of(plan, nodes) for plan in engine.program.ensembles]
         seen.append((sum(map(operator.mul, sizes, counts)), *tracemalloc.get_traced_memory()))
         tracemalloc.stop()
         return made

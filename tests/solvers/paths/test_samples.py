@@ -14,7 +14,7 @@ from eqsolve.laws import Normal
 from eqsolve.numerics.gaussian import Level, PointLayout, make_points
 from eqsolve.numerics.laws import NormalLaw as Gaussian
 from eqsolve.numerics.laws import bernoulli
-from eqsolve.solvers.paths.moving import predict
+from eqsolve.solvers.paths.point_refinement import predict
 
 t, tp = times("t t'")
 x, eta = process("x eta")
@@ -30,7 +30,7 @@ def test_what_an_error_needs() -> None:
 
 def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths and tangents are followed some at a time, whatever the threads, and added up in one order."""
-    monkeypatch.setattr("eqsolve.solvers.paths.paths.TOGETHER", 40)
+    monkeypatch.setattr("eqsolve.solvers.paths.follow.PATHS_PER_BATCH", 40)
     monkeypatch.setattr("eqsolve.solvers.paths.responses._TOGETHER", 16)
     found = [eqsolve.solve("dln", t_max=2, rtol=1e-2, observables=["E_test"], threads=threads) for threads in (1, 3)]
     for name in ("E_test", "R_w", "C_f"):

@@ -110,9 +110,10 @@ def _coordinates(
     constants: int, shapes: Sequence[tuple[int, int]], half: int, block: int, turns: Sequence[Array | None],
     rng: np.random.Generator,
 ) -> tuple[Array, list[Array]]:  # fmt: skip
-    """Return normal coordinates without chance in their second moments: of constants, then (noises × nodes) by group.
+    """Return standard normals, uncorrelated over every ``block`` of paths to rounding: (constants, paths), then by group of
+    noises (noises × nodes, paths).
 
-    Before them the first few, as they are before modes are turned into times.
+    They are preceded by the few rows that were drawn first, which belong to the leading modes.
     """
     from scipy.fft import idct
     from scipy.linalg import cholesky, solve_triangular
@@ -199,7 +200,8 @@ def telegraph(law: Chain, nodes: int, cells: Array, rng: np.random.Generator) ->
 
 
 def _share(chance: Array, cells: Array, rng: np.random.Generator) -> Array:
-    """Return ones with given probabilities, so that those that follow each other in the order of cells have their share."""
+    """Return 1 with probability ``chance``, else 0, for every path: of any that follow each other in the order of cells as
+    many are 1 as their probabilities add up to, up to one path."""
     order = _shuffled(cells, rng)
     steps = np.cumsum(chance[order]) + rng.random()  # systematic: a one wherever the sum passes an integer
     made = np.empty(len(chance))

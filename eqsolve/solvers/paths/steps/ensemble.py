@@ -1,4 +1,4 @@
-"""The paths of one ensemble in discrete time: explicit steps, weighted means, and responses by tangents of all paths.
+"""Paths of one ensemble in discrete time: explicit Euler steps, weighted means, and responses by forward tangents.
 
 At a new node the unknowns under a derivative are known from the last one. The noises are drawn
 given their past, the other unknowns follow from them, and so do the means with all earlier nodes.
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
+from eqsolve.compile.stochastic import Covariance, EnsembleProgram, MeanProgram
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import ROUNDING, Array, chunk, invert
 from eqsolve.numerics.gaussian import Factor
@@ -27,7 +27,7 @@ _STEPS = 50  # of Newton's method for unknowns that stand in their own definitio
 _OUTCOMES = 8  # of all that is drawn afresh at a node, at most: more are not gone through
 
 
-def is_chain(plan: EnsemblePlan) -> bool:
+def is_chain(plan: EnsembleProgram) -> bool:
     """Whether the past of a path acts through one number alone, so that noise may be drawn in the order of that number."""
     remembers = plan.memories or any(link.kernel is not None for link in plan.links)
     return plan.signal_slopes is None and not remembers and sum(plan.integrated) == len(plan.noises) == 1
@@ -36,7 +36,7 @@ def is_chain(plan: EnsemblePlan) -> bool:
 class Ensemble:
     """The state of a march: what averages and memory need of the past, and the present node."""
 
-    def __init__(self, plan: EnsemblePlan, laws: Sequence[Covariance], grid: OperatorGrid, sample: StepsSample) -> None:
+    def __init__(self, plan: EnsembleProgram, laws: Sequence[Covariance], grid: OperatorGrid, sample: StepsSample) -> None:
         self.plan, self.grid, self.sample, self.weights = plan, grid, sample, sample.weights
         self.paths, size = len(sample.weights), grid.size
         self.length = float(grid.nodes[1] - grid.nodes[0]) if size > 1 else 0.0
@@ -57,7 +57,7 @@ class Ensemble:
         self.drift = np.zeros_like(self.unknowns)
         self.acting = np.zeros((len(plan.unknowns), plan.count))
         self.drawn = -1  # the last node at which noise was drawn in the order of the paths
-        asked: dict[str, list[MeanPlan]] = {}
+        asked: dict[str, list[MeanProgram]] = {}
         for mean in plan.means:
             if mean.kind == "response":
                 asked.setdefault(mean.noise, []).append(mean)
@@ -73,7 +73,7 @@ class Ensemble:
 
     @property
     def prompt(self) -> bool:
-        """Whether means depend on what the step before has left alone: neither on noises nor on what follows them."""
+        """Whether the means that act back are known before the noises of a node: from unknowns under a derivative alone."""
         plan, count = self.plan, len(self.plan.unknowns)
         late = {1 + place for place in range(count) if not plan.integrated[place]}
         late |= set(range(1 + count, 1 + count + len(plan.noises)))
@@ -90,7 +90,7 @@ class Ensemble:
             raise SolverError(f"paths stop being finite at t = {self.grid.nodes[node]:.6g}; the step may be too long for them")
 
     def glance(self, node: int) -> None:
-        """Know the arguments of means that are prompt; noises are those of the node before."""
+        """Set the arguments of means that do not depend on the noises of a node, which are still those of the node before."""
         last = getattr(self, "arguments", [])
         count = len(self.plan.unknowns)
         rest = last[1 + count :] or [0.0] * (len(self.plan.noises) + len(self.plan.constants) + len(self.plan.functions))
@@ -224,7 +224,7 @@ class Ensemble:
                 return [(1.0, arguments)]
         return made or [(1.0, arguments)]
 
-    def outcomes_of(self, mean: MeanPlan) -> list[tuple[float, list[Any]]]:
+    def outcomes_of(self, mean: MeanProgram) -> list[tuple[float, list[Any]]]:
         """Return the outcomes that a mean is taken over; memory may hold what was drawn."""
         late = any(place >= self.given for place in (*mean.reads, *mean.output_reads))
         return [(1.0, self.full)] if late else self.possible
@@ -259,7 +259,7 @@ class Tangents:
     precision, whose rounding is far below the scatter of the paths.
     """
 
-    def __init__(self, ensemble: Ensemble, noise: str, asked: Sequence[MeanPlan]) -> None:
+    def __init__(self, ensemble: Ensemble, noise: str, asked: Sequence[MeanProgram]) -> None:
         self.ensemble, self.noise, self.asked, self.some = ensemble, noise, tuple(asked), ensemble.sample.some
         size, paths = ensemble.grid.size, len(self.some)
         weights = ensemble.weights[self.some]
@@ -308,7 +308,7 @@ class Tangents:
                 self.made[a][:n] = sum(inverse[a, b] * before[b] for b in range(len(before)))
         return known
 
-    def average(self, node: int, kernels: Kernels | None, means: Mapping[str, Array], asked: Sequence[MeanPlan]) -> None:
+    def average(self, node: int, kernels: Kernels | None, means: Mapping[str, Array], asked: Sequence[MeanProgram]) -> None:
         """Put the mean responses of a node to all before into their tables."""
         item, n = self.ensemble, node + 1
         outputs = {mean.name: self._outputs(mean) for mean in asked if mean.by_unknown is not None}
@@ -335,7 +335,7 @@ class Tangents:
                 total = total * np.broadcast_to(np.asarray(kernels.pointwise(mean.outers[0]), float), (n, n))[node]
             means[mean.name][node, :n] = total
 
-    def _outputs(self, mean: MeanPlan) -> list[Any]:
+    def _outputs(self, mean: MeanProgram) -> list[Any]:
         """Return the derivatives of an output by the unknowns, times what stands before it."""
         assert mean.by_unknown is not None
         total: list[Any] = [0.0] * len(self.made)

@@ -1,10 +1,10 @@
 """Discrete time with noise in every step, exactly at this step: samples of paths that are marched causally.
 
 Noise that is drawn afresh at every step (batches, label noise, temperature) has as many modes as
-there are steps. Several independent samples are each marched node by node, self-consistent by
-themselves, with draws that leave little to chance (see ``draws``). Their spread is the statistical
-error. What a sample of finitely many paths is off on average falls like 1/paths: a line through all
-rounds tells it and leaves it out. Paths are added until both are below the tolerance.
+there are steps. Several independent samples are each marched node by node, self-consistently, with
+draws of small variance (see ``draws``). Their spread is the statistical error. The bias of a sample
+falls like 1/paths: it is extrapolated by a line through all rounds. Paths are added until both are
+below the tolerance.
 
 Chosen in discrete time where a noise is drawn in every step; available for every stochastic system
 in discrete time. Cost per sample: nodes³ × paths / 6 for the responses where there is memory, along
@@ -40,7 +40,7 @@ from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
-from eqsolve.solvers.paths.judge import Curves, make_result
+from eqsolve.solvers.paths.error_control import Curves, make_result
 from eqsolve.solvers.paths.steps.draws import Chain, StepsSample, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble, is_chain
 from eqsolve.solvers.threads import in_order, one_each, usable_threads
@@ -122,21 +122,17 @@ _SINGLE = 8 * float(np.finfo(np.float32).eps)  # of a value: the rounding of res
 class StepsControls:
     """Settings of a solve in steps."""
 
-    # independent samples, each self-consistent by itself; their spread is the statistical error
-    samples: int = 2 * PathsControls.sets
+    samples: int = 2 * PathsControls.sets  # independent; their spread is the statistical error
     paths: int = PathsControls.sample  # of one sample, at first
-    # the share of the paths along which responses are followed, and how many at least: they cost
-    # more than the paths, and scatter less (measured on batches in diagonal networks and in ridge
-    # regression)
+    # share and least number of the paths along which responses are followed: they cost more than
+    # the paths, and scatter less (in diagonal networks and in ridge regression)
     responses: tuple[float, int] = (0.25, 2048)
     # least and most ratio of the numbers of paths in two rounds. Values are extrapolated to
     # infinitely many paths by a line in 1/paths, which scatters 2.4 times as much as the last round
     # where that has twice the paths of the one before, 1.5 times where it has four times
     growth: tuple[float, float] = (4.0, 32.0)
-    # share of the correction for finitely many paths that is stated as its error
-    remainder: float = 0.3
-    # most nodes³ × paths of all samples: a solve that needs more returns what it has
-    work: float = 4e12
+    remainder: float = 0.3  # share of the correction for finitely many paths stated as its error
+    work: float = 4e12  # most nodes³ × paths of all samples: then what there is is returned
     rounds: int = 5  # most refinements
 
 
@@ -176,7 +172,6 @@ class StepsSolver(Solver):
 
 
 def _prepare(plan: Plan, values: Values, options: Options, step: float, control: StepsControls) -> _StepsSolve:
-    """Return a solve at a given step."""
     source = plan.program(DISCRETE)
     program = at(source, {**values.numbers, **({"step": step} if plan.facts.needs_step_limit else {})})
     begin = float(program.start()[0])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import Drive, EnsemblePlan, Link
+from eqsolve.compile.stochastic import Drive, EnsembleProgram, Link
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array, eliminate, invert
 from eqsolve.numerics.backend import CPU, Backend, demand_memory, home_of
@@ -26,8 +26,8 @@ from eqsolve.solvers.threads import in_order, usable_threads
 
 Operators = Mapping[tuple[int, int], Array]
 
-TOGETHER = 1024  # paths of an ensemble that a core follows at once: more do not fit into what is near to it
-ALIKE = 4  # times as many of several alike ensembles: fewer calls count for more there
+PATHS_PER_BATCH = 1024  # per core: larger batches leave the L2 cache
+MERGED_FACTOR = 4  # batches of several ensembles are larger: fewer calls outweigh the cache
 _STEPS = 100  # of Newton's method in one block
 _ACCEPTED = 1e-3  # relative change of the last step that is a solution at all
 _SHORTER = 0.2  # factor of a step that made a residual larger
@@ -35,15 +35,14 @@ _SHORTEST = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Actions:
+class PathOperators:
     """What acts on the paths: operators O_ak of signal k on unknown a, and of each drive, for given kernels."""
 
     operators: dict[tuple[int, int], Array]
     drives: tuple[Array, ...]  # of the drives, then of white noises
 
 
-def act(plan: EnsemblePlan, kernels: Kernels) -> Actions:
-    """Return the operators of the path equations."""
+def path_operators(plan: EnsembleProgram, kernels: Kernels) -> PathOperators:
     operators: dict[tuple[int, int], Array] = {}
     for link in plan.links:
         matrix = integrate(plan, kernels, link)
@@ -52,10 +51,10 @@ def act(plan: EnsemblePlan, kernels: Kernels) -> Actions:
         key = (link.unknown, link.signal)
         operators[key] = operators[key] + matrix if key in operators else matrix
     drives = [integrate(plan, kernels, drive) for drive in plan.drives]
-    return Actions(operators, (*drives, *(_increments(kernels, kick.coefficient) for kick in plan.kicks)))
+    return PathOperators(operators, (*drives, *(_increments(kernels, kick.coefficient) for kick in plan.kicks)))
 
 
-def integrate(plan: EnsemblePlan, kernels: Kernels, item: Link | Drive) -> Array:
+def integrate(plan: EnsembleProgram, kernels: Kernels, item: Link | Drive) -> Array:
     """Return the matrix [J] diag(coefficient) of a link or a drive."""
     grid = kernels.grid
     values = np.ones(grid.size) if item.coefficient is None else kernels.vector(item.coefficient)
@@ -69,7 +68,7 @@ def _increments(kernels: Kernels, coefficient: Pointwise | None) -> Array:
     return np.tril(np.broadcast_to(np.append(0.0, lengths), (len(values), len(values))))
 
 
-def over_steps(size: int) -> Array:
+def step_average_matrix(size: int) -> Array:
     """Return the means over steps of a function on the nodes: ∫ of these, step by step, is the trapezoidal rule."""
     made = (np.eye(size) + np.eye(size, k=-1)) / 2
     made[0] = 0.0
@@ -80,9 +79,9 @@ def over_steps(size: int) -> Array:
 class Paths:
     """Paths that have been followed: unknowns (unknown, node, path), signals, and the signals' slopes by the unknowns."""
 
-    plan: EnsemblePlan
+    plan: EnsembleProgram
     kernels: Kernels
-    actions: Actions
+    actions: PathOperators
     points: Points
     drawn: Drawn
     unknowns: Array
@@ -186,7 +185,7 @@ class _Inputs:
         return [self.nodes[part], *unknowns, *noises, *self.constants, *functions]
 
 
-def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Drawn, backend: Backend = CPU) -> _Inputs:
+def read_inputs(plan: EnsembleProgram, kernels: Kernels, points: Points, drawn: Drawn, backend: Backend = CPU) -> _Inputs:
     """Return what the path equations read beside the unknowns."""
     constants = [backend.put(points.constants[name][None, :]) for name in plan.constants]
     functions = [backend.put(read_function(plan, kernels, name)[:, None]) for name in plan.functions]
@@ -196,12 +195,12 @@ def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Dra
     )
 
 
-def read_function(plan: EnsemblePlan, kernels: Kernels, name: str) -> Array:
+def read_function(plan: EnsembleProgram, kernels: Kernels, name: str) -> Array:
     """Return a function of one time on the nodes: one of the model's, or the width of ramps."""
     if name in kernels.functions:
         return kernels.functions[name]
     if plan not in kernels.derived:
-        operators = [o for (_, k), o in act(plan, kernels).operators.items() if k in plan.jumping]
+        operators = [o for (_, k), o in path_operators(plan, kernels).operators.items() if k in plan.jumping]
         reach = [2 * np.abs(np.diagonal(operator)) for operator in (kernels.grid.integration, *operators)]
         kernels.derived[plan] = np.max(reach, axis=0)
         kernels.derived[plan][0] = kernels.derived[plan][:2][-1]  # no step ends at the first node
@@ -212,7 +211,7 @@ def read_function(plan: EnsemblePlan, kernels: Kernels, name: str) -> Array:
 class PathBatch:
     """Paths of alike ensembles that are being followed in the machine's memory: all arrays begin with the ensemble."""
 
-    plans: Sequence[EnsemblePlan]  # whose signals differ in numbers alone
+    plans: Sequence[EnsembleProgram]  # whose signals differ in numbers alone
     nodes: Array
     blocks: Sequence[slice]
     inputs: Sequence[_Inputs]
@@ -237,13 +236,13 @@ class PathBatch:
         return np.array([item.values for item in bound], float), np.stack(shared), noises, constants
 
 
-def bytes_of(plan: EnsemblePlan, nodes: int) -> float:
+def bytes_of(plan: EnsembleProgram, nodes: int) -> float:
     """Return the memory of a path that is followed and averaged, at most."""
     count = len(plan.unknowns)
     return 8.0 * nodes * (4 * count + 2 * plan.count * (count + 1) + len(plan.driving) + plan.targets * (count + 2))
 
 
-def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
+def check_memory(plan: EnsembleProgram, paths: int, nodes: int) -> None:
     """Refuse what would not fit into the memory."""
     demand_memory(paths * bytes_of(plan, nodes), f"{paths} paths on {nodes} nodes")
 
@@ -252,8 +251,8 @@ def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
 class Driven:
     """An ensemble with all that drives its paths, a guess of the unknowns, and other values to begin at (unknown, path)."""
 
-    plan: EnsemblePlan
-    actions: Actions
+    plan: EnsembleProgram
+    actions: PathOperators
     points: Points
     drawn: Drawn
     before: Array | None = None
@@ -294,7 +293,7 @@ def follow(
     if backend is not CPU:
         found = [[_follow_on_card(e, kernels, *own, enough, backend)] for e, own in zip(ensembles, every, strict=True)]
     batches = _batches(ensembles) if backend is CPU else []
-    for (members, _), solved in zip(batches, in_order(some, batches, usable_threads(threads, TOGETHER)), strict=True):
+    for (members, _), solved in zip(batches, in_order(some, batches, usable_threads(threads, PATHS_PER_BATCH)), strict=True):
         for place, m in enumerate(members):
             found[m].append((solved.unknowns[place], solved.signals[place], solved.slopes[place]))
     return [
@@ -314,17 +313,16 @@ def _batches(ensembles: Sequence[Driven]) -> list[tuple[Sequence[int], slice]]:
         alike.setdefault((code or -1 - place, item.paths, *item.actions.operators), []).append(place)
     made: list[tuple[Sequence[int], slice]] = []
     for (_, paths, *_), places in alike.items():
-        many = max(1, ALIKE * TOGETHER // paths)
+        many = max(1, MERGED_FACTOR * PATHS_PER_BATCH // paths)
         for first in range(0, len(places), many):
             few = places[first : first + many]
-            made += [(few, slice(begin, min(begin + TOGETHER, paths))) for begin in range(0, paths, TOGETHER)]
+            made += [(few, slice(begin, min(begin + PATHS_PER_BATCH, paths))) for begin in range(0, paths, PATHS_PER_BATCH)]
     return made
 
 
 def _follow(
     ensembles: Sequence[Driven], kernels: Kernels, inputs: Sequence[tuple[_Inputs, Array | None]], part: slice, enough: float
 ) -> PathBatch:
-    """Follow a ``part`` of the paths of alike ensembles."""
     grid, plan = kernels.grid, ensembles[0].plan
     count, shape = len(plan.unknowns), (grid.size, part.stop - part.start)
     base = np.zeros((len(ensembles), count, *shape))
@@ -417,7 +415,7 @@ def kept_weights(matrix: Array, blocks: Sequence[slice]) -> Array | None:
     return last if kept else None
 
 
-def evaluate(plan: EnsemblePlan, inputs: Any, part: slice, unknowns: Any) -> tuple[Any, Any]:
+def evaluate(plan: EnsembleProgram, inputs: Any, part: slice, unknowns: Any) -> tuple[Any, Any]:
     """Return the signals and their slopes on a block."""
     shape = unknowns.shape[1:]
     made = np.empty((plan.count * (1 + len(unknowns)), *shape))
@@ -569,7 +567,7 @@ def _no_solution(nodes: Array, part: slice) -> LostPathError:
     )
 
 
-def machine_code(plan: EnsemblePlan) -> int:
+def machine_code(plan: EnsembleProgram) -> int:
     """Return the address of the signals' machine code; 0 where they hold a function without one."""
     from eqsolve.numerics.compiled import GROUP
     from eqsolve.numerics.lanes import translate
@@ -578,7 +576,7 @@ def machine_code(plan: EnsemblePlan) -> int:
     return 0 if lowered.functions else translate(lowered.text, kinds, GROUP)
 
 
-def card_code(plan: EnsemblePlan) -> str | None:
+def card_code(plan: EnsembleProgram) -> str | None:
     """Return the signals in the language of a card; None where they hold a function that it lacks."""
     from eqsolve.numerics.cuda import print_function
 
@@ -586,7 +584,7 @@ def card_code(plan: EnsemblePlan) -> str | None:
     return None if lowered.functions else print_function(lowered.text, kinds)
 
 
-def _kinds(plan: EnsemblePlan) -> tuple[Any, str]:
+def _kinds(plan: EnsembleProgram) -> tuple[Any, str]:
     """Return the signals' text, and where each of its arguments is (see ``lanes.translate``)."""
     bound: Any = plan.signals
     lowered = bound.lowered

@@ -79,7 +79,8 @@ def test_what_cannot_be_solved_for_is_named() -> None:
     given = {"laws": {z: GP(1)}, "init": {x: 0, R(t, t): 1}, "observables": {"square": E(x(t) ** 2)}}
     square = [Eq(x(t).diff(t), z(t) - x(t)), Eq(R(t, tp).diff(t), -E(x(t) ** 2) * R(t, tp) ** 2)]
     with pytest.raises(
-        ModelError, match=r"`R` \(test_beside\.py:\d+\).*enters its own equation in `-E\[x\(t\)\*\*2\]\*R\(t, t'\)\*\*2`"
+        ModelError,
+        match=r"`R` \(test_kernels_beside_paths\.py:\d+\).*enters its own equation in `-E\[x\(t\)\*\*2\]\*R\(t, t'\)\*\*2`",
     ):
         eqsolve.solve(System("square", square, **given), t_max=1)
     mixed = {"mixed": Int(E(x(t) * z(s)), (s, 0, t))}

@@ -1,7 +1,8 @@
-"""A solution moved from set to set of finer points, until it stays where it is.
+"""Deferred correction of a solution by sets of finer points, until it stays where it is.
 
-The sets share nothing, neither modes nor rules nor samples, so that how far one moves what another
-left is the error of both.
+As in multigrid methods (Brandt, Math. Comp. 31, 333 (1977), doi:10.1090/S0025-5718-1977-0431719-X)
+few points solve for what many leave as residual. The sets share neither modes nor rules nor
+samples: how far one moves the solution of another is the error of both.
 """
 
 import itertools
@@ -12,19 +13,10 @@ from dataclasses import dataclass, replace
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine_level
+from eqsolve.solvers.paths.checkpointing import as_checkpoint_step
 from eqsolve.solvers.paths.controls import PathsControls
-from eqsolve.solvers.paths.iterate import (
-    USUAL,
-    Correction,
-    PathSolution,
-    as_checkpoint_step,
-    improve,
-    iterate,
-    pack,
-    unpack,
-    weigh,
-)
-from eqsolve.solvers.paths.judge import Errors, Judge
+from eqsolve.solvers.paths.error_control import ErrorControl, Errors
+from eqsolve.solvers.paths.iterate import DEFAULT_ITERATION, Correction, PathSolution, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, report, sweep, variation
 
@@ -48,12 +40,11 @@ def means_with_points(engine: Engine, final: PathSolution, design: Design) -> Me
 
 
 def corrected(engine: Engine, few: PathSolution, final: PathSolution, design: Design, tolerance: float) -> Means:
-    """Return the same, with the paths of a solution with few points to say how the means act back, in as many sweeps as
-    these need."""
+    """Return the means that another set of points asks for, iterated with the paths of ``few`` points (``Correction``)."""
     grid = final.grid
     many, own = (collect(sweep(engine, grid, final.means, design, item)) for item in (None, few.averages))
     correction = Correction(few.averages, {name: value - own[name] for name, value in many.items()})
-    return iterate(engine, grid, final.means, design, tolerance, few.how, correction).means
+    return iterate(engine, grid, final.means, design, tolerance, few.controls, correction).means
 
 
 def _balanced(engine: Engine, final: PathSolution, means: Means, swept: tuple[Averages, ...]) -> Means:
@@ -119,7 +110,7 @@ class PointRefinement:
     """What moves solutions of one system; ``tolerance`` is that of the iteration."""
 
     engine: Engine
-    judge: Judge
+    judge: ErrorControl
     control: PathsControls
     tolerance: float
 
@@ -141,10 +132,10 @@ class PointRefinement:
                 means, curves = means_with_points(self.engine, solved, finer), judge.curves(solved)
                 if judge.change_in_tolerances(curves, solved.grid, means) <= control.large:
                     break
-                found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
+                found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.controls)
             except SolverError:
                 break
-            if found.left > max(solved.left, settled):
+            if found.residual > max(solved.residual, settled):
                 break
             solved, design = found, finer
             logger.info("paths: %d of them before the time grid is chosen", solved.paths)
@@ -169,7 +160,7 @@ class PointRefinement:
             else:
                 means = means_with_points(self.engine, final, finer)
             last, kernels = final, self.engine.kernels(final.grid, means)
-            final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
+            final = replace(final, means=means, kernels=kernels, residual=DEFAULT_ITERATION.leaves * final.residual)
             curves = judge.curves(final)
             before, moved = moved, judge.curve_changes(curves, final.grid, last.means)
             part = control.carried_share_if_alike if _is_alike(coarse, finer.level, ways) else control.carried_share

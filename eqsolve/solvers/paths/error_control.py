@@ -59,7 +59,7 @@ class Curves:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class ErrorControl:
     """Compares solutions of one system under one set of options."""
 
     engine: Engine
@@ -67,7 +67,6 @@ class Judge:
     kinks: bool = False  # whether averages of functions with a kink are controlled as others are
 
     def curves(self, solved: Solution) -> Curves:
-        """Return what a solution reports."""
         key = self, solved.averages
         if key not in solved.kernels.derived:
             absolute = dict(solved.means)
@@ -80,15 +79,15 @@ class Judge:
         self, grid: OperatorGrid, kernels: Kernels, absolute: Mapping[str, Array] | None = None, *, whole: bool = True
     ) -> Curves:
         """Return what kernels report; not ``whole`` functions of one time alone, unless kernels are controlled too."""
-        observables = self.engine.plan.observables
+        observables = self.engine.program.observables
         single = kernels.functions | {name: kernels.observed(item) for name, item in observables}
-        if not (whole or self.options.kernels or self.engine.plan.kinked.issuperset(name for name, _ in observables)):
+        if not (whole or self.options.kernels or self.engine.program.kinked.issuperset(name for name, _ in observables)):
             return Curves(single, {}, {}, {})
         values = {name: grid.values(matrix, extend=True) for name, matrix in kernels.operators.items()}
         sizes = {}
         if absolute is not None:
             large = Kernels(grid, absolute, kernels.complete(), kernels.operators, dict(kernels.functions))
-            for made in self.engine.plan.definitions:
+            for made in self.engine.program.definitions:
                 if made.kind == "function" and not (made.differential or made.own) and isinstance(made.rest, Pointwise):
                     large.functions[made.name] = np.abs(large.vector(made.rest))
             sizes = {name: sum(_largest(large.vector(t)) for t in item.terms) for name, item in observables}
@@ -183,7 +182,10 @@ class Judge:
         return errors
 
     def keep_errors(self, errors: Errors, before: Errors, base: Solution, dense: Solution) -> Errors:
-        """Return errors of panels, of responses no smaller than before on panels that did not change."""
+        """Return errors of panels; those of responses on panels of ``dense`` that are also in ``base``, at least ``before``.
+
+        The difference of two solutions does not show the error of panels that both have.
+        """
         if not before or base.grid.panels is None or dense.grid.panels is None:
             return errors
         old, new = base.grid.panels, dense.grid.panels
@@ -203,8 +205,8 @@ class Judge:
         Averages of functions with a kink are found at the end, with more points; grids are not
         chosen by them, but by kernels where all observables have one.
         """
-        declared = [name for name, _ in self.engine.plan.observables]
-        kinked = frozenset() if kinks or self.kinks else self.engine.plan.kinked
+        declared = [name for name, _ in self.engine.program.observables]
+        kinked = frozenset() if kinks or self.kinks else self.engine.program.kinked
         watched = [name for name in declared if name not in kinked]
         if not watched and not (declared and final.tables):
             watched = declared or list(final.single)
@@ -222,7 +224,7 @@ class Judge:
 
         The excess is sampling noise of few points, which are replaced at the end.
         """
-        plan = self.engine.plan
+        plan = self.engine.program
         smooth = [name for name, _ in plan.observables if name not in plan.kinked]
         if smooth:
             most = np.max([self.excess_by_time(curves, errors, name) for name in smooth], axis=0)
@@ -257,10 +259,10 @@ class Judge:
 
     def total(self, solved: Solution, *parts: Errors, rounding: float = 1e-14) -> Errors:
         """Return the sum of errors, and of what the iteration left; a start known in all of them is exact."""
-        curves, left = self.curves(solved), 2.0 * max(solved.left, 1e-14)
+        curves, rest = self.curves(solved), 2.0 * max(solved.residual, 1e-14)
         made: Errors = {}
         for name in parts[0]:
-            made[name] = np.sum([part[name] for part in parts], axis=0) + left * self.size(name, curves, solved.grid)
+            made[name] = np.sum([part[name] for part in parts], axis=0) + rest * self.size(name, curves, solved.grid)
             if all(is_known(part[name]) for part in parts):
                 made[name].flat[0] = rounding * abs(curves.all[name].flat[0])
         return made
@@ -377,8 +379,8 @@ def package(
     ``times`` are those of functions of two times, by default all nodes."""
     grid = solved.grid.panels or PanelGrid.smooth(solved.grid.nodes)
     kept = [path_set(item, place=place) for place, item in enumerate(paths)]
-    stats = {"panels": grid.panels, "paths": solved.paths, "sweeps": engine.work.sweeps, "left": solved.left}
-    return make_result(engine.plan.name, grid, curves, errors, over, kept, options, params, stats, source, times)
+    stats = {"panels": grid.panels, "paths": solved.paths, "sweeps": engine.work.sweeps, "residual": solved.residual}
+    return make_result(engine.program.name, grid, curves, errors, over, kept, options, params, stats, source, times)
 
 
 def make_result(
