@@ -62,7 +62,7 @@ _ALONE = 25  # sweeps over a window with one more panel
 class PathSolution:
     """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
 
-    ``residual`` is what the iteration would still change, relative to the largest value of each mean;
+    ``residual`` is what the iteration would still change, relative to the largest value of a mean;
     ``trusting`` whether mean responses helped to the end, ``stalled`` whether nothing did.
     """
 
@@ -130,10 +130,9 @@ def _packing(engine: Engine, means: Means) -> Packing:
 def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
     """Return for every entry of a packed vector one over its size: the largest value of its mean.
 
-    A mean that vanishes but for rounding must not count: it is compared with the largest of all
-    means. A response is an operator, whose entries are integrals over panels: one over a short
-    panel is no larger than the panel's share of the largest kernel, so that early times are known
-    as well as late ones.
+    A mean that vanishes but for rounding is compared with the largest of all means. Entries of a
+    response are integrals over panels: that over a short one is compared with its length times the
+    largest kernel, so that early times are known as well as late ones.
     """
     largest = max((float(np.abs(value).max()) for value in means.values()), default=1.0)
     floor = max(1e-10 * largest, 1e-12)

@@ -30,8 +30,8 @@ from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, choose
 from eqsolve.solvers.paths.sweep import Engine, Means, add_by_parts, count_values, follow_later
 
-# Smallest cosine between the rows of a window and its leading direction: the transverse part is a
-# third of the other, and two more points there gain a tenth, 0.33²
+# smallest cosine between the rows of a window and its leading direction: then the transverse part
+# is a third of the other
 _AGREE = 0.95
 _WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
 

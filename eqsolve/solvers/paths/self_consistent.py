@@ -105,8 +105,7 @@ class _SelfDriven:
         numbers = len(plan.noises) * plan.count * size**2 * len(some) / 2
         demand_memory(8.0 * numbers, f"responses along {len(some)} paths on {size} nodes")
         # Σ over unknowns of slope × tangent, by noise and block of its nodes: (signal, node from
-        # that block on, path, node of
-        # the noise), so that a product with the past reads contiguous memory
+        # that block on, path, node of the noise): products with the past read contiguous memory
         self.effects = {
             name: [np.zeros((plan.count, size - block.start, len(some), block.stop - block.start)) for block in blocks]
             for name in plan.noises

@@ -46,13 +46,10 @@ from eqsolve.solvers.paths.transfer import transfer
 # --- One set of points at a solution, and the affine map of the derivatives' means onto themselves
 # that it makes.
 #
-# The paths of the solution are followed once, with the resolvents P = (1 − O S)⁻¹ of their
-# linearised equations, path by path. The equations of their derivatives are linear with the same
-# resolvent: a sweep is then Dx = P r for the paths, and ∂Dx/∂z = P (O DS + DO S) ∂x/∂z for their
-# tangents, products alone.
-#
-# Cost: the resolvents once, nodes³ × paths / 3 for every unknown; then about 4 nodes³ × paths
-# products a sweep and parameter.
+# Paths are followed once, with the resolvents P = (1 − O S)⁻¹ of their linearised equations, which
+# are those of their derivatives too: a sweep is Dx = P r for the paths, and ∂Dx/∂z = P (O DS + DO
+# S) ∂x/∂z for their tangents. Cost: the resolvents once, nodes³ × paths / 3 for every unknown; then
+# about 4 nodes³ × paths products a sweep and parameter.
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +112,8 @@ def linearise(
 class _Ensemble:
     """Paths of a solution, and the plan of their derivatives.
 
-    What is found once is kept: in ``pieces`` the resolvents and tangents of some paths, in
-    ``reactions`` the mean responses to what follows the noises.
+    ``pieces`` keep resolvents and tangents of some paths, ``reactions`` mean responses to noises
+    that follow others.
     """
 
     plan: EnsembleProgram
@@ -278,9 +275,7 @@ class Effort:
     stop: float = PathsControls.settled  # largest residual of the iteration, in units of rtol
     krylov: float = 0.1  # residual that the Krylov method may leave: a sweep follows
     sets: int = PathsControls.sets  # most sets of other points
-    # error, in tolerances, that needs no further set: where a derivative changes its sign, a tenth
-    # of what is allowed elsewhere is
-    enough: float = 3.0
+    enough: float = 3.0  # error, in tolerances, that needs no further set: derivatives change signs
     most_growth: float = 60.0  # most paths of a set, relative to those of the solution
     free_work: float = PathsControls.free_work  # paths × nodes³ below which there may be more
     share: float = PathsControls.carried_share  # least error, in units of the move before the last

@@ -1,4 +1,4 @@
-"""Warm start: the means that act back of a solution at other parameters, on its panels, as a first guess.
+"""Warm start: means of a solution at other parameters, on its panels, as a first guess.
 
 The new solve finds its own errors there, and refines panels where they are too few.
 """
@@ -107,7 +107,7 @@ def _complete(means: Means, kinds: dict[str, str], size: int) -> Means:
 
 
 def _edges_until(edges: Array, end: float, slower: float) -> Array:
-    """Return panels, as times since the start, up to an end that is not later, for a first time scale so many times as long.
+    """Return panels, as times since the start, up to an earlier end, for a first scale ``slower`` times as long.
 
     They are cut, then stretched evenly in the logarithm of time: as many panels, the first one as
     its time scale asks for.
