@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PerMember:
-    """In a tuple, one entry for each member: of ``item``, whose name ends with ``axes``."""
+    """Stands in a tuple for ``item`` written for each member along ``axes``."""
 
     item: Any
     axes: tuple[str, ...]

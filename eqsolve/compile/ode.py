@@ -77,7 +77,7 @@ class OdeConstant:
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Functions of those quantities that they read, by their places, and of tables."""
+    """Functions of the quantities at the places ``reads``, and of tables."""
 
     functions: Functions
     reads: tuple[int, ...]
@@ -258,7 +258,7 @@ class _OdeBuilder:
         return expr.xreplace(swaps)
 
     def stand_ins(self, names: Sequence[str]) -> Callable[[Expr], Expr | None]:
-        """Return what gives the slot of the size of a function, of those with some names."""
+        """Return a function from a value of a named function to the slot of its size."""
 
         def known(expr: Expr) -> Expr | None:
             if not isinstance(expr, Value) or expr.head.base not in names:

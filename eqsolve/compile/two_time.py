@@ -213,7 +213,7 @@ Contraction = tuple[Dummy, str, Expr, Expr, Expr]  # symbol, span, left, right a
 
 
 class _Splitter:
-    """Brings one right-hand side to the sector; collects its integrals as contractions."""
+    """Writes a right-hand side in the sector t > t'; collects its integrals as contractions."""
 
     def __init__(self, system: System, label: str, one_time: bool) -> None:
         self.start, self.label, self.one_time = system.start, label, one_time

@@ -151,7 +151,7 @@ class Ensembles:
         }
 
     def _small_samples(self, solved: PathSolution, sets: int, paths: int) -> tuple[tuple[Averages, ...], list[Means], Means]:
-        """Return one sweep of independent samples at a solution, the means of all, and their average."""
+        """Return the first of some independent samples swept at a solution, their means, and the average."""
         known = Design(solved.averages[0].choice.level, self._layouts(solved), variation(solved.averages))
         seeds = [self.seed + _APART * number for number in range(1, sets + 1)]
         designs = [replace(known, level=self._level(paths, seed)) for seed in seeds]
@@ -185,7 +185,7 @@ class Ensembles:
         return move
 
     def suffices(self, chance: float, nodes: float) -> bool:
-        """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
+        """Whether large ensembles can do, where two small ones differ by ``chance`` tolerances."""
         control = self.control
         paths = control.small * (control.safety * margin_of(control.sets) * chance) ** (1 / control.rate)
         return paths * nodes**2 * (nodes + _FOLLOWING) < control.cost
@@ -202,8 +202,8 @@ class Ensembles:
     def settle_panels(self, solved: PathSolution) -> tuple[PathSolution, Errors]:
         """Return the small ensemble's solution on panels that are dense enough, and the error of the panels.
 
-        They are compared with coarser ones first, which cost less, and which take their place while
-        they would do; then with those that they were refined from.
+        First coarser panels take their place while their error allows it; then panels are refined,
+        and compared with those before.
         """
         control, judge, worst, dense = self.control, self.judge, 0.0, solved
         while True:

@@ -93,7 +93,7 @@ class ErrorControl:
         return Curves(single, dict(kernels.complete()), values, sizes)
 
     def size(self, name: str, curves: Curves, grid: OperatorGrid) -> float:
-        """Return the maximum; of responses off the diagonal blocks, where none is extrapolated."""
+        """Return the largest size; of a response without its diagonal blocks, which are extrapolated."""
         values = np.abs(curves.all[name])
         if name in curves.values:
             apart = np.zeros_like(values, dtype=bool)
@@ -152,7 +152,7 @@ class ErrorControl:
         return self.error_of_changes(self.curves(solved), [made], 1.0)
 
     def panel_differences(self, base: Solution, dense: Solution, ratios: Array | None = None) -> Errors:
-        """Return how far two solutions on panels are apart; with ``ratios``, what the order promises to be left of it.
+        """Return how far two solutions on panels are apart; with ``ratios``, the error of the second.
 
         Panels that are r times denser leave 1/(r^{m+1} − 1) of the difference. ``ratios`` tell how
         many times denser the panels of the second solution are.

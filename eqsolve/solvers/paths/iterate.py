@@ -177,10 +177,10 @@ def iterate(
     controls: IterationControls = DEFAULT_ITERATION, correction: Correction | None = None,
     kept: tuple[Kept, ...] | None = None, moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
 ) -> PathSolution:  # fmt: skip
-    """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
+    """Sweep until nothing changes. Modes and points are chosen at first, and again nearer the solution.
 
-    With a correction they are those of its paths throughout; with ``kept`` ones, these. ``moved``
-    tells how far two means are apart, if that is not the largest relative change of all of them.
+    With a ``correction`` they are those of its paths, with ``kept`` ones these. ``moved`` gives the
+    distance of two means, by default the largest relative change of all.
     """
     averages: Sequence[Averages | Kept] | None = kept if correction is None else correction.averages
     secants: Secants | None = None

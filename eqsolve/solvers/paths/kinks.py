@@ -182,7 +182,7 @@ def _choose(
     shapes: Any,
     given: tuple[Array, Array] | None = None,
 ) -> Choice:
-    """Return sampled points of an ensemble, or such at given coordinates of the modes."""
+    """Return sampled points of an ensemble, or points at ``given`` coordinates of the modes."""
     groups, drives = engine.groups(kernels, plan), path_operators(plan, kernels).drives
     return choose(plan, kernels, groups, drives, engine.laws, level, PointLayout("single"), shapes, given=given)
 
@@ -261,7 +261,7 @@ class _Window:
         return _Lines(normals, weights, self.base.choose(given, finer=1.0 + number / 2), fine, mass / mass.sum())
 
     def learn(self, average: Array) -> None:
-        """Keep what the directions do in the first set of lines."""
+        """Keep the second differences of the average over the first set of lines."""
         if self.effects is None:
             centre, pairs = average[:, :1], average[:, 1:].reshape(len(average), -1, 2)
             change = np.abs(pairs.sum(axis=2) - 2 * centre) / 6

@@ -93,9 +93,8 @@ def average(
 ) -> Averages:  # fmt: skip
     """Return the means over paths, responses among them; tangents are followed on the backend.
 
-    Mean responses to some noises may be ``known``, and where the tangents come from be given. On a
-    sparse grid mean responses are always found: what is linear in the weak modes is taken from them
-    exactly.
+    ``known`` are mean responses to some noises; ``tangents``, where these come from. On a sparse
+    grid mean responses are always found, for what is linear in the weak modes.
     """
     plan = paths.plan
     made: dict[str, Array] = {}
@@ -155,11 +154,10 @@ def add_up(
 # variate. Along strong modes of the noise the left side scatters less than the right one.
 @dataclass(frozen=True, eq=False)
 class SteinIdentity:
-    """Noises with a joint covariance, independent of all others, whose responses follow from those that are asked for.
+    """E[y ζ] = R C for a target y and noises ζ that are independent of all others.
 
-    By noise: the response asked for, the name under which a large set has it, and what turns that
-    into the response of the ``target`` to the noise. The noises are those that responses were
-    asked for if ``own``.
+    ``sources`` are by noise the response that is asked for, its name in a large set, and the matrix
+    that turns it into R, if needed. ``own``: whether responses to these noises are asked for.
     """
 
     target: int
@@ -445,7 +443,7 @@ def _without(paths: Paths, values: Array, linear: list[Array | None]) -> Array:
 
 
 def _carried(group: Group, covariance: Array, by_noise: MeanResponses, places: tuple[int, int]) -> Array:
-    """Return what a covariance of noises is to a pair of targets through their mean responses."""
+    """Return Σ R C R'ᵀ: the covariance of two targets by that of noises and mean responses."""
     left, right = places
     size = len(group.centres[0])
     total = np.zeros((size, size))

@@ -122,7 +122,7 @@ class Drawn:
 def groups_of(
     covariances: Sequence[Covariance], kernels: Kernels, whites: Sequence[tuple[str, Pointwise]] = (), *, whole: bool = False
 ) -> tuple[Group, ...]:
-    """Return the noises of a system with their covariances for given kernels, ``whole`` among followers too."""
+    """Return groups of noises with covariances for given kernels; ``whole``, of followers too."""
     made = []
     for item in covariances:
         tables = [[kernels.table(entry) for entry in row] for row in item.blocks]
@@ -147,8 +147,8 @@ def choose(
 
     With ``shapes``, how much responses vary, modes are ordered by what is not linear in them;
     without, by their mean effect. Constants that are functions of a Gaussian coordinate are modes
-    like those of the noises, if ``joint``; the others have their own rules. ``by_value`` is the
-    same for each of their values: points of each are turned to its own directions.
+    like those of the noises, if ``joint``; the others have their own rules. ``by_value`` are
+    shapes for each of their values, whose points are rotated to its own directions.
     """
     mine = {name: laws[name] for name in plan.constants}
     simple = plan.degree is not None and plan.degree <= _CUBIC

@@ -54,7 +54,7 @@ from eqsolve.solvers.paths.transfer import transfer
 
 @dataclass(frozen=True, eq=False)
 class LinearisedEnsemble:
-    """A set of points at a solution; ``engine`` is that of the derivatives alone, the kernels of the solution known to it."""
+    """A set of points at a solution; ``engine`` is that of the derivatives, at known kernels."""
 
     engine: Engine
     known: Means
@@ -167,7 +167,7 @@ class _Ensemble:
         return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes)
 
     def _compare(self, actions: PathOperators, slopes: Array) -> None:
-        """Raise unless derivatives react to themselves as the paths do, on which all this rests."""
+        """Raise unless the paths and their derivatives have the same linearised equations."""
         if self.pieces:
             return
         some = slice(0, min(4, slopes.shape[-1]))
@@ -352,7 +352,7 @@ class _SensitivitySolve:
         return count_paths(self.own, self.base.kernels, Design(level, None, self.base.shapes))
 
     def iterate(self, points: LinearisedEnsemble, means: Means, secants: Secants) -> PathSolution:
-        """Solve the linearised equations of the means with a set of points; what others taught about them helps."""
+        """Solve the linearised equations of the means with a set of points, and secants of others."""
         engine, grid = points.engine, points.grid
         secants.interrupt()
         left, controls = np.inf, replace(DEFAULT_ITERATION, accuracy=self.effort.krylov)

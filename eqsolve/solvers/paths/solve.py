@@ -180,7 +180,7 @@ class _StochasticSolve:
         return self._start(grid, rough)
 
     def _level(self, accuracy: float) -> Level:
-        """Return the points for an accuracy; of paths that bend always a small sample, which others are carried by."""
+        """Return the points for an accuracy; for paths with kinks a small sample."""
         level = make_level(accuracy, self.options.seed)
         return replace(level, most=self.control.probe) if self._kinked else level
 
@@ -346,7 +346,7 @@ class _StochasticSolve:
         return best
 
     def _run_white_noise(self) -> Result:
-        """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
+        """Solve with white noise: a small ensemble chooses steps, then large ones on nested steps."""
         judge, ensembles, control, options = self.ensembles.judge, self.ensembles, self.ensembles.steps, self.options
         level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
         count, last = control.first, math.inf
@@ -706,7 +706,7 @@ class _StochasticSolve:
             return ""
 
     def _warm_start(self, final: PathSolution, by_panels: Errors) -> WarmStart | None:
-        """Return what a solve at neighbouring parameters may begin with: panels as they would be enough here."""
+        """Return a warm start for other parameters, on as many panels as are needed here."""
         if self._stagnates(final):
             return None
         ratios = None

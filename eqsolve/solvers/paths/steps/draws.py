@@ -37,7 +37,7 @@ class Chain:
 class StepsSample:
     """Weights of the paths, constants by name, coordinates (noises × nodes, paths) by group, draws (nodes, paths) by name.
 
-    ``some`` are the places of the paths of which responses are followed, as even as all of them;
+    ``some`` are the places of the paths of which responses are followed, a sample as even as all;
     ``fresh`` are values and probabilities of what is drawn afresh at every node and has few values;
     ``seed`` is for what is drawn on the way, in the order of the paths if they are ``ordered``.
     """
