@@ -306,13 +306,8 @@ class Ensembles:
         swept: list[Piece | None] = [None] * control.sets
         rounds: list[_Round] = []
         before = moved = math.inf
-        contraction, again, drawn, spent, begun = (
-            control.contraction,
-            False,
-            control.sets * (1 + len(DENSITIES)),
-            0.0,
-            time.perf_counter(),
-        )
+        contraction, again, spent, begun = control.contraction, False, 0.0, time.perf_counter()
+        drawn = control.sets * (1 + len(DENSITIES))
         trials = [self._try_density(small, known, density) for density in range(len(DENSITIES))]
         density, by_parts, means, swept[:], chance = best = min(trials, key=lambda trial: trial[-1])
         first, known_by = [item[0] for item in means], paths
@@ -359,9 +354,8 @@ class Ensembles:
                     break
             last_moved, moved = moved, judge.worst(curves, changes[-1])
             if again:  # the same paths: how much closer they bring the solution, the first time told best
-                contraction = min(
-                    contraction if contraction > control.contraction else 1.0, max(control.contraction, moved / last_moved)
-                )
+                earlier = contraction if contraction > control.contraction else 1.0
+                contraction = min(earlier, max(control.contraction, moved / last_moved))
             part = contraction if again or moved <= control.clear * before else 1.0  # no scatter
             average = functools.partial(np.average, axis=0, weights=weights[:: control.sets])
             change = {name: average([item[name] for item in changes]) for name in spread}

@@ -175,13 +175,9 @@ def _add(wanted: Sequence[MeanProgram], paths: Paths, *_: object) -> Means:
 
 
 def _choose(
-    engine: Engine,
-    kernels: Kernels,
-    plan: EnsembleProgram,
-    level: Level,
-    shapes: Any,
+    engine: Engine, kernels: Kernels, plan: EnsembleProgram, level: Level, shapes: Any,
     given: tuple[Array, Array] | None = None,
-) -> Choice:
+) -> Choice:  # fmt: skip
     """Return sampled points of an ensemble, or points at ``given`` coordinates of the modes."""
     groups, drives = engine.groups(kernels, plan), path_operators(plan, kernels).drives
     return choose(plan, kernels, groups, drives, engine.laws, level, PointLayout("single"), shapes, given=given)
