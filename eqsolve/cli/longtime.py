@@ -23,8 +23,8 @@ from eqsolve.results.words import list_settings
     settings="values of parameters", out="write the result", plot="draw the numbers",
     own={
         "--integrated": switch(
-            "if the fixed points form a continuum, take the one reached from the start, using the integral of the force "
-            "that the model declares"
+            "if the fixed points form a continuum, take the one reached from the start, using the "
+            "integral of the force that the model declares"
         ),
         "--show": switch("show the equations that were derived, and solve nothing"),
     },

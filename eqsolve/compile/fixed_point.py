@@ -367,7 +367,7 @@ Part = tuple[Functions, Slopes]
 
 @dataclass(frozen=True, eq=False)
 class FamilyMeanProgram:
-    """Means of one member, whose unknowns are what they read; that is known of all members."""
+    """The means of one member, whose unknowns are what it reads: ``reads``, for all members."""
 
     program: FixedPointProgram
     shape: tuple[int, ...]  # of the members

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PerMember:
-    """In a tuple, one entry for each member: of ``item``, whose name ends with ``axes``."""
+    """Stands in a tuple for ``item`` written for each member along ``axes``."""
 
     item: Any
     axes: tuple[str, ...]
@@ -185,7 +185,7 @@ class _MemberWriting:
 
 
 def axes_of(item: Any) -> list[str]:
-    """Return the ends of names, such as ``_at_0_of_4``, of the families of which a part of a program is one member."""
+    """Return the ends of names, as ``_at_0_of_4``, of families of which a part is one member."""
     _MemberWriting()(item, found := collections.defaultdict[str, int](int), {})
     return list(found)
 

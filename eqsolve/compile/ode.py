@@ -40,8 +40,8 @@ class OdeEquation:
         process: whether the unknown differs from path to path
         place: of the unknown among the quantities
         shape: of its family; () for a single unknown
-        constants: the random constants that a process depends on: their names, and the axes of the
-            process along which the members of both are the same; None if it depends on all members
+        constants: names of random constants that a process depends on, and the axes along which the
+            members of both are the same; None if it depends on all members
     """
 
     key: str
@@ -77,7 +77,7 @@ class OdeConstant:
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Functions of those quantities that they read, by their places, and of tables."""
+    """Functions of the quantities at the places ``reads``, and of tables."""
 
     functions: Functions
     reads: tuple[int, ...]
@@ -113,8 +113,8 @@ class OdeProgram:
         needed, reported: how many of them the derivatives need, and how many the observables do
         starts: the states at the start
         derivatives, outputs: derivatives of the states, and the observables, of all quantities
-        rates, sizes: sizes of the terms behind the derivatives, and behind the functions of time
-            that are defined pointwise and the observables (see ``term_sizes``)
+        rates, sizes: sizes of the terms (``term_sizes``) behind derivatives, and behind definitions
+            and observables
         coupled: whether the derivatives need means
         meetings: the constants and processes that one equation or one expectation combines
         begin: the time at which the system starts
@@ -258,7 +258,7 @@ class _OdeBuilder:
         return expr.xreplace(swaps)
 
     def stand_ins(self, names: Sequence[str]) -> Callable[[Expr], Expr | None]:
-        """Return what gives the slot of the size of a function, of those with some names."""
+        """Return a function from a value of a named function to the slot of its size."""
 
         def known(expr: Expr) -> Expr | None:
             if not isinstance(expr, Value) or expr.head.base not in names:

@@ -319,7 +319,7 @@ class Binder:
         return quickly(settings) or self.take(bind_routed(self.model, settings))
 
     def take(self, binding: Binding) -> Values:
-        """Return the numbers of a binding."""
+        """Return the values that a binding of settings gives."""
         numbers = {item.name: float(value) for item, value in binding.values.items()}
         laws = {item.name: law.numeric() for item, law in binding.laws.items() if not law.free_symbols}
         known = {item: item.law and item.law.xreplace(dict(binding.values)) for item in binding.laws}

@@ -80,19 +80,18 @@ class PointwiseTerm:
 
 @dataclass(frozen=True, eq=False)
 class CompiledContraction:
-    """An integral ∫ left(t, s) right(t', s) joint(t, t', s) ds, with row t, column t' and middle time s.
+    """An integral ∫ left(t, s) right(t', s) joint(t, t', s) ds: row t, column t', middle time s.
 
     Attributes:
         symbol: stands for the integral in the equation's body
         span: ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row)
         left: name of the factor in (row, middle)
-        right: name of the factor in (column, middle), the later of these times first: the column
-            in ``"low"``, the middle in ``"high"``; None for 1
+        right: name of the factor in (column, middle), with the later one as its row; None for 1
         joint: the factor of all three times that does not separate; None for 1
         gain: derivative of the right-hand side by the integral, a function of the row alone, where
             the integral contains the equation's own unknown; else None
-        feedback: derivative of the left factor by the equation's own function of one time, over
-            (row, middle as column); None where the own unknown is a kernel, the right factor
+        feedback: derivative of the left factor by the own unknown, over (row, middle as column);
+            None where that is a kernel, the right factor
     """
 
     symbol: str
@@ -110,15 +109,14 @@ class CompiledEquation:
 
     Attributes:
         name, key, label: of the unknown or observable; as declared; of the equation, in messages
-        mirror: what a correlation is with its times exchanged: itself, or that of two members
-            exchanged
+        mirror: the correlation with its times, and members, exchanged
         differential: whether ``body`` is the unknown's derivative, not its value
         hidden: whether the unknown is made by a pass, not declared
         start: its value at the start, if one is given
         doubtful: the parts that are not defined everywhere, for messages
         body: the right-hand side
-        slope, slope_by_row: its derivative by the unknown itself at the same times, and whether
-            that is a function of the row alone
+        slope: its derivative by the unknown itself at the same times
+        slope_by_row: whether that is a function of the row alone
         contractions: its integrals
         diagonal: the value of a correlation on the diagonal, if that is given
     """
@@ -140,15 +138,14 @@ class CompiledEquation:
 
 @dataclass(frozen=True, eq=False)
 class TwoTimeProgram:
-    """The equations of a two-time system, and the factors of (row, column) that their integrals share.
+    """The equations of a two-time system, and the factors that their integrals share.
 
     Attributes:
         begin: the time at which the system starts
         moments: means of random constants, which enter as further parameters
-        kernels, functions, observables: the equations of kernels, of functions of one time, and of
-            what is reported beside them, each in the order of its evaluation
+        kernels, functions, observables: equations in the order of their evaluation
         factors: of the integrands, by name, with the time integrated over as the column
-        aliases: by name of a factor, the kernel that it is equal to; None where it is no kernel
+        aliases: by name of a factor, the kernel that it is equal to, if it is one
         stored: the names of the right factors
     """
 
@@ -216,7 +213,7 @@ Contraction = tuple[Dummy, str, Expr, Expr, Expr]  # symbol, span, left, right a
 
 
 class _Splitter:
-    """Brings one right-hand side to the sector; collects its integrals as contractions."""
+    """Writes a right-hand side in the sector t > t'; collects its integrals as contractions."""
 
     def __init__(self, system: System, label: str, one_time: bool) -> None:
         self.start, self.label, self.one_time = system.start, label, one_time

@@ -138,9 +138,9 @@ def _numbers(result: Result, model: Model) -> Answer:
 
 
 def run_related(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return the model's fixed points and rates at the same settings, or why one says nothing about them.
+    """Return the model's fixed points and rates at the same settings, or why one has none there.
 
-    A setting that a solved fixed point does not have does not decide where the dynamics ends: later models may lack it too.
+    What a solved fixed point does not depend on has no say in where the dynamics ends.
     """
     model, settings = state.load(), _settings(request)
     bound = bind_routed(model, settings).settings()

@@ -1,4 +1,4 @@
-"""Machine code by numba: block forward substitution for responses of paths, and Newton's method in a block.
+"""Machine code by numba: block forward substitution for responses, Newton's method in a block.
 
 Both are loops over *lanes*: eight paths side by side in one vector of the processor, written in
 LLVM's vector type, since the automatic vectoriser does not keep the accumulators of such short

@@ -1,4 +1,4 @@
-"""Safeguarded Newton iteration with bisection for roots of increasing functions: one per node, all nodes at once."""
+"""Safeguarded Newton iteration with bisection for roots of increasing functions, one per node."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Expectations by adaptive Gauss–Legendre quadrature, split at kinks, and Gauss–Hermite rules in further directions.
+"""Expectations by adaptive Gauss–Legendre quadrature, split at kinks, and Gauss–Hermite rules.
 
 Along one Gaussian direction the real line is cut into panels; kinks and jumps of the integrands are
 panel ends. Further Gaussian directions, in which the integrands are polynomials once the first is

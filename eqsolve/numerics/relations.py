@@ -1,4 +1,4 @@
-"""Volterra equations between kernels, as data, and their solution by collocation: integrals are matrices on the nodes.
+"""Volterra equations between kernels, as data, and their solution by collocation.
 
 A relation is made of few pieces, each a frozen value made once by ``eqsolve.compile.relations``:
 pointwise functions of what stands at two times, integrals as operators acting on tables, sums of

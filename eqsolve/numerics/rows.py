@@ -1,4 +1,4 @@
-"""Piecewise Lagrange interpolation of two-time functions: row panels, each over column panels of its own."""
+"""Piecewise Lagrange interpolation of two-time functions: row panels with columns of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anderson acceleration of x ← G(x) (J. ACM 12, 547 (1965)), also from one map to the next, and linear equations by GMRES."""
+"""Anderson acceleration of x ← G(x) (J. ACM 12, 547 (1965)), and linear equations by GMRES."""
 
 from __future__ import annotations
 

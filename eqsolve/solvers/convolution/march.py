@@ -582,8 +582,8 @@ class MemoryMarch:
         guess = np.concatenate([start_of(item, self.constants) for item in equations])
         for _ in equations:  # definitions may rest on definitions
             table = np.repeat(guess[:, None], panel.places, axis=1)
-            found = zip(self.members, panel.evaluate(self.program.bodies, table), strict=True)
-            bodies = np.concatenate([np.broadcast_to(it[:, 0], part.stop - part.start) for part, it in found])
+            pairs = zip(self.members, panel.evaluate(self.program.bodies, table), strict=True)
+            bodies = np.concatenate([np.broadcast_to(it[:, 0], part.stop - part.start) for part, it in pairs])
             for members, item in zip(self.members, equations, strict=True):
                 if item.kind == "defined":
                     guess[members] = np.where(np.isfinite(bodies[members]), bodies[members], guess[members])

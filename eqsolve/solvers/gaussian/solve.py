@@ -77,7 +77,7 @@ class Sizes:
 
 @dataclass(frozen=True, eq=False)
 class LawMarch:
-    """A solution on a grid: its means, kernels and laws; ``residual`` is what the iteration would still change."""
+    """A solution on a grid; ``residual`` is what the iteration would still change."""
 
     grid: OperatorGrid
     means: Means

@@ -201,10 +201,9 @@ class OdeSystem:
         return tuple(name for item in unknowns if item.process for name in item.members)
 
     def constants_behind(self) -> dict[str, tuple[str, tuple[tuple[str, str], ...]]]:
-        """Return for every member of a process its process, and its constants as pairs: name, and coordinate in the rule.
+        """Return by member of a process its process and its constants: name, coordinate in the rule.
 
-        Constants that are integrated together are listed for all members; of a family whose members share one coordinate, only
-        the process member's own.
+        These are all constants of its part; of families whose members share a coordinate, its own.
         """
         known = {item.key: item for item in self.program.constants}
         made = {}

@@ -27,10 +27,7 @@ _MADE_ANEW = ("inputs", "arguments", "values", "products", "forces", "derived", 
 
 
 def as_checkpoint_step(*more: type) -> Callable[[Step], Step]:
-    """Make a function of an engine (its first argument) a step of the engine's checkpoint, if it has one.
-
-    ``more`` are classes of its result beside ``_CLASSES``.
-    """
+    """Make a function of an engine a step of its checkpoint; ``more`` are classes of the result."""
 
     def decorate(step: Step) -> Step:
         @functools.wraps(step)

@@ -15,7 +15,7 @@ class PathsControls:
     quiet: float = 0.25  # least share of its panels that a rough solution keeps where it is smooth
     rounds: int = 8  # most refinements of panels
     share: float = 0.45  # of the tolerance: for the error of panels, and as much for that of points
-    stuck: float = 0.7  # least ratio of two errors of panels that ends refinement: the rest is of points
+    stuck: float = 0.7  # least ratio of two errors of panels that ends refinement
     stop: float = 1e-2  # largest residual of the iteration at the end, in units of rtol
     rough: float = 5e-2  # the same while panels are chosen
     settled: float = 0.3  # residual in rtol above which neither panels nor points are refined
@@ -31,7 +31,7 @@ class PathsControls:
     carried_share: float = 0.04  # share of the last correction by points stated as the error
     carried_share_if_alike: float = 0.5  # the same if points were no finer than those before
     negligible: float = 0.1  # effect, in tolerances, below which a way to refine points is left out
-    checks: int = 5  # most corrections by other points before points are added; twice as many if they fall
+    checks: int = 5  # most corrections by other points (twice as many if they fall)
     hopeless: float = 30.0  # correction, in tolerances, at which points are added at once
     check_ratio: float = 1.1  # nodes of the panels of the last check, relative to the solution's
     most_growth: float = 10.0  # most paths of other points, relative to those of the solution
@@ -61,16 +61,13 @@ class EnsembleControls:
     rounds: int = 6  # most refinements of panels
     share: float = PathsControls.share  # of the tolerance, for the error of panels
     stuck: float = PathsControls.stuck  # as for the panels of sparse grids
-    contraction: float = 0.06  # of corrections by large ensembles from round to round (0.02 to 0.06)
+    contraction: float = 0.06  # of corrections by large ensembles (0.02 to 0.06)
     growth: float = 4.0  # most ratio of the paths of two ensembles that are averaged
-    # standard error, to first order, in units of what is left of the tolerance: above it more
-    # paths follow at once
-    clear: float = 2.0
+    clear: float = 2.0  # standard error, in tolerances left, above which more paths follow at once
     rate: float = 0.85  # errors fall like paths^−rate: 0.5 by chance, 1 for smooth functions
     safety: float = 1.3  # paths of the next ensembles, relative to what the rate predicts
-    # most operations of one ensemble in all rounds, which are paths × nodes² × (nodes of tangents
-    # and following): a minute of one core for four. With less, soft spins at 1e-3 and four of sixty
-    # diagonal networks ended above the tolerance
+    # most operations of one ensemble in all rounds, paths × nodes² × (nodes of tangents and
+    # following): a minute of one core for four. With less, soft spins at 1e-3 miss the tolerance
     cost: float = 4e11
     card: float = 15.0  # speed of a card relative to a core: 15 to 25 for one H200
 

@@ -51,9 +51,8 @@ from eqsolve.solvers.paths.transfer import move_shapes, transfer
 from eqsolve.solvers.threads import in_order
 
 _SINGLE = PointLayout("single")
-# sweeps in which a solution is carried to other panels, where it is near: 3 to 6 in
-# `benchmarks/corners.py`; and the factor by which as many have to lower the residual, else a new
-# start costs less
+# sweeps in which a near solution is carried to other panels (3 to 6 in `benchmarks/corners.py`), and
+# the factor by which they have to lower the residual, else a new start costs less
 _NEAR, _GAIN = 10, 0.1
 # 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
 _RIDGES = (math.inf, 30.0, 10.0)
@@ -117,10 +116,10 @@ class Ensembles:
         return self.rtol * self.judge.change_in_tolerances(curves, grid, new)
 
     def compare(self, rough: PathSolution, means: Means, others: Means) -> tuple[float, float, float]:
-        """Return three distances at a rough solution: of small ensembles from ``means`` found otherwise, of one small ensemble
-        from the average of two, and of ``means`` from ``others``.
+        """Return distances of controlled outputs at a rough solution, to first order, in tolerances.
 
-        Changes of controlled outputs to first order, in tolerances.
+        Of small ensembles from ``means``, of one of them from their average, and of ``means`` from
+        ``others``.
         """
         swept, (first, _), centre = self._small_samples(rough, 2, self.control.small)
         moved = self._carrier(rough, swept, follow=True)
@@ -129,7 +128,7 @@ class Ensembles:
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
 
     def excess(self, solved: PathSolution, errors: Errors, work: float) -> Errors:
-        """Return how far small ensembles are on average from a solution, less its errors, where this is not chance.
+        """Return how far small ensembles are from a solution, less its errors, where not by chance.
 
         Nothing where they scatter by more than the tolerance. They have fewer paths where their
         tangents would take more than ``work`` operations.
@@ -152,7 +151,7 @@ class Ensembles:
         }
 
     def _small_samples(self, solved: PathSolution, sets: int, paths: int) -> tuple[tuple[Averages, ...], list[Means], Means]:
-        """Return one sweep of independent samples at a solution, the means of all, and their average."""
+        """Return the first of some independent samples swept at a solution, their means, and the average."""
         known = Design(solved.averages[0].choice.level, self._layouts(solved), variation(solved.averages))
         seeds = [self.seed + _APART * number for number in range(1, sets + 1)]
         designs = [replace(known, level=self._level(paths, seed)) for seed in seeds]
@@ -162,12 +161,12 @@ class Ensembles:
         return swept[0], found, centre
 
     def _carrier(self, solved: PathSolution, swept: tuple[Averages, ...], *, follow: bool = False) -> Callable[[Means], float]:
-        """Return a function from a change of the means over paths to that of the controlled outputs, in tolerances."""
+        """Return a function from a change τ (see ``_mover``) to that of outputs, in tolerances."""
         curves, move = self.judge.curves(solved), self._mover(solved, swept, follow=follow)
         return lambda change: self.judge.change_in_tolerances(curves, solved.grid, move(change))
 
     def _mover(self, solved: PathSolution, swept: tuple[Averages, ...], *, follow: bool = True) -> Callable[[Means], Means]:
-        """Return a function from τ to the solution of x = F(x) + τ to first order, with F the means over paths.
+        """Return a function from τ to the solution of x = F(x) + τ to first order; F averages paths.
 
         Means that act back are x + (1 − ∂F)⁻¹ τ, with ∂F by mean responses. The others are those of
         paths swept at these if paths are to ``follow``, else x + τ.
@@ -186,7 +185,7 @@ class Ensembles:
         return move
 
     def suffices(self, chance: float, nodes: float) -> bool:
-        """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
+        """Whether large ensembles can do, where two small ones differ by ``chance`` tolerances."""
         control = self.control
         paths = control.small * (control.safety * margin_of(control.sets) * chance) ** (1 / control.rate)
         return paths * nodes**2 * (nodes + _FOLLOWING) < control.cost
@@ -203,8 +202,8 @@ class Ensembles:
     def settle_panels(self, solved: PathSolution) -> tuple[PathSolution, Errors]:
         """Return the small ensemble's solution on panels that are dense enough, and the error of the panels.
 
-        They are compared with coarser ones first, which cost less, and which take their place while
-        they would do; then with those that they were refined from.
+        First coarser panels take their place while their error allows it; then panels are refined,
+        and compared with those before.
         """
         control, judge, worst, dense = self.control, self.judge, 0.0, solved
         while True:
@@ -307,13 +306,8 @@ class Ensembles:
         swept: list[Piece | None] = [None] * control.sets
         rounds: list[_Round] = []
         before = moved = math.inf
-        contraction, again, drawn, spent, begun = (
-            control.contraction,
-            False,
-            control.sets * (1 + len(DENSITIES)),
-            0.0,
-            time.perf_counter(),
-        )
+        contraction, again, spent, begun = control.contraction, False, 0.0, time.perf_counter()
+        drawn = control.sets * (1 + len(DENSITIES))
         trials = [self._try_density(small, known, density) for density in range(len(DENSITIES))]
         density, by_parts, means, swept[:], chance = best = min(trials, key=lambda trial: trial[-1])
         first, known_by = [item[0] for item in means], paths
@@ -347,7 +341,7 @@ class Ensembles:
             levels = [judge.curves(item) for item in final]
             curves = extrapolate_steps(levels, self.steps)
             changes = [self._apart(curves, final, [item.means for item in made.at]) for made in rounds]
-            rest = 2.0 * max(item.residual for item in final) / self.rtol  # what the iteration left, in tolerances
+            rest = 2.0 * max(item.residual for item in final) / self.rtol  # of the iteration
             whole = 0.99 - judge.worst(curves, by_panels(levels)) - rest
             room = whole - 0.04  # aimed at
             room = room if room > control.share / 4 else control.share  # panels that miss the tolerance leave none
@@ -360,10 +354,9 @@ class Ensembles:
                     break
             last_moved, moved = moved, judge.worst(curves, changes[-1])
             if again:  # the same paths: how much closer they bring the solution, the first time told best
-                contraction = min(
-                    contraction if contraction > control.contraction else 1.0, max(control.contraction, moved / last_moved)
-                )
-            part = contraction if again or moved <= control.clear * before else 1.0  # not known, and the move is no scatter
+                earlier = contraction if contraction > control.contraction else 1.0
+                contraction = min(earlier, max(control.contraction, moved / last_moved))
+            part = contraction if again or moved <= control.clear * before else 1.0  # no scatter
             average = functools.partial(np.average, axis=0, weights=weights[:: control.sets])
             change = {name: average([item[name] for item in changes]) for name in spread}
             beside = judge.error_of_changes(curves, [{name: part * value for name, value in change.items()}], 1.0)
@@ -458,7 +451,7 @@ class Ensembles:
     def _choose_tangent_stride(
         self, solved: PathSolution, means: Sequence[Means], by_parts: tuple[float, float], chance: float
     ) -> int:
-        """Return how many paths there should be for one with tangents, for the least cost of a given error.
+        """Return the number of paths for one with tangents that makes a given error cheapest.
 
         With a stride k the error of N paths is N^−rate √(others² + (k^rate responses)²), their cost
         N n² (n/k + ``_FOLLOWING``) on n nodes. ``means`` are those of sets without integration by
@@ -485,9 +478,9 @@ class Ensembles:
     def _correct(
         self, small: PathSolution, final: PathSolution, rounds: Sequence[Sequence[Means]], weights: Array, stop: float
     ) -> tuple[PathSolution, Callable[[bool, float], list[Means]]]:
-        """Return the solution of x = F_small(x) + τ for the average τ of all ensembles, and a function that solves for each τ.
+        """Return the solution of x = F_small(x) + τ for the average τ, and a function for each τ.
 
-        That is to first order; if ``exact``, for the last round by iterations that end at ``stop``
+        This solves to first order; if ``exact``, the last round by iterations down to ``stop``
         tolerances.
         """
         taus = [tau for item in rounds for tau in item]

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 Errors = dict[str, Array]
 
-# times the larger of two differences is stated: a normal error like them exceeds it in a fifth of
-# cases, and three times it in 3 %
+# times the larger of two differences is stated: a normal error exceeds it in a fifth of cases
 _MARGIN = 1.5
 _ATOMS = 8  # values of a constant that are strata of their own
 _LOOKED = 12  # nodes at which sampled paths are compared with a solution
@@ -94,7 +93,7 @@ class ErrorControl:
         return Curves(single, dict(kernels.complete()), values, sizes)
 
     def size(self, name: str, curves: Curves, grid: OperatorGrid) -> float:
-        """Return the maximum; of responses off the diagonal blocks, where none is extrapolated."""
+        """Return the largest size; of a response without its diagonal blocks, which are extrapolated."""
         values = np.abs(curves.all[name])
         if name in curves.values:
             apart = np.zeros_like(values, dtype=bool)
@@ -123,8 +122,7 @@ class ErrorControl:
     def error_of_changes(self, curves: Curves, changes: list[Errors], margin: float = _MARGIN) -> Errors:
         """Return the error that some independent changes of a solution show: margin × the largest of them.
 
-        Where all changes happen to be small, a part of their size at other times counts, relative
-        to the values.
+        Where all changes happen to be small, a part of their relative size at other times counts.
         """
         made, values = {}, curves.all
         for name in changes[0]:
@@ -154,7 +152,7 @@ class ErrorControl:
         return self.error_of_changes(self.curves(solved), [made], 1.0)
 
     def panel_differences(self, base: Solution, dense: Solution, ratios: Array | None = None) -> Errors:
-        """Return how far two solutions on panels are apart; with ``ratios``, what the order promises to be left of it.
+        """Return how far two solutions on panels are apart; with ``ratios``, the error of the second.
 
         Panels that are r times denser leave 1/(r^{m+1} − 1) of the difference. ``ratios`` tell how
         many times denser the panels of the second solution are.
@@ -182,9 +180,9 @@ class ErrorControl:
         return errors
 
     def keep_errors(self, errors: Errors, before: Errors, base: Solution, dense: Solution) -> Errors:
-        """Return errors of panels; those of responses on panels of ``dense`` that are also in ``base``, at least ``before``.
+        """Return errors of panels; of responses on panels of both solutions, at least ``before``.
 
-        The difference of two solutions does not show the error of panels that both have.
+        Differences do not show the error of panels that both have.
         """
         if not before or base.grid.panels is None or dense.grid.panels is None:
             return errors
@@ -202,8 +200,8 @@ class ErrorControl:
     def excesses(self, final: Curves, errors: Errors, *, kinks: bool = False) -> dict[str, float]:
         """Return the error in units of the tolerance of every observable, and of every kernel if asked for.
 
-        Averages of functions with a kink are found at the end, with more points; grids are not
-        chosen by them, but by kernels where all observables have one.
+        Averages of functions with a kink do not choose grids: they are found at the end. Where all
+        observables have one, kernels do.
         """
         declared = [name for name, _ in self.engine.program.observables]
         kinked = frozenset() if kinks or self.kinks else self.engine.program.kinked
@@ -291,10 +289,9 @@ def margin_of(sets: int) -> float:
 def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, curves: Curves) -> str:
     """Return where plain sampled paths contradict a solution's means; nothing where they do not.
 
-    A guard against errors that all refined sets share: the paths are drawn with a seed of their own
-    from the whole law. Tested are the means of one time, and those of pairs at equal times, on some
-    nodes: the distance to the solution in standard errors, less the rest of the tolerance. Several
-    are allowed, since tails may be heavy.
+    A guard against errors that all refined sets share: the paths are drawn from the whole law.
+    Tested are means of one time, and of pairs at equal times, on some nodes: the distance to the
+    solution, less the tolerance, may be several standard errors, since tails may be heavy.
     """
     nodes = np.unique(np.linspace(1, solved.grid.size - 1, _LOOKED).astype(int))
     stated = [float(errors[name].max() / np.abs(values).max()) for name, values in curves.single.items() if values.any()]

@@ -175,7 +175,7 @@ class _Inputs:
     read: int  # noises that are arguments; white ones after them are not
 
     def of(self, part: slice) -> _Inputs:
-        """Return those of some paths."""
+        """Return the inputs of some paths."""
         noises, constants = ([item[:, part] for item in kind] for kind in (self.noises, self.constants))
         return replace(self, noises=noises, constants=constants, paths=part.stop - part.start)
 
@@ -348,7 +348,7 @@ def _follow(
 
 
 def _begin(base: Any, ensemble: Driven, kernels: Kernels, inputs: _Inputs, part: slice) -> None:
-    """Add what the unknowns are without signals: where paths begin, and the drives, by sums from the start where they are."""
+    """Add to the unknowns their starts and the integrals of drives, as running sums if possible."""
     plan, blocks = ensemble.plan, kernels.grid.blocks
     given = ensemble.starts
     for index, start in enumerate(plan.starts(*(item[0] for item in inputs.constants)) if given is None else given[:, part]):
@@ -462,7 +462,7 @@ def substitute(operators: Operators, blocks: Sequence[slice], slopes: Array, rig
 
 
 def solve_linear(paths: Paths, right: Any) -> Any:
-    """Solve the linearised equations x = right + O diag(slopes) x of all paths, (unknown, node, path), where they are."""
+    """Solve x = right + O diag(slopes) x, (unknown, node, path), on the backend of the paths."""
     operators, grid, backend = paths.actions.operators, paths.kernels.grid, paths.backend
     if backend is CPU:
         return substitute(operators, grid.blocks, np.ascontiguousarray(paths.slopes), right)

@@ -62,7 +62,7 @@ _ALONE = 25  # sweeps over a window with one more panel
 class PathSolution:
     """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
 
-    ``residual`` is what the iteration would still change, relative to the largest value of each mean;
+    ``residual`` is what the iteration would still change, relative to the largest value of a mean;
     ``trusting`` whether mean responses helped to the end, ``stalled`` whether nothing did.
     """
 
@@ -130,10 +130,9 @@ def _packing(engine: Engine, means: Means) -> Packing:
 def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
     """Return for every entry of a packed vector one over its size: the largest value of its mean.
 
-    A mean that vanishes but for rounding must not count: it is compared with the largest of all
-    means. A response is an operator, whose entries are integrals over panels: one over a short
-    panel is no larger than the panel's share of the largest kernel, so that early times are known
-    as well as late ones.
+    A mean that vanishes but for rounding is compared with the largest of all means. Entries of a
+    response are integrals over panels: that over a short one is compared with its length times the
+    largest kernel, so that early times are known as well as late ones.
     """
     largest = max((float(np.abs(value).max()) for value in means.values()), default=1.0)
     floor = max(1e-10 * largest, 1e-12)
@@ -178,10 +177,10 @@ def iterate(
     controls: IterationControls = DEFAULT_ITERATION, correction: Correction | None = None,
     kept: tuple[Kept, ...] | None = None, moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
 ) -> PathSolution:  # fmt: skip
-    """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
+    """Sweep until nothing changes. Modes and points are chosen at first, and again nearer the solution.
 
-    With a correction they are those of its paths throughout; with ``kept`` ones, these. ``moved``
-    tells how far two means are apart, if that is not the largest relative change of all of them.
+    With a ``correction`` they are those of its paths, with ``kept`` ones these. ``moved`` gives the
+    distance of two means, by default the largest relative change of all.
     """
     averages: Sequence[Averages | Kept] | None = kept if correction is None else correction.averages
     secants: Secants | None = None

@@ -30,8 +30,8 @@ from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, choose
 from eqsolve.solvers.paths.sweep import Engine, Means, add_by_parts, count_values, follow_later
 
-# Smallest cosine between the rows of a window and its leading direction: the transverse part is a
-# third of the other, and two more points there gain a tenth, 0.33²
+# smallest cosine between the rows of a window and its leading direction: then the transverse part
+# is a third of the other
 _AGREE = 0.95
 _WINDOWS = math.pi / math.acos(_AGREE)  # of a function, at most: its direction turns by half a turn
 
@@ -175,14 +175,10 @@ def _add(wanted: Sequence[MeanProgram], paths: Paths, *_: object) -> Means:
 
 
 def _choose(
-    engine: Engine,
-    kernels: Kernels,
-    plan: EnsembleProgram,
-    level: Level,
-    shapes: Any,
+    engine: Engine, kernels: Kernels, plan: EnsembleProgram, level: Level, shapes: Any,
     given: tuple[Array, Array] | None = None,
-) -> Choice:
-    """Return sampled points of an ensemble, or such at given coordinates of the modes."""
+) -> Choice:  # fmt: skip
+    """Return sampled points of an ensemble, or points at ``given`` coordinates of the modes."""
     groups, drives = engine.groups(kernels, plan), path_operators(plan, kernels).drives
     return choose(plan, kernels, groups, drives, engine.laws, level, PointLayout("single"), shapes, given=given)
 
@@ -261,7 +257,7 @@ class _Window:
         return _Lines(normals, weights, self.base.choose(given, finer=1.0 + number / 2), fine, mass / mass.sum())
 
     def learn(self, average: Array) -> None:
-        """Keep what the directions do in the first set of lines."""
+        """Keep the second differences of the average over the first set of lines."""
         if self.effects is None:
             centre, pairs = average[:, :1], average[:, 1:].reshape(len(average), -1, 2)
             change = np.abs(pairs.sum(axis=2) - 2 * centre) / 6

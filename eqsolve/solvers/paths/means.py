@@ -1,4 +1,4 @@
-"""Sample means with control variates (linearised paths; the Furutsu–Novikov identity), and their derivatives by kernels."""
+"""Sample means with control variates: linearised paths, and the Furutsu–Novikov identity."""
 
 import functools
 import itertools
@@ -93,9 +93,8 @@ def average(
 ) -> Averages:  # fmt: skip
     """Return the means over paths, responses among them; tangents are followed on the backend.
 
-    Mean responses to some noises may be ``known``, and where the tangents come from be given. On a
-    sparse grid mean responses are always found: what is linear in the weak modes is taken from them
-    exactly.
+    ``known`` are mean responses to some noises; ``tangents``, where these come from. On a sparse
+    grid mean responses are always found, for what is linear in the weak modes.
     """
     plan = paths.plan
     made: dict[str, Array] = {}
@@ -149,17 +148,16 @@ def add_up(
     return made | linear.with_noises(few)
 
 
-# --- Integration by parts: E[y(t) ζ(t')] = ∫ R(t, s) C(s, t') ds for a Gaussian noise ζ with covariance C and the mean
-# response R = E[∂y/∂ζ] (Furutsu 1963, Novikov 1965; Stein's identity). Sampled paths give both sides, whose difference, the
-# defect, vanishes in the mean and is thus a control variate. Tangents of single paths are large where a path is about to
-# move: along the strong modes of the noise the left side scatters less than the right one.
+# --- Integration by parts: E[y(t) ζ(t')] = ∫ R(t, s) C(s, t') ds for a Gaussian noise ζ with
+# covariance C and the mean response R = E[∂y/∂ζ] (Furutsu 1963, Novikov 1965; Stein's identity).
+# The difference of both sides on sampled paths, the defect, vanishes in the mean: it is a control
+# variate. Along strong modes of the noise the left side scatters less than the right one.
 @dataclass(frozen=True, eq=False)
 class SteinIdentity:
-    """Noises with a joint covariance, independent of all others, whose responses follow from those that are asked for.
+    """E[y ζ] = R C for a target y and noises ζ that are independent of all others.
 
-    By noise: the response asked for, the name under which a large set has it, and what turns that
-    into the response of the ``target`` to the noise. The noises are those that responses were
-    asked for if ``own``.
+    ``sources`` are by noise the response that is asked for, its name in a large set, and the matrix
+    that turns it into R, if needed. ``own``: whether responses to these noises are asked for.
     """
 
     target: int
@@ -235,9 +233,9 @@ def apply_control_variates(
 ) -> dict[str, Array]:  # fmt: skip
     """Return the means over a large set of paths with the defects of integration by parts as control variates.
 
-    A response takes over what its defect D shows along the noise's strong modes, D (C + ridge S)⁻¹
-    with S the variances, as far as it is causal. A correlation of the output y loses ``share`` of
-    what the defect left after that makes of E[y ζ] in the product of y and the linearised path.
+    To a response with the defect D the causal part of D (C + ridge S)⁻¹ is added, with S the
+    variances. From a correlation of the output y ``share`` of what is left of D, times mean
+    responses, is subtracted.
     """
     result, size = {mean.name: made[mean.name] for mean in plan.means}, kernels.grid.size
     causal = np.zeros((size, size), dtype=bool)
@@ -272,8 +270,7 @@ def apply_control_variates(
 def _respond_to_white(
     paths: Paths, noise: str, asked: list[MeanProgram], backend: Backend, threads: int | None
 ) -> tuple[dict[str, Array], list[Array], list[Array]]:
-    """Return the responses to a white noise that are asked for, and the targets' mean responses to a function on the nodes and
-    to constants in the steps.
+    """Return responses to a white noise: those asked for, and of targets to functions and to steps.
 
     Where the noise's coefficients are constant, R_nodes = R_steps M with M the means over steps.
     """
@@ -287,12 +284,12 @@ def _respond_to_white(
 
 
 def _follows(plan: EnsembleProgram, kernels: Kernels, noise: str, asked: Sequence[MeanProgram]) -> bool:
-    """Whether R_nodes = R_steps M holds for responses to a white noise (see ``_respond_to_white``)."""
+    """Whether R_nodes = R_steps M for a white noise (see ``_respond_to_white``)."""
     return _coefficients(plan, kernels, noise) is not None and all(mean.plain for mean in asked)
 
 
 def _coefficients(plan: EnsembleProgram, kernels: Kernels, noise: str) -> dict[int, float] | None:
-    """Return the constant with which a noise drives every unknown; None where it varies, or the noise enters signals."""
+    """Return the constants with which a noise drives unknowns; None where it acts otherwise."""
     made = {}
     if noise in plan.noises and plan.noise_slopes is not None:
         return None
@@ -342,7 +339,7 @@ def average_single(paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
 
 @dataclass(frozen=True, eq=False)
 class LinearisedPaths:
-    """Paths, and what their targets are to first order: ŷ = Σ R ζ + Σ r x, with R and r the mean responses.
+    """Paths, and their targets to first order: ŷ = Σ R ζ + Σ r x, with mean responses R and r.
 
     ``sampled`` are the centred noises ζ and Gaussian coordinates x of constants on all paths, where
     all modes are sampled; else ŷ is known along the weak modes of a sparse grid.
@@ -354,7 +351,7 @@ class LinearisedPaths:
     sampled: dict[str, Array] | None
 
     def pairs(self, mean: MeanProgram) -> Array:
-        """Return E f(t) g(t'); what is linear in the weak modes enters through the mean responses, exactly."""
+        """Return E f(t) g(t'); what is linear in the weak modes is exact by the mean responses."""
         paths, weights, factors = self.paths, self.paths.points.weights, self.paths.values(mean.factors)
         total = np.zeros((paths.shape[0], paths.shape[0]))
         if mean.joint is not None:  # row by row: nodes² × paths values of the function
@@ -379,7 +376,7 @@ class LinearisedPaths:
         return total
 
     def control(self, places: tuple[int, int]) -> Array:
-        """Return E ŷ(t) ŷ'(t') of two targets less its sample mean: a control variate, unbiased for any mean responses."""
+        """Return E ŷ(t) ŷ'(t') of two targets less its sample mean: a control variate."""
         paths, values = self.paths, [self.target(place) for place in places]
         exact = np.zeros((paths.shape[0], paths.shape[0]))
         for name, slopes in self.by_constant.items():
@@ -412,7 +409,7 @@ class LinearisedPaths:
         return made
 
     def with_noises(self, few: Paths | None) -> dict[str, Array]:
-        """Return E[y(t) ζ(t')] − D(t) C(t, t') for every identity, by name, with D δ(t − t') the instantaneous part of R.
+        """Return E[y(t) ζ(t')] − D(t) C(t, t') by identity, with D δ(t − t') a part of R.
 
         With ŷ as a control variate, E[y ζ] = E[(y − ŷ) ζ] + R C. D is averaged over the ``few``
         paths that responses are taken from, and left out without them.
@@ -446,7 +443,7 @@ def _without(paths: Paths, values: Array, linear: list[Array | None]) -> Array:
 
 
 def _carried(group: Group, covariance: Array, by_noise: MeanResponses, places: tuple[int, int]) -> Array:
-    """Return what a covariance of noises is to a pair of targets through their mean responses."""
+    """Return Σ R C R'ᵀ: the covariance of two targets by that of noises and mean responses."""
     left, right = places
     size = len(group.centres[0])
     total = np.zeros((size, size))

@@ -81,9 +81,8 @@ class Choice:
 
     ``factors`` hold one matrix (nodes of the group's leading noises, modes) per group; ``order``
     sorts all modes by strength; ``strong`` ones are followed as they are, of the others the linear
-    part is known. ``shapes`` is what they were chosen by; ``rotation`` rotates the modes of all
-    groups and the Gaussian constants, which come last: where there are such constants, and in a set
-    of other points.
+    part is known. ``shapes`` is what they were chosen by; ``rotation``, if any, rotates the modes
+    of all groups and the Gaussian constants, which come last.
     """
 
     level: gaussian.Level
@@ -101,8 +100,8 @@ class LinearPart:
     """The part of a noise group kept to first order: weak modes, and covariance beyond all modes.
 
     ``constants`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the
-    covariance less that of all modes. It vanishes at a solution; on the way there a covariance may
-    have negative eigenvalues, which no mode has, and what is linear in the covariance stays so.
+    covariance less that of all modes. It vanishes at a solution; before, a covariance may have
+    negative eigenvalues, which no mode has.
     """
 
     group: Group
@@ -123,7 +122,7 @@ class Drawn:
 def groups_of(
     covariances: Sequence[Covariance], kernels: Kernels, whites: Sequence[tuple[str, Pointwise]] = (), *, whole: bool = False
 ) -> tuple[Group, ...]:
-    """Return the noises of a system with their covariances for given kernels, ``whole`` among followers too."""
+    """Return groups of noises with covariances for given kernels; ``whole``, of followers too."""
     made = []
     for item in covariances:
         tables = [[kernels.table(entry) for entry in row] for row in item.blocks]
@@ -148,8 +147,8 @@ def choose(
 
     With ``shapes``, how much responses vary, modes are ordered by what is not linear in them;
     without, by their mean effect. Constants that are functions of a Gaussian coordinate are modes
-    like those of the noises, if ``joint``; the others have their own rules. ``by_value`` is the
-    same for each of their values: points of each are turned to its own directions.
+    like those of the noises, if ``joint``; the others have their own rules. ``by_value`` are
+    shapes for each of their values, whose points are rotated to its own directions.
     """
     mine = {name: laws[name] for name in plan.constants}
     simple = plan.degree is not None and plan.degree <= _CUBIC
@@ -203,7 +202,7 @@ def _along_leading_directions(points: gaussian.Points, modes: Array, forms: Arra
 
 
 def _spread(level: gaussian.Level, laws: Mapping[str, Any]) -> gaussian.Level:
-    """Return a level for a sample of paths that bend: ``most`` in all, shared by the values of the constants."""
+    """Return a level of ``most`` paths in all, shared by the values of the constants."""
     values = math.prod(len(law.rule(level.constants)[0]) for law in laws.values() if not gaussian.is_gaussian(law))
     return replace(level, most=max(_FEWEST, round(level.most / values)))
 
@@ -319,7 +318,7 @@ def draw_along(plan: EnsembleProgram, modes: Modes, choice: Choice) -> Drawn:
 
 
 def _beyond(groups: Sequence[Group], parts: Sequence[Array]) -> Array | None:
-    """Return the covariance beyond the modes of groups that are drawn together (see ``Group.beyond``)."""
+    """Return the covariance beyond the modes of several groups (see ``Group.beyond``)."""
     left = [group.beyond(part) for group, part in zip(groups, parts, strict=True)]
     if all(part is None for part in left):
         return None

@@ -1,4 +1,4 @@
-"""White noise: trapezoidal steps in time, whose error is extrapolated over nested grids with the same noise.
+"""White noise: trapezoidal steps in time, extrapolated over nested grids with the same noise.
 
 With noise that is added the trapezoidal rule is of second weak order, and its error has an
 expansion in the squares of the steps (Talay & Tubaro, Stoch. Anal. Appl. 8, 483 (1990),
@@ -64,7 +64,7 @@ def on_coarser(engine: Engine, kernels: Kernels, kept: Sequence[Kept]) -> tuple[
 
 
 def extrapolate_steps(levels: Sequence[Curves], control: NestedStepControls) -> Curves:
-    """Return curves in the limit of vanishing steps, from those with steps h and 2h; on one grid they are as they are."""
+    """Return the limit of vanishing steps, from steps h and 2h; on one grid curves stay as they are."""
     if len(levels) == 1:
         return levels[0]
     fine, middle = (item.all for item in levels[:2])
@@ -77,9 +77,9 @@ def extrapolate_steps(levels: Sequence[Curves], control: NestedStepControls) -> 
 def on_fine_steps(
     levels: Sequence[Curves], errors: Errors, control: NestedStepControls, nodes: Array
 ) -> tuple[Curves, Errors]:
-    """Return extrapolated curves with their errors, functions of one time on all ``nodes`` of the steps h.
+    """Return extrapolated curves with their errors, of one time on all ``nodes`` of the steps h.
 
-    What extrapolation adds to them is smooth and small, and is interpolated from the steps 2h.
+    What extrapolation adds is smooth and small: it is interpolated from the steps 2h.
     """
     limit, coarse = extrapolate_steps(levels, control), PanelGrid.smooth(nodes[::2])
     added = {name: values - _halved(levels[0].all[name]) for name, values in limit.single.items()}
@@ -88,7 +88,7 @@ def on_fine_steps(
 
 
 def step_errors(levels: Sequence[Curves], control: NestedStepControls, nodes: Array) -> Errors:
-    """Return the error of extrapolated curves, from steps h, 2h and 4h, and of interpolation between the ``nodes`` of h."""
+    """Return the error of extrapolation, from steps h, 2h and 4h, and between the ``nodes`` of h."""
     better, rough = extrapolate_steps(levels, control).all, extrapolate_steps(levels[1:], control).all
     gaps = {  # the largest of neighbouring values: one may be small by chance
         name: over_neighbours(np.abs(_halved(values) - rough[name]), 1, np.max) for name, values in better.items()

@@ -40,7 +40,7 @@ def means_with_points(engine: Engine, final: PathSolution, design: Design) -> Me
 
 
 def corrected(engine: Engine, few: PathSolution, final: PathSolution, design: Design, tolerance: float) -> Means:
-    """Return the means that another set of points asks for, iterated with the paths of ``few`` points (``Correction``)."""
+    """Return the means of other points, iterated with the paths of ``few`` (see ``Correction``)."""
     grid = final.grid
     many, own = (collect(sweep(engine, grid, final.means, design, item)) for item in (None, few.averages))
     correction = Correction(few.averages, {name: value - own[name] for name, value in many.items()})
@@ -144,10 +144,9 @@ class PointRefinement:
     def move(self, begun: PathSolution, design: Design, ways: frozenset[str], by_panels: Errors) -> RefinedSolution:
         """Return a solution moved from set to set of finer points, and the error of its points.
 
-        The sets share nothing, neither modes nor rules nor samples. Each moves the solution that
-        the last one left; the error is how far the last one moved it, and not less than a part of
-        the move before. After a move by more than the tolerance, the paths of the solution tell how
-        the means act back, not mean responses (``corrected``).
+        Each set moves the solution that the last one left; the error is how far the last one moved
+        it, and not less than a part of the move before. After a move by more than the tolerance,
+        the paths of the solution tell how the means act back, not mean responses (``corrected``).
         """
         judge, control = self.judge, self.control
         final, finer, moved = begun, design, judge.zero_errors(begun)

@@ -33,7 +33,7 @@ def respond(
     paths: Paths, noise: str, asked: Sequence[MeanProgram], backend: Backend = CPU, tangents: Tangents | None = None,
     threads: int | None = 1, *, at_nodes: bool = False, after: Array | None = None, targets: bool = True,
 ) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
-    """Return, as operators, the responses to a noise z that are ``asked`` for, by name, and the mean response of every target.
+    """Return responses to a noise z as operators: those ``asked`` for, and the targets' mean ones.
 
     A response is R(t, t') = E[a(t) b(t') ∂y(t)/∂z(t')], with y its output and a, b its factors; a
     mean response is E[∂y(t)/∂z(t')], left out without ``targets``. The tangents ∂u/∂z of the
@@ -170,16 +170,11 @@ def _tables(paths: Paths, values: Sequence[Any]) -> list[Array]:
 
 
 def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> list[Array]:
-    """Return, by group of noises, the quadratic form that tells how much the targets' responses vary.
-
-    ``by_value`` there is one for every value of the constants that are no modes, along a first
-    axis.
-
-    Constants among the modes come last, by their coordinates, with all noises in one form.
+    """Return, by group of noises, the quadratic form H by which the targets' responses vary.
 
     H = Σ over targets and times of the covariance over paths of the response to the noises,
-    relative to the size of the target. Looked at on the heaviest paths for each value of the
-    constants that are no modes, rare ones too.
+    relative to the size of the target, on the heaviest paths for each value of the constants that
+    are no modes (``by_value``, one form for each). The others come last, with all noises in one H.
     """
     plan, size = paths.plan, paths.shape[0]
     some, mass = heaviest(replace(paths.points, weights=paths.backend.get(paths.points.weights)))

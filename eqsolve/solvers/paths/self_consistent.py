@@ -105,8 +105,7 @@ class _SelfDriven:
         numbers = len(plan.noises) * plan.count * size**2 * len(some) / 2
         demand_memory(8.0 * numbers, f"responses along {len(some)} paths on {size} nodes")
         # Σ over unknowns of slope × tangent, by noise and block of its nodes: (signal, node from
-        # that block on, path, node of
-        # the noise), so that a product with the past reads contiguous memory
+        # that block on, path, node of the noise): products with the past read contiguous memory
         self.effects = {
             name: [np.zeros((plan.count, size - block.start, len(some), block.stop - block.start)) for block in blocks]
             for name in plan.noises
@@ -266,7 +265,7 @@ class _March:
         return self.means
 
     def _settle(self, window: OperatorGrid, part: slice) -> None:
-        """Iterate what is unknown on one block."""
+        """Iterate noises, mean responses and means of one time on a block."""
         secants, best, residual = Secants(8), math.inf, math.inf
         vector = self._read(part)
         for count in range(_EVALUATIONS):
@@ -288,7 +287,7 @@ class _March:
         logger.debug("start: t = %.4g, %d evaluations, residual %.2g", window.nodes[-1], count + 1, residual)
 
     def _evaluate(self, window: OperatorGrid, part: slice, *, first: bool) -> None:
-        """Replace noises, responses and means on a block by what they give."""
+        """Replace noises, responses and means on a block by those of the paths that they drive."""
         engine, size = self.engine, part.stop
         kernels = self._kernels(window)
         for item in self.ensembles:

@@ -46,18 +46,15 @@ from eqsolve.solvers.paths.transfer import transfer
 # --- One set of points at a solution, and the affine map of the derivatives' means onto themselves
 # that it makes.
 #
-# The paths of the solution are followed once, with the resolvents P = (1 − O S)⁻¹ of their
-# linearised equations, path by path. The equations of their derivatives are linear with the same
-# resolvent: a sweep is then Dx = P r for the paths, and ∂Dx/∂z = P (O DS + DO S) ∂x/∂z for their
-# tangents, products alone.
-#
-# Cost: the resolvents once, nodes³ × paths / 3 for every unknown; then about 4 nodes³ × paths
-# products a sweep and parameter.
+# Paths are followed once, with the resolvents P = (1 − O S)⁻¹ of their linearised equations, which
+# are those of their derivatives too: a sweep is Dx = P r for the paths, and ∂Dx/∂z = P (O DS + DO
+# S) ∂x/∂z for their tangents. Cost: the resolvents once, nodes³ × paths / 3 for every unknown; then
+# about 4 nodes³ × paths products a sweep and parameter.
 
 
 @dataclass(frozen=True, eq=False)
 class LinearisedEnsemble:
-    """A set of points at a solution; ``engine`` is that of the derivatives alone, the kernels of the solution known to it."""
+    """A set of points at a solution; ``engine`` is that of the derivatives, at known kernels."""
 
     engine: Engine
     known: Means
@@ -115,8 +112,8 @@ def linearise(
 class _Ensemble:
     """Paths of a solution, and the plan of their derivatives.
 
-    What is found once is kept: in ``pieces`` the resolvents and tangents of some paths, in
-    ``reactions`` the mean responses to what follows the noises.
+    ``pieces`` keep resolvents and tangents of some paths, ``reactions`` mean responses to noises
+    that follow others.
     """
 
     plan: EnsembleProgram
@@ -170,7 +167,7 @@ class _Ensemble:
         return Paths(plan, kernels, actions, points, drawn, unknowns, signals, slopes)
 
     def _compare(self, actions: PathOperators, slopes: Array) -> None:
-        """Raise unless derivatives react to themselves as the paths do, on which all this rests."""
+        """Raise unless the paths and their derivatives have the same linearised equations."""
         if self.pieces:
             return
         some = slice(0, min(4, slopes.shape[-1]))
@@ -278,9 +275,7 @@ class Effort:
     stop: float = PathsControls.settled  # largest residual of the iteration, in units of rtol
     krylov: float = 0.1  # residual that the Krylov method may leave: a sweep follows
     sets: int = PathsControls.sets  # most sets of other points
-    # error, in tolerances, that needs no further set: where a derivative changes its sign, a tenth
-    # of what is allowed elsewhere is
-    enough: float = 3.0
+    enough: float = 3.0  # error, in tolerances, that needs no further set: derivatives change signs
     most_growth: float = 60.0  # most paths of a set, relative to those of the solution
     free_work: float = PathsControls.free_work  # paths × nodes³ below which there may be more
     share: float = PathsControls.carried_share  # least error, in units of the move before the last
@@ -357,7 +352,7 @@ class _SensitivitySolve:
         return count_paths(self.own, self.base.kernels, Design(level, None, self.base.shapes))
 
     def iterate(self, points: LinearisedEnsemble, means: Means, secants: Secants) -> PathSolution:
-        """Solve the linearised equations of the means with a set of points; what others taught about them helps."""
+        """Solve the linearised equations of the means with a set of points, and secants of others."""
         engine, grid = points.engine, points.grid
         secants.interrupt()
         left, controls = np.inf, replace(DEFAULT_ITERATION, accuracy=self.effort.krylov)

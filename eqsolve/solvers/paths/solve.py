@@ -143,7 +143,7 @@ class _StochasticSolve:
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
         self.mover = PointRefinement(engine, self.judge, control, self.tolerance)
-        kinked = any(plan.kinked for plan in engine.ensembles)  # few paths then tell little of how many react
+        kinked = any(plan.kinked for plan in engine.ensembles)
         self.ensembles = Ensembles(engine, replace(self.judge, kinks=kinked), EnsembleControls(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.hidden = 0.0  # tolerances that a sparse grid may err by as a random sample says, where it was drawn
@@ -180,14 +180,15 @@ class _StochasticSolve:
         return self._start(grid, rough)
 
     def _level(self, accuracy: float) -> Level:
-        """Return the points for an accuracy; of paths that bend always a small sample, which others are carried by."""
+        """Return the points for an accuracy; for paths with kinks a small sample."""
         level = make_level(accuracy, self.options.seed)
         return replace(level, most=self.control.probe) if self._kinked else level
 
     def _run(self) -> Result:
-        """Solve: in steps with white noise; else from a march, or a neighbour's solution, on panels that are made dense enough
-        with few points, then with more of them. Paths are sampled where sparse grids would need
-        more of them, find no solution, or hide an error that samples show and can mend.
+        """Solve: in steps with white noise, else on panels that are refined with few points first.
+
+        Paths are sampled where sparse grids would need more of them, find no solution, or hide an
+        error that samples show and can mend.
         """
         options = self.options
         if self.engine.program.whites or (self.jumps and options.step is None):
@@ -257,11 +258,10 @@ class _StochasticSolve:
         if window.is_sampled:
             return True
         design = Design(make_level(self.options.rtol, self.options.seed), None, variation(window.averages))
-        # the paths that a sample needs grow with the accuracy, and so do those that a sparse grid
-        # may have
+        # the paths that a sample needs grow with the accuracy, and so may those of a sparse grid
         sampled = self.ensembles.control
-        rate = sampled.rate
-        more = max(1.0, (1e-3 / self.options.rtol) ** (1.0 / rate))
+        power = 1.0 / sampled.rate
+        more = max(1.0, (1e-3 / self.options.rtol) ** power)
         if (count := count_paths(self.engine, window.kernels, design)) > self.control.sampled_from * more:
             return True
         grid, means = window.grid, window.means
@@ -277,12 +277,12 @@ class _StochasticSolve:
         control = self.control
         # errors of both fall with the number of paths by about the same power: samples are taken
         # where they need fewer, and at 1e-3 and above where grids differ by a hundredth of values
-        power, sample = 1.0 / rate, 2 * sampled.sets * sampled.small
-        sampling_costs_less = sample * max(1.0, chance) ** power < count * max(1.0, alone) ** power
+        small = 2 * sampled.sets * sampled.small
+        sampling_costs_less = small * max(1.0, chance) ** power < count * max(1.0, alone) ** power
         grids_disagree = alone > control.large * (1.0 if sampling_costs_less else max(1.0, 1e-3 / self.options.rtol))
         sample_disagrees = apart > max(control.large, 3.0 * chance)
-        # many weak modes may do together what none of them does: the grids agree then, and err. Two
-        # ensembles tell their scatter badly: one ratio in eight exceeds five by chance
+        # many weak modes may do together what none of them does: the grids agree then, and err. Of
+        # two ensembles one ratio in eight exceeds five by chance
         hidden = apart > max(2 * control.negligible, 0.5 * control.large * chance)
         self.hidden = min(apart, control.negligible)
         errs = grids_disagree or sample_disagrees or hidden
@@ -346,7 +346,7 @@ class _StochasticSolve:
         return best
 
     def _run_white_noise(self) -> Result:
-        """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
+        """Solve with white noise: a small ensemble chooses steps, then large ones on nested steps."""
         judge, ensembles, control, options = self.ensembles.judge, self.ensembles, self.ensembles.steps, self.options
         level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
         count, last = control.first, math.inf
@@ -426,7 +426,7 @@ class _StochasticSolve:
         return max(self.control.probe // 8, self.control.probe // count_values(self.engine))
 
     def _from_warm_start(self, few: Level) -> tuple[PathSolution, Errors] | None:
-        """Return a solution iterated from a warm start, and the error of its panels; None where there is none or it fails."""
+        """Return a solution from a warm start and the error of its panels; None without a usable one."""
         options, near = self.options, self.options.warm_start
         if not isinstance(near, WarmStart):
             return None
@@ -549,7 +549,7 @@ class _StochasticSolve:
         return True
 
     def _check_panels(self, solved: PathSolution, design: Design) -> Errors:
-        """Return the error of panels: the difference to panels of the next order, up to the ``highest``."""
+        """Return the error of panels by the difference to those of the next order that is allowed."""
         old = solved.grid.panels
         assert old is not None
         panels = old.of_another_order(self.control.highest, self.control.check_ratio)
@@ -706,7 +706,7 @@ class _StochasticSolve:
             return ""
 
     def _warm_start(self, final: PathSolution, by_panels: Errors) -> WarmStart | None:
-        """Return what a solve at neighbouring parameters may begin with: panels as they would be enough here."""
+        """Return a warm start for other parameters, on as many panels as are needed here."""
         if self._stagnates(final):
             return None
         ratios = None

@@ -1,8 +1,7 @@
 """One sweep of a stochastic system on a grid: means over paths in, means over paths out.
 
 A sweep evaluates the closed relations for given means, draws the modes of the noises, follows all
-paths with their linear responses, and averages. What it is told, and what it finds, are values;
-only ``Work`` counts and keeps.
+paths with their linear responses, and averages. Only ``Work`` has a state.
 """
 
 import functools

@@ -29,8 +29,7 @@ def _shifted(response: Array, old: OperatorGrid, window: OperatorGrid) -> Array:
     """Return the rows of a response after a window's end that are the last one moved in time.
 
     R(t, s) = R(T, s − (t − T)) with T the end, where times before the start are replaced by the
-    start. Moving samples it, so that its value at the last panel's start is integrated as it is on
-    the longer window, and only the rest moved.
+    start. The value at the last panel's start is integrated anew, and only the rest is moved.
     """
     values = old.values(response)[-1]
     first, last = values[0], values[max(old.blocks[-1].start - 1, 0)]

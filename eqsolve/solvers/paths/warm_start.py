@@ -1,4 +1,4 @@
-"""Warm start: the means that act back of a solution at other parameters, on its panels, as a first guess.
+"""Warm start: means of a solution at other parameters, on its panels, as a first guess.
 
 The new solve finds its own errors there, and refines panels where they are too few.
 """
@@ -57,10 +57,9 @@ class FirstGuess:
 
 
 def make_warm_start(engine: Engine, solved: PathSolution, rate: float, ratios: Array | None) -> WarmStart:
-    """Return what the solve of a neighbour may begin with.
+    """Return a warm start.
 
-    ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should
-    be.
+    ``rate`` is the inverse of the first time scale, ``ratios`` how much denser panels should be.
     """
     panels, means = solved.grid.panels, {name: solved.means[name] for name in solved.means if name in engine.fed}
     edges = np.empty(0)
@@ -74,7 +73,7 @@ def make_warm_start(engine: Engine, solved: PathSolution, rate: float, ratios: A
 def guess_from_warm_start(
     near: WarmStart, engine: Engine, options: Options, order: int, begin: float, rate: float
 ) -> FirstGuess | str:
-    """Return the first guess that a neighbour's solution gives, or why it gives none."""
+    """Return the first guess that a warm start gives, or why it gives none."""
     if near.observables != tuple(name for name, _ in engine.program.observables):
         return "it was solved for other observables"
     kinds = {mean.name: mean.kind for mean in engine.means}
@@ -107,7 +106,7 @@ def _complete(means: Means, kinds: dict[str, str], size: int) -> Means:
 
 
 def _edges_until(edges: Array, end: float, slower: float) -> Array:
-    """Return panels, as times since the start, up to an end that is not later, for a first time scale so many times as long.
+    """Return panels until ``end``, times since the start, for a first scale ``slower`` times as long.
 
     They are cut, then stretched evenly in the logarithm of time: as many panels, the first one as
     its time scale asks for.

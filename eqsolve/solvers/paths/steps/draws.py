@@ -1,12 +1,11 @@
 """What the paths of one sample are driven by, with as little chance in it as can be.
 
-Constants with few values are not drawn: every combination of them has paths of its own, with its
-probability as their weight, and the same noises. Normal coordinates come with both signs, those of
-their modes that the paths feel most are scrambled Sobol points, and all of them together are made
-uncorrelated to the letter with unit variance, block by block of the points: means of polynomials of
-second degree in them are then exact. Draws with few values get their shares at every step, and
-nearly so among any few paths whose first coordinates are alike. Where the past acts through one
-number, normals that are independent of it are drawn in the order of that number.
+Constants with few values are not drawn: every combination of them has paths of its own, weighted by
+its probability, with the same noises. Normal coordinates come with both signs, those of leading
+modes are scrambled Sobol points, and all of them are made uncorrelated with unit variance, block by
+block of the points: means of polynomials of second degree are then exact. Draws with few values get
+their shares at every step, and nearly so among paths whose first coordinates are alike. Where the
+past acts through one number, normals that are independent of it are drawn in its order.
 """
 
 import math
@@ -38,7 +37,7 @@ class Chain:
 class StepsSample:
     """Weights of the paths, constants by name, coordinates (noises × nodes, paths) by group, draws (nodes, paths) by name.
 
-    ``some`` are the places of the paths of which responses are followed, as even as all of them;
+    ``some`` are the places of the paths of which responses are followed, a sample as even as all;
     ``fresh`` are values and probabilities of what is drawn afresh at every node and has few values;
     ``seed`` is for what is drawn on the way, in the order of the paths if they are ``ordered``.
     """
@@ -110,10 +109,10 @@ def _coordinates(
     constants: int, shapes: Sequence[tuple[int, int]], half: int, block: int, turns: Sequence[Array | None],
     rng: np.random.Generator,
 ) -> tuple[Array, list[Array]]:  # fmt: skip
-    """Return standard normals, uncorrelated over every ``block`` of paths to rounding: (constants, paths), then by group of
-    noises (noises × nodes, paths).
+    """Return standard normals, uncorrelated to rounding over every ``block`` of paths.
 
-    They are preceded by the few rows that were drawn first, which belong to the leading modes.
+    First the few rows that were drawn first, of leading modes; then (constants, paths), and by
+    group of noises (noises × nodes, paths).
     """
     from scipy.fft import idct
     from scipy.linalg import cholesky, solve_triangular
@@ -200,8 +199,7 @@ def telegraph(law: Chain, nodes: int, cells: Array, rng: np.random.Generator) ->
 
 
 def _share(chance: Array, cells: Array, rng: np.random.Generator) -> Array:
-    """Return 1 with probability ``chance``, else 0, for every path: of any that follow each other in the order of cells as
-    many are 1 as their probabilities add up to, up to one path."""
+    """Return 1 with probability ``chance``, else 0, for every path, by systematic sampling in the order of cells."""
     order = _shuffled(cells, rng)
     steps = np.cumsum(chance[order]) + rng.random()  # systematic: a one wherever the sum passes an integer
     made = np.empty(len(chance))

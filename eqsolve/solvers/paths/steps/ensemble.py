@@ -1,10 +1,10 @@
-"""Paths of one ensemble in discrete time: explicit Euler steps, weighted means, and responses by forward tangents.
+"""Paths of one ensemble in discrete time: explicit steps, means, and responses by tangents.
 
 At a new node the unknowns under a derivative are known from the last one. The noises are drawn
 given their past, the other unknowns follow from them, and so do the means with all earlier nodes.
-When the means of all ensembles have come to rest, the tangents are carried on: with memory this
-costs nodes³ × paths / 6. What is drawn afresh at a node, with few values, is independent of the
-past: where nothing else at the node follows from it, means are taken over all of its values.
+When the means of all ensembles have converged, the tangents are carried on: with memory this costs
+nodes³ × paths / 6. Over a noise of few values that is drawn afresh at a node, means are sums where
+nothing else at the node follows from it.
 """
 
 import itertools
@@ -73,7 +73,7 @@ class Ensemble:
 
     @property
     def prompt(self) -> bool:
-        """Whether the means that act back are known before the noises of a node: from unknowns under a derivative alone."""
+        """Whether the means that act back follow from unknowns under a derivative, without noises."""
         plan, count = self.plan, len(self.plan.unknowns)
         late = {1 + place for place in range(count) if not plan.integrated[place]}
         late |= set(range(1 + count, 1 + count + len(plan.noises)))
@@ -90,7 +90,7 @@ class Ensemble:
             raise SolverError(f"paths stop being finite at t = {self.grid.nodes[node]:.6g}; the step may be too long for them")
 
     def glance(self, node: int) -> None:
-        """Set the arguments of means that do not depend on the noises of a node, which are still those of the node before."""
+        """Set the arguments of such means at a node; the noises are still those of the node before."""
         last = getattr(self, "arguments", [])
         count = len(self.plan.unknowns)
         rest = last[1 + count :] or [0.0] * (len(self.plan.noises) + len(self.plan.constants) + len(self.plan.functions))

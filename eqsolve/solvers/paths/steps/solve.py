@@ -7,9 +7,8 @@ falls like 1/paths: it is extrapolated by a line through all rounds. Paths are a
 below the tolerance.
 
 Chosen in discrete time where a noise is drawn in every step; available for every stochastic system
-in discrete time. Cost per sample: nodes³ × paths / 6 for the responses where there is memory, along
-some of the paths, and nodes² × paths for everything else; memory: nodes² × paths / 2
-single-precision numbers.
+in discrete time. Cost per sample: nodes³ × paths / 6 for responses with memory, along some of the
+paths, and nodes² × paths for all else; memory: nodes² × paths / 2 single-precision numbers.
 """
 
 from __future__ import annotations
