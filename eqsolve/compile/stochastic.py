@@ -135,12 +135,16 @@ class Covariance:
     """The covariance of processes that are driven together, block by block, and their means.
 
     The first ``leading`` of them draw; the others follow those, so that the blocks between these do not count.
+    ``cusp`` says that it may have one at equal times, as e^(−|t − t'|), and ``integrated`` that nothing depends on the
+    processes but through integrals of them.
     """
 
     noises: tuple[str, ...]
     blocks: tuple[tuple[Pointwise, ...], ...]
     centres: tuple[Pointwise, ...]
     leading: int
+    cusp: bool
+    integrated: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +189,7 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
     return StochasticProgram(
         made.name,
         tuple(_ensemble(item, relations, names, needed) for item in made.ensembles),
-        tuple(_covariance(members, law, relations) for members, law in made.covariances),
+        tuple(_covariance(members, law, relations, made) for members, law in made.covariances),
         tuple((noise.name, relations.pointwise(strength)) for noise, strength in made.whites),
         tuple(
             relations.definition(equation, start_of(derivation.system, equation))
@@ -202,7 +206,7 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
     )
 
 
-def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Covariance:
+def _covariance(members: Sequence[Process], law: GP, relations: Relations, made: form.PathForm) -> Covariance:
     count = len(members)
     kernels, centres = ([*map(relations.pointwise, entries(part))] for part in (law.covariance, law.mean))
     return Covariance(
@@ -210,7 +214,25 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
         tuple(tuple(kernels[begin : begin + count]) for begin in range(0, count**2, count)),
         tuple(centres * count if len(centres) == 1 else centres),
         law.leading if isinstance(law, FollowedGP) else count,
+        _has_cusp(law.covariance, {value.head: item for item in made.kernels for value in item.lhs.atoms(Value)}),
+        all(_is_integrated(noise, ensemble) for noise in members for ensemble in made.ensembles),
     )
+
+
+def _has_cusp(covariance: Basic, kernels: dict[Any, Any]) -> bool:
+    """Whether a covariance, or a kernel in it, is written with a function that has a kink; those of equations in time may."""
+    outside = covariance.xreplace(dict.fromkeys(covariance.atoms(E), S.Zero))
+    read = [kernels[value.head] for value in outside.atoms(Value) if value.head in kernels]
+    rest = {head: equation for head, equation in kernels.items() if equation not in read}
+    return outside.has(*KINKS) or any(bool(item.lhs.atoms(Derivative)) or _has_cusp(item.rhs, rest) for item in read)
+
+
+def _is_integrated(noise: Process, ensemble: PathEnsemble) -> bool:
+    """Whether paths depend on a noise through integrals of it alone."""
+    read = [*ensemble.signals, *(piece for mean in ensemble.means for piece in mean.pieces)]
+    read += [*(link.signal for link in ensemble.links), *(memory.signal for memory in ensemble.memories)]
+    drives = [ensemble.unknowns[drive.unknown].integrated for drive in ensemble.drives if drive.noise == noise]
+    return all(drives) and not any(expr.has(noise(ROW)) for expr in read)
 
 
 def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], needed: frozenset[E]) -> EnsembleProgram:

@@ -82,6 +82,47 @@ def continuation(order: int) -> Array:
     return np.asarray(np.linalg.solve(known.T, wanted.T).T)
 
 
+@functools.lru_cache(maxsize=32)
+def _averages_of_half(order: int) -> Array:
+    """Return the matrix from a function on the pairs t' ≤ t of a panel's start and nodes to a table on its nodes, flat.
+
+    Integrals of the table by the panel's rule, in both times from the start to all nodes, are those of the function where
+    t' < t and of zero elsewhere.
+    """
+    rule, (gauss, weights) = radau(order), leggauss(order + 1)
+    c, (low, left) = rule.nodes, np.tril_indices(order + 1)
+    x, share = (gauss + 1) / 2, np.multiply.outer(weights, weights) / 4
+    first = np.minimum.outer(c, c)[..., None, None]  # the triangle up to the earlier node, and a rectangle above it
+    after = np.maximum(np.subtract.outer(c, c), 0.0)[..., None, None]
+    early, late = first * x[:, None], c[:, None, None] + after * x[:, None]
+    moments = ((share * first * early)[..., None] * _basis(early, early * x, order)).sum(axis=(2, 3))
+    moments += ((share * first * after)[..., None] * _basis(late, first * x, order)).sum(axis=(2, 3))
+    back = np.linalg.inv(rule.integrals)
+    table = np.einsum("ik,kld,jl->ijd", back, moments, back).reshape(order * order, -1)
+    known = _basis(rule.with_start[low], rule.with_start[left], order)
+    return np.asarray(np.linalg.solve(known.T, table.T).T)
+
+
+def average_cusps(grid: OperatorGrid, table: Array) -> Array:
+    """Return a covariance whose integrals by the rule of the panels are those of one with a cusp at equal times.
+
+    On every panel on the diagonal one polynomial goes through the values at t' ≤ t, and one through the others. ``table``
+    may hold blocks for pairs of processes.
+    """
+    panels, size = grid.panels, grid.size
+    if panels is None:
+        return table
+    made, half = table.copy(), _averages_of_half(panels.order)
+    nodes = np.arange(panels.order + 1) + panels.order * np.arange(panels.panels)[:, None]
+    low, left = np.tril_indices(panels.order + 1)
+    rows, columns, own = nodes[:, low], nodes[:, left], nodes[:, 1:]
+    for above, aside in itertools.product(range(0, len(table), size), range(0, table.shape[1], size)):
+        block = table[above : above + size, aside : aside + size]
+        parts = [(part[rows, columns] @ half.T).reshape(-1, panels.order, panels.order) for part in (block, block.T)]
+        made[above + own[:, :, None], aside + own[:, None, :]] = parts[0] + parts[1].transpose(0, 2, 1)
+    return made
+
+
 def interpolate_triangle(nodes: Array, table: Array, points: Array) -> Array:
     """Return the polynomial through values on all pairs t' ≤ t of nodes, at pairs between them."""
     low, left = np.tril_indices(len(nodes))

@@ -222,7 +222,7 @@ class Ensembles:
             dense = base
         before: tuple[float, PathSolution, Errors] | None = None
         twice = False
-        for _ in range(control.rounds):
+        for number in range(control.rounds):
             errors = judge.panel_differences(
                 base, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0))
             )
@@ -235,7 +235,8 @@ class Ensembles:
                 if twice:
                     return before[1:]  # what differs is not of the panels: denser ones gain nothing
                 twice = True
-            if worst <= max(control.share, dense.residual / self.rtol) or judge.options.is_short_of_time():
+            enough = worst <= max(control.share, dense.residual / self.rtol) or number == control.rounds - 1
+            if enough or judge.options.is_short_of_time():
                 break
             before = (worst, dense, errors)
             wanted = judge.ratios(curves, errors, dense.grid, 0.3 * control.share)

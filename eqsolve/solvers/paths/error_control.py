@@ -64,6 +64,7 @@ class ErrorControl:
     engine: Engine
     options: Options
     kinks: bool = False  # whether averages of functions with a kink are controlled as others are
+    cusps: bool = False  # whether noises with a cusp in their covariance act otherwise than by integrals
 
     def curves(self, solved: Solution) -> Curves:
         key = self, solved.averages
@@ -143,13 +144,14 @@ class ErrorControl:
         """
         made, between = self.panel_differences(other, solved), self.panel_differences(solved, other)
         assert solved.grid.panels is not None
+        slowly = 1.0 + error_share(other.grid.size / solved.grid.size, 2) if self.cusps else 1.0
         here, there = (solved.grid.panels.locate(grid.nodes) for grid in (solved.grid, other.grid))
         for name, values in between.items():
             known = is_known(made[name])
             made[name] = np.maximum(made[name], over_groups(values, there, here))
             if known:
                 made[name].flat[0] = 0.0
-        return self.error_of_changes(self.curves(solved), [made], 1.0)
+        return self.error_of_changes(self.curves(solved), [made], slowly)
 
     def panel_differences(self, base: Solution, dense: Solution, ratios: Array | None = None) -> Errors:
         """Return how far two solutions on panels are apart; with ``ratios``, the error of the second.
@@ -164,8 +166,8 @@ class ErrorControl:
         factor = slow = np.ones(dense.grid.size)
         if ratios is not None:
             local = ratios[base.grid.panels.locate(dense.grid.nodes)]
-            factor = error_share(local, dense.grid.panels.order + 1)
-            slow = error_share(local, recovered_degree(dense.grid.panels.order) + 1)
+            factor = error_share(local, self._order(dense.grid.panels.order + 1))
+            slow = error_share(local, self._order(recovered_degree(dense.grid.panels.order) + 1))
         pairs = np.maximum(factor[:, None], factor[None, :])
         errors = {}
         for name, values in final.single.items():
@@ -178,6 +180,10 @@ class ErrorControl:
             rough = RowStore.from_tables(base.grid.panels, middle.values).tables(dense.grid.nodes)
             errors |= {name: pairs * _smear(np.abs(np.tril(table) - rough[name])) for name, table in final.values.items()}
         return errors
+
+    def _order(self, order: int) -> int:
+        """Return the order at which errors of panels fall: the double integral of a function with a cusp has two."""
+        return 2 if self.cusps else order
 
     def keep_errors(self, errors: Errors, before: Errors, base: Solution, dense: Solution) -> Errors:
         """Return errors of panels; of responses on panels of both solutions, at least ``before``.
@@ -241,7 +247,7 @@ class ErrorControl:
         watched = [name for name in self.excesses(curves, errors) if name in curves.single]
         over = np.max([self.excess_by_time(curves, errors, name) for name in watched] or [np.ones(grid.size)], axis=0)
         order = grid.panels.order if grid.panels is not None else 1
-        return (np.array([over[part].max() for part in grid.blocks[1:]]) / share) ** (1 / (order + 1))
+        return (np.array([over[part].max() for part in grid.blocks[1:]]) / share) ** (1 / self._order(order + 1))
 
     def resolution(self, curves: Curves, panels: PanelGrid) -> Array:
         """Return how much denser each panel should be for what polynomials on it leave out to be within the tolerance."""

@@ -14,6 +14,7 @@ from eqsolve.numerics import gaussian
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, like_array
 from eqsolve.numerics.laws import Atoms, Part, parts_of, place_on
+from eqsolve.numerics.operators import average_cusps
 from eqsolve.numerics.relations import Kernels, Pointwise
 
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
@@ -120,13 +121,23 @@ class Drawn:
 
 
 def groups_of(
-    covariances: Sequence[Covariance], kernels: Kernels, whites: Sequence[tuple[str, Pointwise]] = (), *, whole: bool = False
+    covariances: Sequence[Covariance],
+    kernels: Kernels,
+    whites: Sequence[tuple[str, Pointwise]] = (),
+    *,
+    whole: bool = False,
+    averaged: bool = False,
 ) -> tuple[Group, ...]:
-    """Return groups of noises with covariances for given kernels; ``whole``, of followers too."""
+    """Return groups of noises with covariances for given kernels; ``whole``, of followers too.
+
+    ``averaged`` ones are such that integrals over the nodes have the right covariance, cusps at equal times included.
+    """
     made = []
     for item in covariances:
         tables = [[kernels.table(entry) for entry in row] for row in item.blocks]
         table = tables[0][0] if len(tables) == 1 else np.block(tables)
+        if averaged and item.cusp and item.integrated:
+            table = average_cusps(kernels.grid, table)
         if whole and item.leading < len(item.noises):
             table = gaussian.follow_covariance(table, item.leading * kernels.grid.size)
         made.append(Group(item.noises, table, tuple(kernels.vector(centre) for centre in item.centres), item.leading))

@@ -72,7 +72,7 @@ class LinearisedEnsemble:
         """Return the averages over paths for given means of the derivatives."""
         self.engine.work.sweeps += 1
         kernels = self.engine.kernels(self.grid, {**self.known, **means})
-        groups = groups_of(self.engine.program.covariances, kernels)
+        groups = groups_of(self.engine.program.covariances, kernels, averaged=True)
         return tuple(item.sweep(kernels, groups) for item in self.ensembles)
 
 
@@ -84,7 +84,7 @@ def linearise(
     ``own`` is the engine of the solution, ``engine`` that of its derivatives; ``before`` holds
     paths of the same points.
     """
-    groups = groups_of(own.program.covariances, base.kernels)
+    groups = groups_of(own.program.covariances, base.kernels, averaged=True)
     before = before or base.averages
     made = []
     for plan in engine.ensembles:

@@ -138,7 +138,8 @@ class _StochasticSolve:
         self, engine: Engine, options: Options, control: PathsControls, begin: float, params: Mapping[str, Any]
     ) -> None:
         self.engine, self.options, self.control, self.begin, self.params = engine, options, control, begin, params
-        self.judge = ErrorControl(engine, options)
+        cusps = any(item.cusp and not item.integrated for item in engine.program.covariances)
+        self.judge = ErrorControl(engine, options, cusps=cusps)
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"

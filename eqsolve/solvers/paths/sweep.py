@@ -106,7 +106,7 @@ class Engine:
     def groups(self, kernels: Kernels, plan: EnsembleProgram | None = None) -> list[Group]:
         """Return the noises with their covariances for given kernels; those of one ensemble."""
         if self not in kernels.derived:
-            kernels.derived[self] = groups_of(self.program.covariances, kernels, self.program.whites)
+            kernels.derived[self] = groups_of(self.program.covariances, kernels, self.program.whites, averaged=True)
         return [group for group in kernels.derived[self] if plan is None or group.noises[0] in plan.driving]
 
     def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:

@@ -689,7 +689,9 @@ class _SampledSearch:
             again = solve_map(solved[0].map.coarsened(), begin, Secants(16), 0.1 * self.options.rtol)
             far = again.map.outputs(again.means)
             moved = {name: (value[::2] - far[name]) / 3 for name, value in every[0].items()}
-            self.moved = {name: np.interp(lags, lags[::2], value) if len(value) > 1 else value for name, value in moved.items()}
+            self.moved = {
+                name: np.interp(lags, lags[::2], value) if len(value) > 1 else value for name, value in moved.items()
+            }
         every = [{name: value + self.moved.get(name, 0.0) for name, value in item.items()} for item in every]
         made, errors, left = {}, {}, 3 * max(item.residual for item in solved)
         for name in every[0]:
