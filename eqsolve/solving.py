@@ -15,6 +15,7 @@ import numpy as np
 
 from eqsolve._version import __version__
 from eqsolve.arguments import callback, checked, flag, got, is_uncertain, names, number, offers, path, table, text
+from eqsolve.compile.breaks import break_times
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, did_you_mean, logger
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.indices import counts
@@ -238,6 +239,8 @@ def _solve(
         plan = task.plan
     begin, near_by = take_start(start, plan, task.signature, choice.solver)
     options = replace(options, start=begin, warm_start=near_by if warm_start is None else warm_start, paths=paths)
+    if isinstance(plan.model, System) and options.step is None:
+        options = replace(options, breaks=break_times(plan.model, task.values.numbers, options.t_max))
     better = choice.solver.instead(plan, task.values, options) if options.solver is None else None
     if better is not None and better.solver in solver_names():
         if model.generic and not find_solver(better.solver).generic:

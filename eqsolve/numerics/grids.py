@@ -97,33 +97,51 @@ class PanelGrid:
     """Panels between consecutive ``edges``, each with ``order`` Radau nodes.
 
     Values on the steps of a smooth function, one node each, are interpolated by polynomials through
-    ``width`` nodes.
+    ``width`` nodes. Panels end at all ``breaks``, and so do those that are made of them.
     """
 
     edges: Array
     order: int
     width: int = 0
+    breaks: tuple[float, ...] = ()
 
     @classmethod
-    def geometric(cls, begin: float, end: float, step: float, growth: float, order: int) -> PanelGrid:
+    def ending_at(cls, breaks: tuple[float, ...], edges: Array, order: int) -> PanelGrid:
+        """Return panels with an edge at every break inside: one that is near is moved there, else there is one more."""
+        for moment in breaks if len(edges) > 1 else ():
+            place = int(np.searchsorted(edges, moment))
+            if not 0 < place < len(edges) or edges[place] == moment:
+                continue
+            near = place if edges[place] - moment < moment - edges[place - 1] else place - 1
+            close = abs(edges[near] - moment) < 0.3 * (edges[place] - edges[place - 1])
+            free = 0 < near < len(edges) - 1 and edges[near] not in breaks
+            edges = np.insert(
+                np.delete(edges, near) if close and free else edges, place - (close and free and near < place), moment
+            )
+        return cls(edges, order, breaks=breaks)
+
+    @classmethod
+    def geometric(
+        cls, begin: float, end: float, step: float, growth: float, order: int, breaks: tuple[float, ...] = ()
+    ) -> PanelGrid:
         """Return panels of which each is longer than the one before by a factor; the first has about the given length."""
         steps = [step]
         while sum(steps) < end - begin:
             steps.append(growth * steps[-1])
         edges = np.concatenate([[0.0], np.cumsum(steps)])
-        return cls(begin + edges * ((end - begin) / edges[-1]), order)
+        return cls.ending_at(breaks, begin + edges * ((end - begin) / edges[-1]), order)
 
     def denser(self, ratios: Array) -> PanelGrid:
         """Return panels that are denser by given ratios, panel by panel."""
         wanted = np.append(0.0, np.cumsum(ratios))
         position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
-        return PanelGrid(np.interp(position, wanted, self.edges), self.order)
+        return self.ending_at(self.breaks, np.interp(position, wanted, self.edges), self.order)
 
     def of_another_order(self, highest: int, more: float) -> PanelGrid:
         """Return panels of the next order, of the previous one from the highest on, with a multiple of the nodes."""
         order = self.order + 1 if self.order < highest else self.order - 1
         position = np.linspace(0, self.panels, math.ceil(more * self.size / order) + 1)
-        return PanelGrid(np.interp(position, np.arange(self.panels + 1), self.edges), order)
+        return self.ending_at(self.breaks, np.interp(position, np.arange(self.panels + 1), self.edges), order)
 
     @property
     def panels(self) -> int:

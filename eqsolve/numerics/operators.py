@@ -177,7 +177,11 @@ class OperatorGrid:
     def head(self, blocks: int) -> OperatorGrid:
         """Return the grid's first blocks."""
         stop = self.blocks[blocks - 1].stop
-        panels = None if self.panels is None else PanelGrid(self.panels.edges[:blocks], self.panels.order)
+        panels = (
+            None
+            if self.panels is None
+            else PanelGrid(self.panels.edges[:blocks], self.panels.order, breaks=self.panels.breaks)
+        )
         return OperatorGrid(self.nodes[:stop], self.blocks[:blocks], self.integration[:stop, :stop], panels)
 
     def values(self, operator: Array, extend: bool = False) -> Array:

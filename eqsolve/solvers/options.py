@@ -29,6 +29,7 @@ class Options:
     What they mean stands in ``eqsolve.options``. ``start`` is an initial guess of unknowns,
     ``warm_start`` the data of another solve to start from; without ``paths`` the result keeps no
     sample paths. ``sensitivity`` is the plan of the system with its derivatives, and its values.
+    ``breaks`` are times at which coefficients jump or have a kink, where panels end.
     ``given`` are the names of the options that were set. A solver that refines asks
     ``is_short_of_time()`` before another round.
     """
@@ -59,6 +60,7 @@ class Options:
     solver: str | Solver | None = None
     observables: tuple[str, ...] | None = None
     derivatives: tuple[str, ...] = ()
+    breaks: tuple[float, ...] = ()
     given: frozenset[str] = frozenset()
 
     @property

@@ -59,7 +59,7 @@ def halved(panels: PanelGrid, panel: int) -> PanelGrid:
     pieces = [2 if place == panel else max(1, math.ceil(2 * step / steps[panel] - 1e-9)) if place > panel else 1
               for place, step in enumerate(steps)]  # fmt: skip
     edges = [edge + step * np.arange(count) / count for edge, step, count in zip(panels.edges, steps, pieces, strict=False)]
-    return PanelGrid(np.append(np.concatenate(edges), panels.edges[-1]), panels.order)
+    return panels.ending_at(panels.breaks, np.append(np.concatenate(edges), panels.edges[-1]), panels.order)
 
 
 class UnsettledError(SolverError):
@@ -409,7 +409,7 @@ class _GaussianSolve:
         self.judge = ErrorControl(engine, options)
         self.best: GaussianSolution | None = None
         self.rough = program.rough
-        self.asked = sorted(options.asked_times)
+        self.asked = sorted({*options.asked_times, *options.breaks})
         steps = (1e-4, 1e-4) if self.rough else (3e-4, 3e-5)
         self.order = options.order or (5 if options.rtol > steps[0] else 7 if options.rtol > steps[1] else 8)
         engine.work.notify = self._notify
@@ -438,7 +438,7 @@ class _GaussianSolve:
         speed = rate(self.engine, begin, make_level(1e-2, self.options.seed))
         if not self.rough:
             step = min(self.control.first / speed, (end - begin) / 4)
-            return PanelGrid.geometric(begin, end, step, self.control.growth, self.order)
+            return PanelGrid.geometric(begin, end, step, self.control.growth, self.order, self.options.breaks)
         spacing = (0.6 if self.options.rtol > 1e-4 else 0.4) / speed  # of the nodes
         length = min(spacing * self.order, (end - begin) / 2)
         return even_panels(begin, end, length, self.asked, self.order)

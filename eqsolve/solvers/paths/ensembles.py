@@ -537,7 +537,7 @@ def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
         position = np.linspace(0, wanted[-1], math.ceil(wanted[-1] - 1e-9) + 1)
         edges.append(np.interp(position, wanted, panels.edges[place : stop + 1])[1:])
         place = stop
-    return PanelGrid(np.concatenate(edges), panels.order)
+    return panels.ending_at(panels.breaks, np.concatenate(edges), panels.order)
 
 
 def carried(engine: Engine, solved: PathSolution, grid: OperatorGrid) -> tuple[Kept, ...]:

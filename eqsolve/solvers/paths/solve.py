@@ -466,7 +466,8 @@ class _StochasticSolve:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
         span = self.options.t_max - self.begin
         first = min(self.control.first / max(self._rate, 1e-12), span / 4)
-        return PanelGrid.geometric(self.begin, self.options.t_max, first, growth or self.control.growth, self.order)
+        return PanelGrid.geometric(self.begin, self.options.t_max, first, growth or self.control.growth, self.order,
+                                   self.options.breaks)  # fmt: skip
 
     def _slower(self, grid: OperatorGrid, growth: float | None = None) -> OperatorGrid:
         """Return first panels that grow more slowly, where a grid has panels."""

@@ -95,7 +95,7 @@ def guess_from_warm_start(
         return f"its first time scale is {rate / near.rate:.3g} times the one here"
     old = OperatorGrid.from_panels(near.grid)
     edges = _edges_until(near.edges, options.t_max - begin, near.rate / rate)
-    grid = OperatorGrid.from_panels(PanelGrid(begin + edges, order))
+    grid = OperatorGrid.from_panels(PanelGrid.ending_at(options.breaks, begin + edges, order))
     means = transfer(near.means, engine.responses, old, grid)
     return FirstGuess(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, engine.noises, old, grid))
 

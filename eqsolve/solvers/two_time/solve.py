@@ -169,6 +169,7 @@ def _march(
         raise SolverError(str(failure)) from None
     end, low = (options.t_max, 0.0) if coarse is None else (coarse.end, _FIRST)
     span, high = end - begin, _FIRST if coarse is None else 1.0
+    stops = [*(moment for moment in options.breaks if moment < end), end]
 
     def after(step: float) -> None:
         ahead = (end - march.end) / step
@@ -181,10 +182,10 @@ def _march(
             demand_memory(used * more ** (2 if march.merger is None else 1), "the two-time functions")
 
     if coarse is None:
-        reason = marching.advance(march, [end], resolution, span / 20, smallest=1e-12 * span, after=after)
+        reason = marching.advance(march, stops, resolution, span / 20, smallest=1e-12 * span, after=after)
     else:
         longest = functools.partial(marching.longest_step, coarse.grid().edges, 1 / ratio)
-        reason = marching.advance(march, [end], np.inf, span, smallest=1e-8 * span, longest=longest, after=after)
+        reason = marching.advance(march, stops, np.inf, span, smallest=1e-8 * span, longest=longest, after=after)
     sizes = {eq: march.history.largest[eq.name] for eq in (*compiled.kernels, *compiled.functions)}
     return march, Stop.blow_up(march.end, reason, sizes) if reason else None
 

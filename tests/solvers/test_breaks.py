@@ -1,0 +1,120 @@
+"""Coefficients that jump or have a kink at known times: panels end there, in every solver that has panels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from sympy import Abs, Heaviside, Max, Piecewise, exp, floor, sin
+
+import eqsolve
+from eqsolve import GP, E, Eq, Int, Result, System, correlation, function, param, process, times
+from eqsolve.compile.breaks import break_times
+from eqsolve.compile.plan import make_task
+from eqsolve.laws import Normal
+from eqsolve.numerics.grids import PanelGrid
+
+t, tp, s = times("t t' s")
+y, m = function("y m")
+x, z = process("x z")
+C = correlation("C")
+T0 = param("T0", positive=True)
+AT = np.linspace(0.05, 3.0, 60)
+
+
+def within_three_errors(found: Result, name: str, at: np.ndarray, truth: np.ndarray) -> bool:
+    values = found.at(at)
+    return bool((np.abs(values[name].values - truth) <= 3 * values[f"{name}_error"].values + 1e-10).all())
+
+
+def integrated(rate: Any, jump: float, state: Any) -> np.ndarray:
+    """Solve v' = rate(t, v, after the jump or not), with a restart there."""
+    first = solve_ivp(lambda u, v: rate(u, v, 0.0), (0, jump), state, rtol=1e-11, atol=1e-13, t_eval=[*AT[jump > AT], jump])
+    last = solve_ivp(lambda u, v: rate(u, v, 1.0), (jump, 3), first.y[:, -1], rtol=1e-11, atol=1e-13, t_eval=AT[jump <= AT])
+    return np.hstack([first.y[:, :-1], last.y])
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "expected"),
+    [
+        (Heaviside(t - T0), [1.25]),
+        (Max(0, t - T0, 2 * t - 4), [1.25, 2.0, 2.75]),
+        (Piecewise((1, (t > T0) & (t < T0 + 0.5)), (0, True)), [1.25, 1.75]),
+        (Abs(sin(3 * t)), [math.pi / 3, 2 * math.pi / 3]),
+        (floor(t), [1.0, 2.0]),
+        (sin(t), []),
+        (Int(Abs(t - s) * y(s), (s, 0, t)), []),
+    ],
+)
+def test_where_coefficients_break(coefficient: Any, expected: list[float]) -> None:
+    model = System("breaking", eqs=[Eq(y(t).diff(t), -y(t) + coefficient)], init={y: 1}, defaults={T0: 1.25})
+    task = make_task(model, {}, None)
+    found = break_times(task.plan.model, task.values.numbers, 3.0)
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert all(moment <= truth for moment, truth in zip(found, expected, strict=True))
+
+
+def test_panels_keep_their_breaks() -> None:
+    panels = PanelGrid.geometric(0.0, 10.0, 0.1, 1.5, 5, (1.0, 1.01, 4.0))
+    for item in (panels, panels.denser(np.full(panels.panels, 1.4)), panels.of_another_order(8, 1.2)):
+        assert {1.0, 1.01, 4.0} <= {*item.edges}
+        assert (np.diff(item.edges) > 0).all()
+        assert item.edges[0] == 0
+        assert item.edges[-1] == 10
+
+
+@pytest.mark.parametrize("rtol", [1e-3, 1e-5])
+@pytest.mark.parametrize("kernel", [exp(-(t - s)), exp(-(t - s) * (1 + tp * 0))])
+def test_memory_with_a_jump_in_the_force(rtol: float, kernel: Any) -> None:
+    model = System(
+        "volterra", eqs=[Eq(y(t).diff(t), -y(t) - 2 * Int(kernel * y(s), (s, 0, t)) + Heaviside(t - T0))], init={y: 1},
+        defaults={T0: 1},
+    )  # fmt: skip
+    truth = integrated(lambda u, v, on: [-v[0] - 2 * v[1] + on, v[0] - v[1]], 1.0, [1, 0])[0]
+    found = eqsolve.solve(model, t_max=3, rtol=rtol)
+    assert found.status == "ok"
+    assert within_three_errors(found, "y", AT, truth)
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3])
+def test_a_gaussian_process_with_a_jump_in_the_force(rtol: float) -> None:
+    model = System(
+        "pushed", eqs=[Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), -x(t) + Heaviside(t - 1) + z(t))],
+        laws={z: GP(exp(-abs(t - tp)))}, init={x: Normal(0, 1)}, observables={"q": C(t, t), "m": E(x(t))},
+    )  # fmt: skip
+    truth = integrated(lambda u, v, on: [-v[0] + on, -2 * v[1] + 2 * v[2], -2 * v[2] + 1], 1.0, [0, 1, 0])
+    found = eqsolve.solve(model, t_max=3, rtol=rtol)
+    assert found.status == "ok"
+    assert within_three_errors(found, "m", AT[AT > 1], truth[0, AT > 1])
+    assert within_three_errors(found, "q", AT, truth[1] + truth[0] ** 2)
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3])
+def test_sampled_paths_with_a_jump_in_the_force(rtol: float) -> None:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    weights /= weights.sum()
+    start, push = (item.ravel() / 2 for item in np.meshgrid(nodes, nodes))
+    truth = np.outer(weights, weights).ravel() @ integrated(lambda u, v, on: -(v**3) + push + on, 1.0, start)
+    model = System(
+        "cubic", eqs=[Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), -x(t) ** 3 + Heaviside(t - 1) + z(t))],
+        laws={z: GP(0.25 + 0 * t * tp)}, init={x: Normal(0, 0.25)}, observables={"m": E(x(t))},
+    )  # fmt: skip
+    found = eqsolve.solve(model, t_max=3, rtol=rtol)
+    assert found.status == "ok"
+    assert within_three_errors(found, "m", AT[AT > 1], truth[AT > 1])
+
+
+def test_a_quench_of_the_temperature_of_a_two_time_system() -> None:
+    """C' = −(1 + T(t)) C + T(t) e^(−(t − t')): a linear equation, whose coefficient jumps."""
+    T = 2 - 1.5 * Heaviside(t - 1)
+    model = System("quenched", eqs=[Eq(C(t, tp).diff(t), -(1 + T) * C(t, tp)), Eq(m(t), T * C(t, t))], init={C(t, t): 1})
+    found = eqsolve.solve(model, t_max=3, rtol=1e-5, kernels=True)
+    assert found.status == "ok"
+    grown = np.where(AT < 1, 3 * AT, 3 + 1.5 * (AT - 1))
+    pairs = [(float(b), float(a)) for a, b in zip(AT[:-1:7], AT[1::7], strict=False)]
+    values = found.at2(pairs)
+    truth = np.exp(-np.interp([b for b, _ in pairs], AT, grown) + np.interp([a for _, a in pairs], AT, grown))
+    assert np.abs(values["C"].values - truth).max() <= max(3 * float(values["C_error"].values.max()), 1e-12)
