@@ -1,7 +1,8 @@
 """Times at which a model's coefficients jump or have a kink, as those of a pulse that is switched on: panels end there.
 
 They are the zeros of functions of time alone in |·|, sign, Heaviside's function, max, min, floor, a remainder or a condition:
-changes of sign on a grid of times, then bisection.
+changes of sign on a grid of times, then bisection. Coefficients that are smooth, but quick for a while, as a short pulse, are
+cut into stretches in which they are polynomials, so that no step passes over them.
 """
 
 import functools
@@ -9,54 +10,98 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from sympy import Abs, Basic, Expr, Heaviside, Max, Min, Mod, Piecewise, ceiling, floor, frac, pi, sign, sin
+from sympy import Abs, Add, Basic, Expr, Heaviside, Max, Min, Mod, Mul, Piecewise, ceiling, floor, frac, pi, sign, sin
 from sympy.core.relational import Relational
 
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.errors import logger
-from eqsolve.language.symbols import Parameter, Time
+from eqsolve.language.nodes import E, Int
+from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import lagrange
 
 _NOW = Time("t")
-_LOOKED = 8_193  # times: pulses of a thousandth of the whole time are seen several times
+_HALVED = 13  # times that the whole is halved: pulses of a thousandth of it are seen several times
 _MOST = 256  # breaks: more take more panels than error control does without them
+_SHORT, _ROUGH = 16, 1e-2  # stretches that are shorter, of the whole, are quick; what a polynomial may leave, of the largest
 
 
 def break_times(model: System, numbers: Mapping[str, float], end: float) -> tuple[float, ...]:
     """Return the times between the start and ``end``, each just before its break: a node there has the value of before."""
-    functions, start = _functions(model)
-    if functions is None:
+    zeros, coefficients, start = _functions(model)
+    if zeros is None and coefficients is None:
         return ()
     begin = float(start.at(numbers)()[0])
-    call, span = functions.at(numbers), end - begin
-    if not span > 0:
+    if not (span := end - begin) > 0:
         return ()
-    times = np.unique(np.concatenate([np.linspace(begin, end, _LOOKED), begin + span * np.geomspace(1e-9, 1, _LOOKED // 4)]))
+    even = np.linspace(begin, end, 2**_HALVED + 1)
+    times = np.unique(np.concatenate([even, begin + span * np.geomspace(1e-9, 1, len(even) // 4)]))
     found: set[float] = set()
     with np.errstate(all="ignore"):
-        for place, values in enumerate(call(times)):
+        for place, values in enumerate([] if zeros is None else (call := zeros.at(numbers))(times)):
             sides = np.sign(np.broadcast_to(values, times.shape))
-            for left in np.flatnonzero((sides[:-1] != sides[1:]) & np.isfinite(sides[:-1] + sides[1:])):
+            for left in np.flatnonzero((sides[:-1] != sides[1:]) & np.isfinite(sides[:-1] + sides[1:]))[: _MOST + 1]:
                 low, high = times[left], times[left + 1]
                 while (middle := (low + high) / 2) not in (low, high):
                     low, high = (middle, high) if np.sign(call(middle)[place]) == sides[left] else (low, middle)
                 found.add(float(high))
-                if len(found) > _MOST:
-                    logger.info("coefficients switch more than %d times: no panels end there", _MOST)
-                    return ()
+        for values in () if coefficients is None else coefficients.at(numbers)(even):
+            found |= {float(even[place]) for place in _quick(np.broadcast_to(values, even.shape))}
+    if len(found) > _MOST:
+        logger.info("coefficients break more than %d times: no panels end there", _MOST)
+        return ()
     apart = 8 * np.finfo(float).eps * max(abs(begin), abs(end))
     inside = [float(moment - apart) for moment in sorted(found) if begin + 1e-9 * span < moment < end - 1e-9 * span]
     return tuple(b for a, b in itertools.pairwise([begin, *inside]) if b - a > 1e-9 * span)
 
 
+def _quick(values: Array) -> set[int]:
+    """Return the ends of the short stretches, halves of halves of the whole, in which a function is one polynomial."""
+    if not np.isfinite(values).all() or not (size := np.ptp(values)) > 0:
+        return set()
+    found, waiting = set[int](), [(0, len(values) - 1)]
+    while waiting:
+        low, high = waiting.pop()
+        nodes = np.unique(np.round(low + (high - low) * (1 - np.cos(np.pi * np.arange(9) / 8)) / 2).astype(int))
+        left = lagrange(nodes / 1.0, np.arange(low, high + 1.0)) @ values[nodes] - values[low : high + 1]
+        if high - low > 8 and np.abs(left).max() > _ROUGH * size:
+            waiting += [(low, (low + high) // 2), ((low + high) // 2, high)]
+        elif high - low < len(values) // _SHORT:
+            found |= {low, high}
+    return found
+
+
 @functools.lru_cache(maxsize=64)
-def _functions(model: System) -> tuple[Lowered | None, Lowered]:
-    """Return the functions of time whose zeros are breaks, and the start of time."""
+def _functions(model: System) -> tuple[Lowered | None, Lowered | None, Lowered]:
+    """Return functions of time whose zeros are breaks, coefficients that are functions of time, and the start of time."""
     every = [equation.rhs for equation in model.equations] + [law for law in model.laws.values() if isinstance(law, Basic)]
     every += [expr for expr in model.observables.values() if isinstance(expr, Basic)]
-    made = dict.fromkeys(item for expr in every for item in _arguments(expr))
-    functions = lower(list(made), [_NOW], model.parameters) if made else None
-    return functions, lower([model.start], [], model.parameters)
+    zeros = dict.fromkeys(item for expr in every for item in _arguments(expr))
+    smooth = dict.fromkeys(item for equation in model.equations for item in _coefficients(equation.rhs))
+    made = [lower(list(items), [_NOW], model.parameters) if items else None for items in (zeros, smooth)]
+    return made[0], made[1], lower([model.start], [], model.parameters)
+
+
+def _of_time(expr: Basic) -> bool:
+    """Whether an expression depends on one time and on parameters alone."""
+    times = expr.atoms(Time)
+    return len(times) == 1 and expr.free_symbols <= times | expr.atoms(Parameter) and not expr.has(Value, E, Int)
+
+
+def _coefficients(expr: Basic) -> Iterator[Expr]:
+    """Yield the functions of time in an expression that are no polynomials, as large as they come."""
+    if _of_time(expr):
+        if not expr.is_polynomial(*expr.atoms(Time)):
+            yield expr.xreplace(dict.fromkeys(expr.atoms(Time), _NOW))
+        return
+    parts = expr.args
+    if isinstance(expr, Add | Mul):
+        own = [part for part in parts if _of_time(part)]
+        parts = (*(part for part in parts if part not in own), *([expr.func(*own)] if own else []))
+    if not isinstance(expr, Value | E | Int):
+        for part in parts:
+            yield from _coefficients(part)
 
 
 def _arguments(expr: Basic) -> Iterator[Expr]:
@@ -73,6 +118,5 @@ def _arguments(expr: Basic) -> Iterator[Expr]:
             case _:
                 zeros = [node.args[0]]
         for zero in zeros:
-            times = zero.atoms(Time)
-            if len(times) == 1 and zero.free_symbols <= times | zero.atoms(Parameter):
-                yield zero.xreplace(dict.fromkeys(times, _NOW))
+            if _of_time(zero):
+                yield zero.xreplace(dict.fromkeys(zero.atoms(Time), _NOW))

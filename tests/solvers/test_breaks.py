@@ -110,7 +110,7 @@ def test_sampled_paths_with_a_jump_in_the_force(rtol: float) -> None:
 def test_a_quench_of_the_temperature_of_a_two_time_system() -> None:
     """C' = −(1 + T(t)) C + T(t) e^(−(t − t')): a linear equation, whose coefficient jumps."""
     T = 2 - 1.5 * Heaviside(t - 1)
-    model = System("quenched", eqs=[Eq(C(t, tp).diff(t), -(1 + T) * C(t, tp)), Eq(m(t), T * C(t, t))], init={C(t, t): 1})
+    model = System("quenched", eqs=[Eq(C(t, tp).diff(t), -(1 + T) * C(t, tp))], init={C(t, t): 1})
     found = eqsolve.solve(model, t_max=3, rtol=1e-5, kernels=True)
     assert found.status == "ok"
     grown = np.where(AT < 1, 3 * AT, 3 + 1.5 * (AT - 1))
@@ -118,3 +118,32 @@ def test_a_quench_of_the_temperature_of_a_two_time_system() -> None:
     values = found.at2(pairs)
     truth = np.exp(-np.interp([b for b, _ in pairs], AT, grown) + np.interp([a for _, a in pairs], AT, grown))
     assert np.abs(values["C"].values - truth).max() <= max(3 * float(values["C_error"].values.max()), 1e-12)
+
+
+@pytest.mark.parametrize("width", [0.05, 0.002])
+@pytest.mark.parametrize("memory", [0, 1])
+def test_no_step_passes_over_a_short_pulse(width: float, memory: int) -> None:
+    """y' = −y + a pulse of area √π, whose part from parts of the exponent would overflow too."""
+    pulse = exp(-(((t - 1.37) / width) ** 2)) / width
+    force = pulse - memory * Int(exp(-(t - s)) * y(s), (s, 0, t))
+    model = System("pulsed", eqs=[Eq(y(t).diff(t), -y(t) + force)], init={y: 0})
+    found = eqsolve.solve(model, t_max=3, rtol=1e-3)
+    assert found.status == "ok"
+    rate = 1 + memory * 1j  # the response to an impulse is the real part of e^(−rate t)
+    truth = math.sqrt(math.pi) * np.exp(-rate * (3 - 1.37) + (rate * width / 2) ** 2).real
+    values = found.at([3.0])
+    assert abs(float(values.y[0]) - truth) <= 3 * float(values.y_error[0]) + 1e-10
+
+
+def test_paths_follow_a_short_pulse() -> None:
+    """Parts of the pulse's exponent, multiplied out, overflow."""
+    pulse = exp(-(((t - 1.37) / 0.05) ** 2)) / 0.05
+    model = System(
+        "pulsed_paths", eqs=[Eq(x(t).diff(t), -x(t) + pulse + z(t))], laws={z: GP(exp(-((t - tp) ** 2)))}, init={x: 0},
+        observables={"m": E(x(t))},
+    )  # fmt: skip
+    found = eqsolve.solve(model, t_max=3, rtol=1e-3, solver="stochastic")
+    assert found.status == "ok"
+    values = found.at([3.0])
+    truth = math.sqrt(math.pi) * math.exp(-(3 - 1.37) + 0.05**2 / 4)
+    assert abs(float(values.m[0]) - truth) <= 3 * float(values.m_error[0])

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Add, Basic, Dummy, Expr, Mul, S, expand
+from sympy import Add, Basic, Dummy, Expr, Mul, S, exp, expand
 
 from eqsolve.errors import ModelError
 from eqsolve.graphs import connected_parts, make_graph, reached
@@ -82,10 +82,16 @@ def separate_times(term: Expr) -> tuple[Expr, Expr, Expr, Expr]:
     return Mul(*groups["outer"]), Mul(*groups["left"]), Mul(*groups["right"]), Mul(*groups["joint"])
 
 
+def multiply_out(expr: Expr) -> Expr:
+    """Return an expression as a sum, exponentials of one time left whole: factors of them may overflow."""
+    whole = {node: Dummy() for node in expr.atoms(exp) if len(node.atoms(Time)) == 1 and not node.has(Value, E)}
+    return expand(expr.xreplace(whole)).xreplace({mark: node for node, mark in whole.items()})
+
+
 # --- Expectations of two times as sums of products of one time each.
 def expanded(argument: Expr, one: set[Time], other: set[Time]) -> tuple[Expr, ...]:
     """Return an expression as terms that are products of factors of one time each, as far as known identities do that."""
-    made = expand(argument)
+    made = multiply_out(argument)
     if any(mixes(term, one, other) for term in Add.make_args(made)):
         made = expand(made, trig=True)
     return Add.make_args(made)
@@ -273,7 +279,7 @@ class _Builder:
             raise ModelError(f"{label}: the integral `{node}` along a path must run from the start to the running time")
         integrand = node.integrand.xreplace({node.variable: MIDDLE})
         parts = self.factors(integrand)
-        terms = [parts] if parts is not None else [self.factors(term) for term in Add.make_args(expand(integrand))]
+        terms = [parts] if parts is not None else [self.factors(term) for term in Add.make_args(multiply_out(integrand))]
         total = S.Zero
         for entry in terms:
             if entry is None:
@@ -362,7 +368,7 @@ class _Builder:
 
     def response(self, node: E, argument: Expr, responses: set[Resp], label: str) -> Mean:
         marks = {item: Dummy("response", real=True) for item in responses}
-        terms = Add.make_args(expand(argument.xreplace(marks)))  # without changing what a response is of
+        terms = Add.make_args(multiply_out(argument.xreplace(marks)))  # without changing what a response is of
         if len(responses) != 1 or len(terms) != 1:
             raise ModelError(
                 f"{label}: an expectation holds one response; write the sum of expectations instead of `{as_written(node)}`"
@@ -481,7 +487,7 @@ def _ensemble(
             if weight is not None and weight != 0:
                 rest = rest - weight * noise(ROW)
                 (kicks if noise in whites else drives).append(Forcing(index, weight, noise))
-        rest = expand(rest) if rest != right else rest
+        rest = multiply_out(rest) if rest != right else rest
         if rest != 0:
             links.append(_link(index, S.One, None, rest))
     chosen = tuple(mean for mean in builder.means.values() if mean in part)

@@ -407,8 +407,10 @@ class Integrator:
         pace = Pace(self.begin, end, _PATIENCE)
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
+            limit = min((moment - solver.t for moment in self.options.breaks if moment > solver.t), default=np.inf)
             if finer_than is not None:
-                solver.max_step = max(longest_step(finer_than.ends, by, solver.t), 100 * np.spacing(solver.t))
+                limit = min(limit, longest_step(finer_than.ends, by, solver.t))
+            solver.max_step = max(limit, 100 * np.spacing(solver.t))
             try:
                 reason = solver.step()
             except ValueError as error:  # scipy's linear algebra on numbers that overflowed
