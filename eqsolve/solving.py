@@ -15,7 +15,6 @@ import numpy as np
 
 from eqsolve._version import __version__
 from eqsolve.arguments import callback, checked, flag, got, is_uncertain, names, number, offers, path, table, text
-from eqsolve.compile.breaks import break_times
 from eqsolve.errors import EqsolveError, ModelError, SolverError, UsageError, did_you_mean, logger
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.indices import counts
@@ -182,7 +181,8 @@ def _solve(
 
     ``warm_start`` is the warm start, ``source`` of a result at other parameters; without ``paths`` no sample of them is kept.
     """
-    from eqsolve.compile.forms import COVARIANCES
+    from eqsolve.compile.breaks import break_times
+    from eqsolve.compile.forms import BREAKS, COVARIANCES
     from eqsolve.compile.members import with_tables
     from eqsolve.compile.plan import make_task
     from eqsolve.passes.check.check import check, refuse_words
@@ -240,7 +240,7 @@ def _solve(
     begin, near_by = take_start(start, plan, task.signature, choice.solver)
     options = replace(options, start=begin, warm_start=near_by if warm_start is None else warm_start, paths=paths)
     if isinstance(plan.model, System) and options.step is None:
-        options = replace(options, breaks=break_times(plan.model, task.values.numbers, options.t_max))
+        options = replace(options, breaks=break_times(plan.program(BREAKS), task.values.numbers, options.t_max))
     better = choice.solver.instead(plan, task.values, options) if options.solver is None else None
     if better is not None and better.solver in solver_names():
         if model.generic and not find_solver(better.solver).generic:

@@ -5,12 +5,12 @@ changes of sign on a grid of times, then bisection. Coefficients that are smooth
 cut into stretches in which they are polynomials, so that no step passes over them.
 """
 
-import functools
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
-from sympy import Abs, Add, Basic, Expr, Heaviside, Max, Min, Mod, Mul, Piecewise, ceiling, floor, frac, pi, sign, sin
+from sympy import Abs, Add, Basic, Expr, Heaviside, Max, Min, Mod, Mul, Piecewise, Symbol, ceiling, floor, frac, pi, sign, sin
 from sympy.core.relational import Relational
 
 from eqsolve.compile.lowering import Lowered, lower
@@ -22,17 +22,27 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import lagrange
 
 _NOW = Time("t")
+_BREAKING = (Abs, sign, Heaviside, Max, Min, Piecewise, floor, ceiling, frac, Mod)
 _HALVED = 13  # times that the whole is halved: pulses of a thousandth of it are seen several times
 _MOST = 256  # breaks: more take more panels than error control does without them
 _SHORT, _ROUGH = 16, 1e-2  # stretches that are shorter, of the whole, are quick; what a polynomial may leave, of the largest
 
 
-def break_times(model: System, numbers: Mapping[str, float], end: float) -> tuple[float, ...]:
+@dataclass(frozen=True, eq=False)
+class Breaks:
+    """Functions of time whose zeros are breaks, coefficients that are functions of time, and the start of time."""
+
+    zeros: Lowered | None
+    coefficients: Lowered | None
+    start: Lowered
+
+
+def break_times(program: Breaks, numbers: Mapping[str, float], end: float) -> tuple[float, ...]:
     """Return the times between the start and ``end``, each just before its break: a node there has the value of before."""
-    zeros, coefficients, start = _functions(model)
+    zeros, coefficients = program.zeros, program.coefficients
     if zeros is None and coefficients is None:
         return ()
-    begin = float(start.at(numbers)()[0])
+    begin = float(program.start.at(numbers)()[0])
     if not (span := end - begin) > 0:
         return ()
     even = np.linspace(begin, end, 2**_HALVED + 1)
@@ -72,15 +82,14 @@ def _quick(values: Array) -> set[int]:
     return found
 
 
-@functools.lru_cache(maxsize=64)
-def _functions(model: System) -> tuple[Lowered | None, Lowered | None, Lowered]:
-    """Return functions of time whose zeros are breaks, coefficients that are functions of time, and the start of time."""
-    every = [equation.rhs for equation in model.equations] + [law for law in model.laws.values() if isinstance(law, Basic)]
-    every += [expr for expr in model.observables.values() if isinstance(expr, Basic)]
+def compile_breaks(system: System, parameters: tuple[Symbol, ...]) -> Breaks:
+    """Return what the breaks of a system's coefficients are found by."""
+    every = [equation.rhs for equation in system.equations] + [law for law in system.laws.values() if isinstance(law, Basic)]
+    every += [expr for expr in system.observables.values() if isinstance(expr, Basic)]
     zeros = dict.fromkeys(item for expr in every for item in _arguments(expr))
-    smooth = dict.fromkeys(item for equation in model.equations for item in _coefficients(equation.rhs))
-    made = [lower(list(items), [_NOW], model.parameters) if items else None for items in (zeros, smooth)]
-    return made[0], made[1], lower([model.start], [], model.parameters)
+    smooth = dict.fromkeys(item for equation in system.equations for item in _coefficients(equation.rhs))
+    made = [lower(list(items), [_NOW], parameters) if items else None for items in (zeros, smooth)]
+    return Breaks(made[0], made[1], lower([system.start], [], parameters))
 
 
 def _of_time(expr: Basic) -> bool:
@@ -90,22 +99,22 @@ def _of_time(expr: Basic) -> bool:
 
 
 def _coefficients(expr: Basic) -> Iterator[Expr]:
-    """Yield the functions of time in an expression that are no polynomials, as large as they come."""
+    """Yield the smooth functions of time in an expression that are no polynomials, as large as they come."""
     if _of_time(expr):
-        if not expr.is_polynomial(*expr.atoms(Time)):
+        if not expr.has(*_BREAKING) and not expr.is_polynomial(*expr.atoms(Time)):
             yield expr.xreplace(dict.fromkeys(expr.atoms(Time), _NOW))
         return
     parts = expr.args
     if isinstance(expr, Add | Mul):
-        own = [part for part in parts if _of_time(part)]
-        parts = (*(part for part in parts if part not in own), *([expr.func(*own)] if own else []))
+        own = expr.func(*(part for part in parts if _of_time(part)))
+        parts = (*(part for part in parts if not _of_time(part)), own) if _of_time(own) else parts
     if not isinstance(expr, Value | E | Int):
         for part in parts:
             yield from _coefficients(part)
 
 
 def _arguments(expr: Basic) -> Iterator[Expr]:
-    for node in expr.atoms(Abs, sign, Heaviside, Max, Min, Piecewise, floor, ceiling, frac, Mod):
+    for node in expr.atoms(*_BREAKING):
         match node:
             case Max() | Min():
                 zeros = [a - b for a, b in itertools.combinations(node.args, 2)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
+    from eqsolve.compile.breaks import Breaks
     from eqsolve.compile.convolution import ConvolutionProgram
     from eqsolve.compile.covariances import Covariances
     from eqsolve.compile.fixed_point import FamilyProgram, FixedPointProgram
@@ -34,6 +35,7 @@ class Form(Generic[Program]):
     # what is compiled: the model itself, the equations of its paths, or those after changes of
     # variable, which are exact in continuous time only
     source: Source = "model"
+    reads_members: bool = True  # of families, which are written out in it
 
     def compile(self, source: Any, *parameters: Any) -> Program:
         module, name = self.home.split(":")
@@ -41,6 +43,7 @@ class Form(Generic[Program]):
 
 
 COVARIANCES: Form[Covariances] = Form("covariances", "eqsolve.compile.covariances:compile_covariances")
+BREAKS: Form[Breaks] = Form("breaks", "eqsolve.compile.breaks:compile_breaks", reads_members=False)
 GAUSSIAN: Form[GaussianProgram] = Form("gaussian", "eqsolve.compile.gaussian:compile_gaussian", "changed paths")
 STOCHASTIC: Form[StochasticProgram] = Form("stochastic", "eqsolve.compile.stochastic:compile_stochastic", "changed paths")
 DISCRETE: Form[StochasticProgram] = Form("discrete stochastic", "eqsolve.compile.stochastic:compile_stochastic", "paths")

@@ -100,7 +100,7 @@ class Plan:
             source = self.model if form.source == "model" else self.derivation(form)
             parameters = (self.parameters,) if isinstance(self.model, System) else ()
             made = form.compile(source, *parameters)
-            self._programs[form.name] = MEMBERS.compile(made) if self.model.generic else made
+            self._programs[form.name] = MEMBERS.compile(made) if self.model.generic and form.reads_members else made
         return self._programs[form.name]
 
     def derivation(self, form: Form[Any] | None) -> Derivation:

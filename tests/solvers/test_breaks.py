@@ -13,6 +13,7 @@ from sympy import Abs, Heaviside, Max, Piecewise, exp, floor, sin
 import eqsolve
 from eqsolve import GP, E, Eq, Int, Result, System, correlation, function, param, process, times
 from eqsolve.compile.breaks import break_times
+from eqsolve.compile.forms import BREAKS
 from eqsolve.compile.plan import make_task
 from eqsolve.laws import Normal
 from eqsolve.numerics.grids import PanelGrid
@@ -52,7 +53,7 @@ def integrated(rate: Any, jump: float, state: Any) -> np.ndarray:
 def test_where_coefficients_break(coefficient: Any, expected: list[float]) -> None:
     model = System("breaking", eqs=[Eq(y(t).diff(t), -y(t) + coefficient)], init={y: 1}, defaults={T0: 1.25})
     task = make_task(model, {}, None)
-    found = break_times(task.plan.model, task.values.numbers, 3.0)
+    found = break_times(task.plan.program(BREAKS), task.values.numbers, 3.0)
     assert found == pytest.approx(expected, abs=1e-12)
     assert all(moment <= truth for moment, truth in zip(found, expected, strict=True))
 
