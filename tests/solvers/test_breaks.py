@@ -80,6 +80,14 @@ def test_memory_with_a_jump_in_the_force(rtol: float, kernel: Any) -> None:
     assert within_three_errors(found, "y", AT, truth)
 
 
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3, 1e-5])
+def test_an_ordinary_equation_with_a_jump(rtol: float) -> None:
+    model = System("switched", eqs=[Eq(y(t).diff(t), -y(t) + Heaviside(t - 1))], init={y: 1})
+    found = eqsolve.solve(model, t_max=3, rtol=rtol)
+    assert found.stats["solver"] == "ode"
+    assert within_three_errors(found, "y", AT, np.exp(-AT) + np.where(AT > 1, 1 - np.exp(1 - AT), 0.0))
+
+
 @pytest.mark.parametrize("rtol", [1e-2, 1e-3])
 def test_a_gaussian_process_with_a_jump_in_the_force(rtol: float) -> None:
     model = System(

@@ -403,11 +403,12 @@ class Integrator:
         atol = 1e-3 * tolerance * np.maximum(_sizes(slope, first, start, end, paths.count), np.abs(begun.start))
         solver = integrator(self.method)(slope, first, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
         ends, pieces = ([self.begin, first], [begun]) if self.length else ([first], [])
-        next_look = _PATIENCE
+        next_look, near = _PATIENCE, 16 * ROUNDING * max(abs(self.begin), abs(end))
         pace = Pace(self.begin, end, _PATIENCE)
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
-            limit = min((moment - solver.t for moment in self.options.breaks if moment > solver.t), default=np.inf)
+            stop = next((moment for moment in self.options.breaks if moment > solver.t + near), np.inf)
+            limit = stop - solver.t
             if finer_than is not None:
                 limit = min(limit, longest_step(finer_than.ends, by, solver.t))
             solver.max_step = max(limit, 100 * np.spacing(solver.t))
@@ -419,6 +420,8 @@ class Integrator:
                 raise slope.stopped(solver.t, reason)
             ends.append(solver.t)
             pieces.append(solver.dense_output())
+            if solver.t >= stop - near:  # the next step begins with the slope behind the break
+                solver.f = slope(solver.t + 2 * near, solver.y)
             done = self.runs + (solver.t - self.begin) / (end - self.begin)
             self.options.report_share(done / (done + 1), f"{paths.count} paths, t = {solver.t:.4g}")
             if little := pace.stalled(solver.t, slope.calls):
