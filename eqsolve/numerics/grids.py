@@ -90,6 +90,7 @@ def lagrange(nodes: Array, points: Array) -> Array:
 
 
 WIDTH = 6  # nodes: with four, soft spins at 1e-2 would need twice the steps
+_BREAK = 1e-4  # of half a step: shorter ones are breaks
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,12 +181,19 @@ class PanelGrid:
         return columns, weights
 
     def near(self, step: int) -> list[int]:
-        """Return the nodes of a step and others on both sides, at least half its length apart."""
+        """Return the nodes of a step and others on both sides, at least half its length apart; none beyond a break.
+
+        Two nodes stand at a break: steps that are very short beside others.
+        """
         low, high = step, step + 1
         near, apart = [low, high], (self.nodes[high] - self.nodes[low]) / 2
         while len(near) < self.width:
             before = int(np.searchsorted(self.nodes, self.nodes[low] - apart, side="right")) - 1
             after = int(np.searchsorted(self.nodes, self.nodes[high] + apart))
+            if before >= 0 and np.diff(self.nodes[before : low + 1]).min() < _BREAK * apart:
+                before = -1
+            if after < self.size and np.diff(self.nodes[high : after + 1]).min() < _BREAK * apart:
+                after = self.size
             if before >= 0 and (len(near) % 2 == 0 or after == self.size):
                 near.append(low := before)
             elif after < self.size:

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from sympy import Abs, Heaviside, Max, Piecewise, exp, floor, sin
 
 import eqsolve
-from eqsolve import GP, E, Eq, Int, Result, System, correlation, function, param, process, times
+from eqsolve import GP, E, Eq, Int, Result, System, White, correlation, function, param, process, times
 from eqsolve.compile.breaks import break_times
 from eqsolve.compile.forms import BREAKS
 from eqsolve.compile.plan import make_task
@@ -114,6 +114,19 @@ def test_sampled_paths_with_a_jump_in_the_force(rtol: float) -> None:
     found = eqsolve.solve(model, t_max=3, rtol=rtol)
     assert found.status == "ok"
     assert within_three_errors(found, "m", AT[AT > 1], truth[AT > 1])
+
+
+@pytest.mark.parametrize("solver", [None, "stochastic"])
+@pytest.mark.parametrize("rtol", [1e-2, 3e-3])
+def test_white_noise_with_a_jump_in_the_force(rtol: float, solver: str | None) -> None:
+    model = System(
+        "driven", eqs=[Eq(x(t).diff(t), -x(t) + 2 * Heaviside(t - 1) + z(t))], laws={z: White(0.5)}, init={x: Normal(0.5, 0.3)},
+        observables={"q": E(x(t) ** 2)},
+    )  # fmt: skip
+    truth = integrated(lambda u, v, on: [-v[0] + 2 * on, -2 * v[1] + 0.5], 1.0, [0.5, 0.3])
+    found = eqsolve.solve(model, t_max=3, rtol=rtol, solver=solver)
+    assert found.status == "ok"
+    assert within_three_errors(found, "q", AT, truth[1] + truth[0] ** 2)
 
 
 def test_a_quench_of_the_temperature_of_a_two_time_system() -> None:

@@ -24,17 +24,19 @@ from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.sweep import Engine, Kept
 
 _EVEN = 4  # fine steps that make one of the coarsest
+_APART = 1e-9  # of the whole time, between the two nodes at a break
 
 
 def steps_in_time(begin: float, options: Options, count: float, control: NestedStepControls) -> OperatorGrid:
-    """Return a grid of about ``count`` steps, with a node at every time asked for.
+    """Return a grid of about ``count`` steps, with a node at every time asked for, and one on both sides of every break.
 
     Between these times nodes are evenly spaced in s with t = begin + span (eˢ − 1)/(ratio − 1):
     steps are shorter at the start, from which paths relax, and their error keeps its expansion in
     the squares of the spacing.
     """
     span, ratio, last = options.t_max - begin, control.ratio, math.log(control.ratio)
-    edges = [begin, *sorted(time for time in options.asked_times if begin < time < options.t_max), options.t_max]
+    fixed = {*options.asked_times, *options.breaks, *(moment + _APART * span for moment in options.breaks)}
+    edges = [begin, *sorted(time for time in fixed if begin < time < options.t_max), options.t_max]
     places = np.log1p((ratio - 1) * (np.array(edges) - begin) / span)
     parts = []
     for k, (low, high) in enumerate(itertools.pairwise(places)):
