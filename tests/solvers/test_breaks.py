@@ -120,8 +120,8 @@ def test_sampled_paths_with_a_jump_in_the_force(rtol: float) -> None:
 @pytest.mark.parametrize("rtol", [1e-2, 3e-3])
 def test_white_noise_with_a_jump_in_the_force(rtol: float, solver: str | None) -> None:
     model = System(
-        "driven", eqs=[Eq(x(t).diff(t), -x(t) + 2 * Heaviside(t - 1) + z(t))], laws={z: White(0.5)}, init={x: Normal(0.5, 0.3)},
-        observables={"q": E(x(t) ** 2)},
+        "driven", eqs=[Eq(x(t).diff(t), -x(t) + 2 * Heaviside(t - 1) + z(t))], laws={z: White(0.5)},
+        init={x: Normal(0.5, 0.3)}, observables={"q": E(x(t) ** 2)},
     )  # fmt: skip
     truth = integrated(lambda u, v, on: [-v[0] + 2 * on, -2 * v[1] + 0.5], 1.0, [0.5, 0.3])
     found = eqsolve.solve(model, t_max=3, rtol=rtol, solver=solver)
