@@ -61,7 +61,7 @@ def on_pairs(value, pairs) -> np.ndarray:
     return np.array([value(*pair) for pair in pairs]).transpose(1, 2, 0)
 
 
-@pytest.mark.parametrize("rtol", [1e-3, 1e-8])
+@pytest.mark.parametrize("rtol", [1e-3, pytest.param(1e-8, marks=pytest.mark.slow)])
 def test_a_linear_system_is_a_matrix_exponential(rtol: float) -> None:
     found = eqsolve.solve(LINEAR, t_max=3, rtol=rtol, kernels=True)
     assert (found.status, found.stats["solver"]) == ("ok", "two_time")

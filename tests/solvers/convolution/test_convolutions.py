@@ -194,6 +194,7 @@ def test_coagulation_in_which_large_clusters_come_late() -> None:
     assert np.all(np.abs(found["n"].values[:, 0] - truth) <= 3 * found["n_error"].values[:, 0])
 
 
+@pytest.mark.slow
 def test_a_thousand_members_that_are_not_coupled() -> None:
     """x' = a x (1 − x) for each: GMRES needs a column or two, and no memory for those that it might have taken."""
     k = index("k", 1000)
