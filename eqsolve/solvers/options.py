@@ -19,6 +19,7 @@ from eqsolve.solvers.contract import Solver
 
 Progress = Callable[[float, float, str], None]
 # numerical results do not depend on these, and a checkpoint does not compare them
+_APART = 1e-9  # of the whole time, between the two ends of steps at a break
 _AROUND = ("progress", "checkpoint", "threads", "sensitivity", "budget", "deadline", "started", "cluster", "given")
 
 
@@ -66,6 +67,10 @@ class Options:
     @property
     def asked_times(self) -> set[float]:
         return {*self.at, *(moment for pair in self.at2 for moment in pair)}
+
+    def step_ends(self, begin: float) -> set[float]:
+        """Return times at which steps end: those asked for, and two at every break, so that none goes across."""
+        return {*self.asked_times, *self.breaks, *(moment + _APART * (self.t_max - begin) for moment in self.breaks)}
 
     @classmethod
     def make(cls, *, step: Any = None, **asked: Any) -> Options:

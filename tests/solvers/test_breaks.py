@@ -88,7 +88,7 @@ def test_an_ordinary_equation_with_a_jump(rtol: float) -> None:
     assert within_three_errors(found, "y", AT, np.exp(-AT) + np.where(AT > 1, 1 - np.exp(1 - AT), 0.0))
 
 
-@pytest.mark.parametrize("rtol", [1e-2, pytest.param(1e-3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3])
 def test_a_gaussian_process_with_a_jump_in_the_force(rtol: float) -> None:
     model = System(
         "pushed", eqs=[Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), -x(t) + Heaviside(t - 1) + z(t))],

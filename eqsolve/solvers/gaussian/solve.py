@@ -409,7 +409,7 @@ class _GaussianSolve:
         self.judge = ErrorControl(engine, options)
         self.best: GaussianSolution | None = None
         self.rough = program.rough
-        self.asked = sorted({*options.asked_times, *options.breaks})
+        self.asked = sorted(options.step_ends(begin) if self.rough else {*options.asked_times, *options.breaks})
         steps = (1e-4, 1e-4) if self.rough else (3e-4, 3e-5)
         self.order = options.order or (5 if options.rtol > steps[0] else 7 if options.rtol > steps[1] else 8)
         engine.work.notify = self._notify

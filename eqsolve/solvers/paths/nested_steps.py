@@ -24,7 +24,6 @@ from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.sweep import Engine, Kept
 
 _EVEN = 4  # fine steps that make one of the coarsest
-_APART = 1e-9  # of the whole time, between the two nodes at a break
 
 
 def steps_in_time(begin: float, options: Options, count: float, control: NestedStepControls) -> OperatorGrid:
@@ -35,8 +34,7 @@ def steps_in_time(begin: float, options: Options, count: float, control: NestedS
     the squares of the spacing.
     """
     span, ratio, last = options.t_max - begin, control.ratio, math.log(control.ratio)
-    fixed = {*options.asked_times, *options.breaks, *(moment + _APART * span for moment in options.breaks)}
-    edges = [begin, *sorted(time for time in fixed if begin < time < options.t_max), options.t_max]
+    edges = [begin, *sorted(time for time in options.step_ends(begin) if begin < time < options.t_max), options.t_max]
     places = np.log1p((ratio - 1) * (np.array(edges) - begin) / span)
     parts = []
     for k, (low, high) in enumerate(itertools.pairwise(places)):
