@@ -46,11 +46,15 @@ Shapes = tuple[list[Array], ...]
 """How much responses vary, by ensemble and group of noises, on one grid."""
 
 
+def _nobody(until: float, sweep: int, left: float) -> None:
+    """Tell nobody how far a solve is."""
+
+
 @dataclass(eq=False)
 class Work:
     """What a solve counts and keeps on its way: sweeps done, whom to tell, and a checkpoint."""
 
-    notify: Callable[[float, int, float], None] = lambda *_: None
+    notify: Callable[[float, int, float], None] = _nobody  # a lambda cannot be sent to workers
     cluster: Cluster = field(default_factory=Cluster)
     checkpoint: Checkpoint | None = None
     sweeps: int = 0

@@ -197,7 +197,7 @@ FAILING = {
     "blows_up": ("y(t)**2 + Int(y(s), (s, 0, t))", "{}", "cannot be continued past t = 0.911"),
     "log_of_negative": ("log(y(t)) - Int(1 + y(s), (s, 0, t))", "{}", "is not finite at t = 0.813"),
     "nan_in_observable": ("-Int(y(s), (s, 0, t))", '{"root": sqrt(y(t))}', "observable `root` is not finite at t = 1.570"),
-    "not_smooth": ("floor(7*t) - 3 - Int(y(s), (s, 0, t))", "{}", "times the tolerance rtol=0.001"),
+    "not_smooth": ("floor(300*t) - 240 - Int(y(s), (s, 0, t))", "{}", "times the tolerance rtol=0.001"),
 }
 
 
