@@ -71,7 +71,7 @@ class Refined:
 def refine(
     solve: Callable[[Array], Mapping[str, Array]], begin: float, options: Options, *, first: int = 64, most: int = 1 << 20
 ) -> Refined:
-    """Solve on steps, equal between the times asked for, halved until two solutions agree to the tolerance.
+    """Solve on steps that end at times asked for and at breaks of coefficients, halved until two solutions agree.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def refine(
         Numbers of steps, about.
     """
     options.demand_after(begin)
-    edges = np.unique([begin, *(time for time in options.asked_times if begin < time < options.t_max), options.t_max])
+    edges = np.unique([begin, *(time for time in options.step_ends(begin) if begin < time < options.t_max), options.t_max])
     pieces = [
         np.linspace(low, high, math.ceil(first * (high - low) / (options.t_max - begin)) + 1)[:-1]
         for low, high in pairwise(edges)

@@ -6,8 +6,9 @@ cut into stretches in which they are polynomials, so that no step passes over th
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sympy import Abs, Add, Basic, Expr, Heaviside, Max, Min, Mod, Mul, Piecewise, Symbol, ceiling, floor, frac, pi, sign, sin
@@ -23,63 +24,73 @@ from eqsolve.numerics.grids import lagrange
 
 _NOW = Time("t")
 _BREAKING = (Abs, sign, Heaviside, Max, Min, Piecewise, floor, ceiling, frac, Mod)
-_HALVED = 13  # times that the whole is halved: pulses of a thousandth of it are seen several times
-_MOST = 256  # breaks: more take more panels than error control does without them
-_SHORT, _ROUGH = 16, 1e-2  # stretches that are shorter, of the whole, are quick; what a polynomial may leave, of the largest
+_HALVED = 13  # times that the whole is halved: pulses of a thousandth of it are seen as often as a panel has nodes, 8 times
+_MOST = 256  # breaks: panels that end at more have over 1,000 nodes
+# Stretches that are shorter, of the whole, are quick; what a polynomial leaves, of the largest. On an epidemic, a neuron with
+# memory and a noisy network, half and twice the first, a tenth and ten times the second keep to the stated errors.
+_SHORT, _ROUGH = 16, 1e-2
 
 
 @dataclass(frozen=True, eq=False)
 class Breaks:
     """Functions of time whose zeros are breaks, coefficients that are functions of time, and the start of time."""
 
-    zeros: Lowered | None
-    coefficients: Lowered | None
+    zeros: Lowered
+    coefficients: Lowered
     start: Lowered
 
 
 def break_times(program: Breaks, numbers: Mapping[str, float], end: float) -> tuple[float, ...]:
     """Return the times between the start and ``end``, each just before its break: a node there has the value of before."""
-    zeros, coefficients = program.zeros, program.coefficients
-    if zeros is None and coefficients is None:
-        return ()
+    zeros, coefficients = program.zeros.at(numbers), program.coefficients.at(numbers)
     begin = float(program.start.at(numbers)()[0])
     if not (span := end - begin) > 0:
         return ()
     even = np.linspace(begin, end, 2**_HALVED + 1)
     times = np.unique(np.concatenate([even, begin + span * np.geomspace(1e-9, 1, len(even) // 4)]))
-    found: set[float] = set()
+    found: list[float] = []
     with np.errstate(all="ignore"):
-        for place, values in enumerate([] if zeros is None else (call := zeros.at(numbers))(times)):
-            sides = np.sign(np.broadcast_to(values, times.shape))
-            for left in np.flatnonzero((sides[:-1] != sides[1:]) & np.isfinite(sides[:-1] + sides[1:]))[: _MOST + 1]:
-                low, high = times[left], times[left + 1]
-                while (middle := (low + high) / 2) not in (low, high):
-                    low, high = (middle, high) if np.sign(call(middle)[place]) == sides[left] else (low, middle)
-                found.add(float(high))
-        for values in () if coefficients is None else coefficients.at(numbers)(even):
-            found |= {float(even[place]) for place in _quick(np.broadcast_to(values, even.shape))}
+        for place, values in enumerate(zeros(times)):
+            found += _changes_of_sign(zeros, place, np.broadcast_to(values, times.shape), times)
+        for values in coefficients(even):
+            found += [float(even[place]) for place in _ends_of_short(np.broadcast_to(values, even.shape))]
     if len(found) > _MOST:
         logger.info("coefficients break more than %d times: no panels end there", _MOST)
         return ()
     apart = 8 * np.finfo(float).eps * max(abs(begin), abs(end))
-    inside = [float(moment - apart) for moment in sorted(found) if begin + 1e-9 * span < moment < end - 1e-9 * span]
+    inside = [moment - apart for moment in sorted(found) if begin + 1e-9 * span < moment < end - 1e-9 * span]
     return tuple(b for a, b in itertools.pairwise([begin, *inside]) if b - a > 1e-9 * span)
 
 
-def _quick(values: Array) -> set[int]:
-    """Return the ends of the short stretches, halves of halves of the whole, in which a function is one polynomial."""
+def _changes_of_sign(functions: Callable[[Array], Any], place: int, values: Array, times: Array) -> list[float]:
+    """Return where one of some functions changes its sign between given times, by bisection; many are not refined."""
+    sides = np.sign(values)
+    left = np.flatnonzero((sides[:-1] != sides[1:]) & np.isfinite(sides[:-1] + sides[1:]))
+    low, high = times[left], times[left + 1]
+    for _ in range(64 if len(left) <= _MOST else 0):
+        middle = (low + high) / 2
+        same = np.sign(functions(middle)[place]) == sides[left]
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    return [float(moment) for moment in high]
+
+
+def _ends_of_short(values: Array) -> list[int]:
+    """Return the ends of short stretches in which a function is a polynomial, but for those that grow from the start."""
     if not np.isfinite(values).all() or not (size := np.ptp(values)) > 0:
-        return set()
-    found, waiting = set[int](), [(0, len(values) - 1)]
+        return []
+    stretches, waiting = list[tuple[int, int]](), [(0, len(values) - 1)]
     while waiting:
         low, high = waiting.pop()
         nodes = np.unique(np.round(low + (high - low) * (1 - np.cos(np.pi * np.arange(9) / 8)) / 2).astype(int))
-        left = lagrange(nodes / 1.0, np.arange(low, high + 1.0)) @ values[nodes] - values[low : high + 1]
+        left = lagrange(nodes.astype(float), np.arange(low, high + 1.0)) @ values[nodes] - values[low : high + 1]
         if high - low > 8 and np.abs(left).max() > _ROUGH * size:
-            waiting += [(low, (low + high) // 2), ((low + high) // 2, high)]
-        elif high - low < len(values) // _SHORT:
-            found |= {low, high}
-    return found
+            waiting += [((low + high) // 2, high), (low, (low + high) // 2)]
+        else:
+            stretches.append((low, high))
+    lengths = np.diff(stretches)[:, 0]
+    falls = int(np.argmax(np.append(np.diff(lengths) < 0, True)))  # stretches before only grow
+    short = np.array(stretches)[falls + 1 :][lengths[falls + 1 :] < len(values) // _SHORT]
+    return [int(place) for place in np.unique(short)]
 
 
 def compile_breaks(system: System, parameters: tuple[Symbol, ...]) -> Breaks:
@@ -88,8 +99,8 @@ def compile_breaks(system: System, parameters: tuple[Symbol, ...]) -> Breaks:
     every += [expr for expr in system.observables.values() if isinstance(expr, Basic)]
     zeros = dict.fromkeys(item for expr in every for item in _arguments(expr))
     smooth = dict.fromkeys(item for equation in system.equations for item in _coefficients(equation.rhs))
-    made = [lower(list(items), [_NOW], parameters) if items else None for items in (zeros, smooth)]
-    return Breaks(made[0], made[1], lower([system.start], [], parameters))
+    crossing, quick = [lower(list(items), [_NOW], parameters) for items in (zeros, smooth)]
+    return Breaks(crossing, quick, lower([system.start], [], parameters))
 
 
 def _of_time(expr: Basic) -> bool:

@@ -8,8 +8,9 @@ and stiffly accurate (Hairer & Wanner, Solving Ordinary Differential Equations I
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -109,16 +110,13 @@ class PanelGrid:
     @classmethod
     def ending_at(cls, breaks: tuple[float, ...], edges: Array, order: int) -> PanelGrid:
         """Return panels with an edge at every break inside: one that is near is moved there, else there is one more."""
-        for moment in breaks if len(edges) > 1 else ():
+        for moment in breaks:
             place = int(np.searchsorted(edges, moment))
-            if not 0 < place < len(edges) or edges[place] == moment:
-                continue
-            near = place if edges[place] - moment < moment - edges[place - 1] else place - 1
-            close = abs(edges[near] - moment) < 0.3 * (edges[place] - edges[place - 1])
-            free = 0 < near < len(edges) - 1 and edges[near] not in breaks
-            edges = np.insert(
-                np.delete(edges, near) if close and free else edges, place - (close and free and near < place), moment
-            )
+            if 0 < place < len(edges) and edges[place] != moment:
+                near = place if edges[place] - moment < moment - edges[place - 1] else place - 1
+                close = abs(edges[near] - moment) < 0.3 * (edges[place] - edges[place - 1])
+                moved = close and 0 < near < len(edges) - 1 and edges[near] not in breaks
+                edges = np.sort(np.append(np.delete(edges, near) if moved else edges, moment))
         return cls(edges, order, breaks=breaks)
 
     @classmethod
@@ -132,17 +130,24 @@ class PanelGrid:
         edges = np.concatenate([[0.0], np.cumsum(steps)])
         return cls.ending_at(breaks, begin + edges * ((end - begin) / edges[-1]), order)
 
-    def denser(self, ratios: Array) -> PanelGrid:
-        """Return panels that are denser by given ratios, panel by panel."""
-        wanted = np.append(0.0, np.cumsum(ratios))
-        position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
-        return self.ending_at(self.breaks, np.interp(position, wanted, self.edges), self.order)
+    def denser(self, ratios: Array, *, keep: bool = False) -> PanelGrid:
+        """Return panels that are denser by given ratios, spread over what is between breaks.
+
+        With ``keep`` panels of ratio one stay as they are, and others are spread over each run of them.
+        """
+        cut = np.isin(self.edges[1:-1], self.breaks) | (keep & np.diff(ratios > 1))
+        edges = [self.edges[:1]]
+        for low, high in itertools.pairwise([0, *(np.flatnonzero(cut) + 1), self.panels]):
+            wanted = np.append(0.0, np.cumsum(ratios[low:high]))
+            position = np.linspace(0, wanted[-1], math.ceil(wanted[-1] - 1e-9) + 1)
+            edges.append(np.interp(position, wanted, self.edges[low : high + 1])[1:])
+        return replace(self, edges=np.concatenate(edges))
 
     def of_another_order(self, highest: int, more: float) -> PanelGrid:
         """Return panels of the next order, of the previous one from the highest on, with a multiple of the nodes."""
         order = self.order + 1 if self.order < highest else self.order - 1
-        position = np.linspace(0, self.panels, math.ceil(more * self.size / order) + 1)
-        return self.ending_at(self.breaks, np.interp(position, np.arange(self.panels + 1), self.edges), order)
+        ratio = more * self.size / (order * self.panels)
+        return replace(self.denser(np.full(self.panels, ratio)), order=order)
 
     @property
     def panels(self) -> int:

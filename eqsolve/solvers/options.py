@@ -18,8 +18,8 @@ from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.contract import Solver
 
 Progress = Callable[[float, float, str], None]
+_APART = 1e-9  # of the whole time, between steps' ends at a break: less than the tolerances that steps meet
 # numerical results do not depend on these, and a checkpoint does not compare them
-_APART = 1e-9  # of the whole time, between the two ends of steps at a break
 _AROUND = ("progress", "checkpoint", "threads", "sensitivity", "budget", "deadline", "started", "cluster", "given")
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.linalg import expm
 from sympy import Abs, Heaviside, Max, Piecewise, exp, floor, sin
 
 import eqsolve
-from eqsolve import GP, E, Eq, Int, Result, System, White, correlation, function, param, process, times
+from eqsolve import GP, E, Eq, Int, Result, System, White, correlation, function, param, process, response, times
 from eqsolve.compile.breaks import break_times
 from eqsolve.compile.forms import BREAKS
 from eqsolve.compile.plan import make_task
@@ -22,6 +23,7 @@ t, tp, s = times("t t' s")
 y, m = function("y m")
 x, z = process("x z")
 C = correlation("C")
+R = response("R")
 T0 = param("T0", positive=True)
 AT = np.linspace(0.05, 3.0, 60)
 
@@ -76,6 +78,48 @@ def test_memory_with_a_jump_in_the_force(rtol: float, kernel: Any) -> None:
     )  # fmt: skip
     truth = integrated(lambda u, v, on: [-v[0] - 2 * v[1] + on, v[0] - v[1]], 1.0, [1, 0])[0]
     found = eqsolve.solve(model, t_max=3, rtol=rtol)
+    assert found.status == "ok"
+    assert within_three_errors(found, "y", AT, truth)
+
+
+def responding(jump: float) -> System:
+    """y' = θ(t − jump) − ∫ R y with R = e^(−(t − t')): closed linear compositions of kernels."""
+    return System(
+        "responding",
+        eqs=[Eq(y(t).diff(t), Heaviside(t - T0) - Int(R(t, s) * y(s), (s, 0, t))), Eq(R(t, tp).diff(t), -R(t, tp))],
+        init={y: 1, R(t, t): 1}, defaults={T0: jump},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3, 1e-5])
+def test_operators_with_a_jump_in_the_force(rtol: float) -> None:
+    truth = integrated(lambda u, v, on: [on - v[1], v[0] - v[1]], 1.0, [1, 0])[0]
+    found = eqsolve.solve(responding(1), t_max=3, rtol=rtol, solver="operators")
+    assert found.status == "ok"
+    assert within_three_errors(found, "y", AT, truth)
+
+
+@pytest.mark.parametrize(("jump", "solver"), [(0.5, "aging"), (300.0, "two_time")])
+def test_long_times_end_panels_at_an_early_jump_and_leave_late_ones_to_even_panels(jump: float, solver: str) -> None:
+    """With u = ∫ R y: (y, u)' = A (y, u) + (θ, 0), which rests at (1, 1) after the jump."""
+    moments = np.array([0.3, 0.6, 1, 3, 10, 100, 299, 301, 303, 400, 1000])
+    flow = lambda since: expm(np.array([[0, -1], [1, -1]]) * since)  # noqa: E731
+    late = flow(jump) @ [1, 0] - 1
+    truth = np.array([(flow(u) @ [1, 0])[0] if u < jump else 1 + (flow(u - jump) @ late)[0] for u in moments])
+    found = eqsolve.solve(responding(jump), t_max=1000, rtol=1e-3, solver="aging")
+    assert (found.status, found.stats["solver"]) == ("ok", solver)
+    assert within_three_errors(found, "y", moments, truth)
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3, 1e-5])
+def test_memory_with_many_jumps(rtol: float) -> None:
+    """(y, u)' = A (y, u) + (⌊7t⌋ − 3, 0) with u = ∫ e^(−(t − s)) y: a step's effect is S(t) from each jump on."""
+    A = np.array([[-1, -2], [1, -1]])
+    rest = np.linalg.solve(-A, [1, 0])
+    effect = lambda u: (rest - expm(A * u) @ rest)[0] if u > 0 else 0.0  # noqa: E731
+    truth = np.array([(expm(A * u) @ [1, 0])[0] - 3 * effect(u) + sum(effect(u - k / 7) for k in range(1, 21)) for u in AT])
+    force = floor(7 * t) - 3 - 2 * Int(exp(-(t - s)) * y(s), (s, 0, t))
+    found = eqsolve.solve(System("stairs", eqs=[Eq(y(t).diff(t), -y(t) + force)], init={y: 1}), t_max=3, rtol=rtol)
     assert found.status == "ok"
     assert within_three_errors(found, "y", AT, truth)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sympy import Heaviside
 
 import eqsolve
 import eqsolve.explaining
@@ -74,6 +75,10 @@ def test_a_registered_solver_is_found_by_name_and_explained():
     assert (off <= 1.5 * stated + 1e-15).all()  # the error of the finer steps is a third of what is stated
     assert stated.max() <= 1e-5
     assert 0.3 in between["t"]
+    switched = System("switched", [Eq(y(t).diff(t), -y(t) + Heaviside(t - 0.3))], init={y: 1})
+    stepped = eqsolve.solve(switched, t_max=1, rtol=1e-5, solver="midpoint").at(moments)
+    off = np.abs(stepped["y"] - np.exp(-moments) - np.where(moments > 0.3, 1 - np.exp(0.3 - moments), 0))
+    assert (off <= 1.5 * stepped["y_error"] + 1e-15).all()
     with pytest.raises(UsageError, match=r"solver `midpoint` cannot solve model .*: it has memory"):
         eqsolve.solve("volterra_linear", t_max=1, solver="midpoint")
 

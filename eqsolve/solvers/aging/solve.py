@@ -575,9 +575,13 @@ class AgingSolver(Solver):
         resolution = min(FLOOR * options.rtol, math.sqrt(EPSILON))  # of the beginning, which both solutions share
         with np.errstate(all="ignore"):
             order = nodes_per_panel(replace(options, order=None))  # of the beginning
-            begun = begin_march(compiled, order, begin, options.t_max, resolution, order**2, options.checkpoint)
+            begun = begin_march(
+                compiled, order, begin, options.t_max, resolution, order**2, options.checkpoint, options.breaks
+            )
             if begun is None:
                 return HandOver("its beginning cannot be solved", "two_time")
+            if options.breaks and options.breaks[-1] >= begun.end:
+                return HandOver(f"a coefficient breaks at t = {options.breaks[-1]:.4g}, where panels are long", "two_time")
             if options.t_max - begin < 2.0 * (begun.end - begin):  # too near the beginning's end to tell a drift
                 return HandOver(f"the horizon is short: {begun.panels} panels reach t = {begun.end:.4g}", "two_time")
             failed: list[str] = []

@@ -12,7 +12,7 @@ Lett. 61, 259 (1988), doi:10.1103/PhysRevLett.61.259.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -59,7 +59,7 @@ def halved(panels: PanelGrid, panel: int) -> PanelGrid:
     pieces = [2 if place == panel else max(1, math.ceil(2 * step / steps[panel] - 1e-9)) if place > panel else 1
               for place, step in enumerate(steps)]  # fmt: skip
     edges = [edge + step * np.arange(count) / count for edge, step, count in zip(panels.edges, steps, pieces, strict=False)]
-    return panels.ending_at(panels.breaks, np.append(np.concatenate(edges), panels.edges[-1]), panels.order)
+    return replace(panels, edges=np.append(np.concatenate(edges), panels.edges[-1]))
 
 
 class UnsettledError(SolverError):
@@ -270,18 +270,12 @@ _SHARE = 1 / _SQUARE  # of the distance of the limit to that without the coarses
 _LEAST = math.sqrt(2)  # ratio of changes with which a limit is still taken
 
 
-def even_panels(begin: float, end: float, length: float, asked: Sequence[float], order: int) -> PanelGrid:
+def even_panels(begin: float, end: float, length: float, asked: Iterable[float], order: int) -> PanelGrid:
     """Return panels of about equal length that end at the times asked for."""
-    edges = [begin, *sorted({time for time in asked if begin < time < end}), end]
-    pieces = [np.linspace(low, high, max(1, int(np.ceil((high - low) / length))) + 1)[:-1] for low, high in pairwise(edges)]
-    return PanelGrid(np.append(np.concatenate(pieces), end), order)
-
-
-def denser_between(panels: PanelGrid, ratios: Array, asked: Sequence[float]) -> PanelGrid:
-    """Return panels that are denser by given ratios, and still end at the times asked for."""
-    cuts = [0, *np.flatnonzero(np.isin(panels.edges[1:-1], list(asked))) + 1, panels.panels]
-    parts = [PanelGrid(panels.edges[low : high + 1], panels.order).denser(ratios[low:high]) for low, high in pairwise(cuts)]
-    return PanelGrid(np.concatenate([*(part.edges[:-1] for part in parts), panels.edges[-1:]]), panels.order)
+    inside = tuple(sorted({time for time in asked if begin < time < end}))
+    pairs = pairwise([begin, *inside, end])
+    pieces = [np.linspace(low, high, max(1, int(np.ceil((high - low) / length))) + 1)[:-1] for low, high in pairs]
+    return PanelGrid(np.append(np.concatenate(pieces), end), order, breaks=inside)
 
 
 def subdivided(panels: PanelGrid, parts: int) -> Array:
@@ -409,7 +403,6 @@ class _GaussianSolve:
         self.judge = ErrorControl(engine, options)
         self.best: GaussianSolution | None = None
         self.rough = program.rough
-        self.asked = sorted(options.step_ends(begin) if self.rough else {*options.asked_times, *options.breaks})
         steps = (1e-4, 1e-4) if self.rough else (3e-4, 3e-5)
         self.order = options.order or (5 if options.rtol > steps[0] else 7 if options.rtol > steps[1] else 8)
         engine.work.notify = self._notify
@@ -441,7 +434,7 @@ class _GaussianSolve:
             return PanelGrid.geometric(begin, end, step, self.control.growth, self.order, self.options.breaks)
         spacing = (0.6 if self.options.rtol > 1e-4 else 0.4) / speed  # of the nodes
         length = min(spacing * self.order, (end - begin) / 2)
-        return even_panels(begin, end, length, self.asked, self.order)
+        return even_panels(begin, end, length, self.options.step_ends(begin), self.order)
 
     def _from_start(self, panels: PanelGrid) -> tuple[PanelGrid, LawMarch]:
         """Solve without a guess; panels on which the means do not settle are halved."""
@@ -504,7 +497,7 @@ class _GaussianSolve:
             if any(self.engine.laws[name].has_density for name in names):  # that are conditioned on
                 self.nodes = round(1.5 * self.nodes)
             ratios = self._ratios(found)
-            panels = denser_between(panels, ratios, self.asked) if self.rough else panels.denser(ratios)
+            panels = panels.denser(ratios)
             try:
                 solved = self._march(panels, None if self.rough else solved, other=False)
             except MemoryLimitError as reason:

@@ -125,7 +125,7 @@ def _panels(begin: float, options: Options) -> Iterator[tuple[PanelGrid, float]]
     order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
     for number in range(6):
         step, growth = min(0.2, (options.t_max - begin) / 4) / DENSER**number, DENSER ** (1 / DENSER**number)
-        yield PanelGrid.geometric(begin, options.t_max, step, growth, order), max(3e-5 * options.rtol, 1e-13)
+        yield PanelGrid.geometric(begin, options.t_max, step, growth, order, options.breaks), max(3e-5 * options.rtol, 1e-13)
 
 
 def _solutions(sweeps: _Sweeps, begin: float, options: Options) -> Iterator[Compared]:

@@ -209,11 +209,11 @@ class Ensembles:
         while True:
             panels = dense.grid.panels
             assert panels is not None
-            coarse = denser(panels, np.full(panels.panels, 1 / control.ratio))
+            coarse = panels.denser(np.full(panels.panels, 1 / control.ratio))
             base = self._carry(dense, coarse) if coarse.panels < panels.panels else None
             if base is None:
                 ratios = np.full(panels.panels, control.ratio)
-                base, dense = dense, self.on_panels(dense, denser(panels, ratios))
+                base, dense = dense, self.on_panels(dense, panels.denser(ratios, keep=True))
                 break
             ratios = np.full(coarse.panels, panels.panels / coarse.panels)
             worst = judge.worst(judge.curves(dense), judge.panel_differences(base, dense, ratios))
@@ -242,7 +242,7 @@ class Ensembles:
             wanted = judge.ratios(curves, errors, dense.grid, 0.3 * control.share)
             ratios = np.where(wanted > 1.0, np.clip(wanted, control.ratio, 2.0), 1.0)  # where the error is, and only there
             assert dense.grid.panels is not None
-            base, dense = dense, self.on_panels(dense, denser(dense.grid.panels, ratios))
+            base, dense = dense, self.on_panels(dense, dense.grid.panels.denser(ratios, keep=True))
         return dense, errors
 
     def on_panels(self, solved: PathSolution, panels: PanelGrid) -> PathSolution:
@@ -524,20 +524,6 @@ def predict_seconds(paths: float, needed: float, growth: float, each: float, bes
         paths = min(growth * paths, needed)
         total += each * paths + besides
     return total
-
-
-def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
-    """Return panels that are so many times denser, each; those of ratio one stay as they are, others are cut by runs."""
-    edges, place = [panels.edges[:1]], 0
-    while place < len(ratios):
-        stop = place + 1
-        while stop < len(ratios) and (ratios[stop] > 1) == (ratios[place] > 1):
-            stop += 1
-        wanted = np.append(0.0, np.cumsum(ratios[place:stop]))
-        position = np.linspace(0, wanted[-1], math.ceil(wanted[-1] - 1e-9) + 1)
-        edges.append(np.interp(position, wanted, panels.edges[place : stop + 1])[1:])
-        place = stop
-    return panels.ending_at(panels.breaks, np.concatenate(edges), panels.order)
 
 
 def carried(engine: Engine, solved: PathSolution, grid: OperatorGrid) -> tuple[Kept, ...]:

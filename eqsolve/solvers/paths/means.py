@@ -234,8 +234,8 @@ def apply_control_variates(
     """Return the means over a large set of paths with the defects of integration by parts as control variates.
 
     To a response with the defect D the causal part of D (C + ridge S)⁻¹ is added, with S the
-    variances. From a correlation of the output y ``share`` of what is left of D, times mean
-    responses, is subtracted.
+    variances; that leaves the defect D' = D − D (C + ridge S)⁻¹ C. From a correlation with the
+    output y the product of D' and y's mean responses is subtracted, times ``share``.
     """
     result, size = {mean.name: made[mean.name] for mean in plan.means}, kernels.grid.size
     causal = np.zeros((size, size), dtype=bool)

@@ -34,7 +34,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import EnsembleControls, NestedStepControls, PathsControls
-from eqsolve.solvers.paths.ensembles import Ensembles, denser
+from eqsolve.solvers.paths.ensembles import Ensembles
 from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, package
 from eqsolve.solvers.paths.follow import LostPathError
 from eqsolve.solvers.paths.iterate import IterationControls, PathSolution, iterate, start
@@ -188,8 +188,7 @@ class _StochasticSolve:
     def _run(self) -> Result:
         """Solve: in steps with white noise, else on panels that are refined with few points first.
 
-        Paths are sampled where sparse grids would need more of them, find no solution, or hide an
-        error that samples show and can mend.
+        A sample replaces a sparse grid that needs more points, has no solution, or is shown to err.
         """
         options = self.options
         if self.engine.program.whites or (self.jumps and options.step is None):
@@ -499,7 +498,7 @@ class _StochasticSolve:
         wanted = 2.0 * self.judge.resolution(self.judge.curves(begun), begun.grid.panels)
         if (wanted >= 1.0).all():
             return begun
-        grid = OperatorGrid.from_panels(denser(begun.grid.panels, np.clip(wanted, self.control.quiet, 1.0)))
+        grid = OperatorGrid.from_panels(begun.grid.panels.denser(np.clip(wanted, self.control.quiet, 1.0)))
         level = begun.averages[0].choice.level
         for again in (False, True):
             with contextlib.suppress(SolverError):
@@ -519,7 +518,7 @@ class _StochasticSolve:
         checked, errors = math.inf, Errors()
         for _ in range(self.control.rounds):
             assert base.grid.panels is not None
-            dense, shapes = self._move(base, design, denser(base.grid.panels, ratios))
+            dense, shapes = self._move(base, design, base.grid.panels.denser(ratios, keep=True))
             design = replace(design, shapes=shapes)
             errors = self.judge.keep_errors(self.judge.panel_differences(base, dense, ratios), errors, base, dense)
             curves = self.judge.curves(dense)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -360,7 +360,7 @@ class March:
 # --- Extrapolated number of panels to t_max if steps stay at the fastest time scale.
 def begin_march(
     compiled: TwoTimeProgram, order: int, begin: float, t_max: float, resolution: float, panels: int,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Checkpoint | None = None, breaks: Sequence[float] = (),
 ) -> March | None:  # fmt: skip
     """March adaptively over so many panels, or to the end; None where that does not work out."""
     try:
@@ -368,7 +368,8 @@ def begin_march(
     except NotFiniteError:
         return None
     span = t_max - begin
-    reason = advance(march, [t_max], resolution, span / 20, smallest=1e-12 * span, after=lambda _: march.panels >= panels)
+    moments, after = [*breaks, t_max], lambda _: march.panels >= panels
+    reason = advance(march, moments, resolution, span / 20, smallest=1e-12 * span, after=after)
     return None if reason else march
 
 

@@ -108,7 +108,7 @@ class TwoTimeSolver(Solver):
         order = marching.nodes_per_panel(replace(options, order=None))
         with np.errstate(all="ignore"):
             for panels in (order, _TOO_MANY // order):
-                march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels)
+                march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels, breaks=options.breaks)
                 if march is None or march.panels < panels or (ahead := panels_ahead(march, options.t_max)) < _TOO_MANY:
                     return None
         reason = f"t_max is about {ahead:.2g} panels of the fastest time scale away; panels that grow with t are cheaper"
