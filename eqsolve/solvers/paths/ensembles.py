@@ -21,7 +21,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import memory
+from eqsolve.numerics.backend import like_array, memory
 from eqsolve.numerics.gaussian import DENSITIES, Level, PointLayout, make_level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
@@ -59,6 +59,9 @@ _RIDGES = (math.inf, 30.0, 10.0)
 _APART = 1_000_003  # between the seeds of two ensembles
 _SURE = 4.0  # standard errors: Student's t with 3 degrees of freedom (four sets) exceeds it in size once in 36
 _FOLLOWING = 64  # nodes on which to follow a path costs as much as its tangents: 20 to 70 with three models
+
+ByGrid = Callable[[Sequence[PathSolution]], Errors]
+"""The error of the time grid, from solutions on one grid or on several."""
 
 Swept = tuple[list[Means], tuple[Kept, ...]]
 """The means of a set on every grid, and its points and paths on the first, for the next sweep."""
@@ -152,13 +155,15 @@ class Ensembles:
 
     def _small_samples(self, solved: PathSolution, sets: int, paths: int) -> tuple[tuple[Averages, ...], list[Means], Means]:
         """Return the first of some independent samples swept at a solution, their means, and the average."""
-        known = Design(solved.averages[0].choice.level, self._layouts(solved), variation(solved.averages))
-        seeds = [self.seed + _APART * number for number in range(1, sets + 1)]
-        designs = [replace(known, level=self._level(paths, seed)) for seed in seeds]
-        swept = [sweep(self.engine, solved.grid, solved.means, design) for design in designs]
+        swept = [sweep(self.engine, solved.grid, solved.means, design) for design in self._designs(solved, paths, sets)]
         found = [collect(item) for item in swept]
         centre = {name: np.mean([item[name] for item in found], axis=0) for name in solved.means}
         return swept[0], found, centre
+
+    def _designs(self, solved: PathSolution, paths: int, sets: int) -> list[Design]:
+        """Return the designs of some independent samples of so many paths."""
+        known = Design(solved.averages[0].choice.level, self._layouts(solved), variation(solved.averages))
+        return [replace(known, level=self._level(paths, self.seed + _APART * number)) for number in range(1, sets + 1)]
 
     def _carrier(self, solved: PathSolution, swept: tuple[Averages, ...], *, follow: bool = False) -> Callable[[Means], float]:
         """Return a function from a change τ (see ``_mover``) to that of outputs, in tolerances."""
@@ -199,11 +204,12 @@ class Ensembles:
         return tuple(item if item.kind == "cubic" else _SINGLE for item in solved.layouts)
 
     # --- panels
-    def settle_panels(self, solved: PathSolution) -> tuple[PathSolution, Errors]:
-        """Return the small ensemble's solution on panels that are dense enough, and the error of the panels.
+    def settle_panels(self, solved: PathSolution) -> tuple[tuple[PathSolution, ...], ByGrid]:
+        """Return the small ensemble's solution on panels that are dense enough, and what tells the error of the panels.
 
         First coarser panels take their place while their error allows it; then panels are refined,
-        and compared with those before.
+        and compared with those before. Where they differ by too much in the end, the solution on
+        the coarser ones is returned too, for large ensembles to tell the error of the panels.
         """
         control, judge, worst, dense = self.control, self.judge, 0.0, solved
         while True:
@@ -220,30 +226,58 @@ class Ensembles:
             if worst * control.ratio ** (panels.order + 1) > control.share / 2:
                 break
             dense = base
-        before: tuple[float, PathSolution, Errors] | None = None
-        twice = False
+        last, before = math.inf, Errors()
         for number in range(control.rounds):
-            errors = judge.panel_differences(
-                base, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0))
-            )
-            errors = judge.keep_errors(errors, before[2] if before is not None else {}, base, dense)
-            curves = judge.curves(dense)
+            ratios = np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0))
+            compare = functools.partial(self._compare_panels, ratios=ratios, before=before)
+            errors, curves = compare((dense, base)), judge.curves(dense)
             worst = judge.worst(curves, errors)
             logger.info("time grid: %d nodes, followed by %d paths; its error is %.2g times the tolerance",
                         dense.grid.size, dense.paths, worst)  # fmt: skip
-            if before is not None and worst > max(control.stuck * before[0], control.share):
-                if twice:
-                    return before[1:]  # what differs is not of the panels: denser ones gain nothing
-                twice = True
+            if worst > max(control.stuck * last, control.share):
+                errors = compare(self._moved_by_others((dense, base)))
+                if judge.worst(curves, errors) <= control.stuck * worst:
+                    break  # what differs is not of the panels: denser ones gain nothing
             enough = worst <= max(control.share, dense.residual / self.rtol) or number == control.rounds - 1
             if enough or judge.options.is_short_of_time():
                 break
-            before = (worst, dense, errors)
+            last, before = worst, errors
             wanted = judge.ratios(curves, errors, dense.grid, 0.3 * control.share)
             ratios = np.where(wanted > 1.0, np.clip(wanted, control.ratio, 2.0), 1.0)  # where the error is, and only there
             assert dense.grid.panels is not None
-            base, dense = dense, self.on_panels(dense, dense.grid.panels.denser(ratios, keep=True))
-        return dense, errors
+            base, dense = self._with_all_modes(dense, self.on_panels(dense, dense.grid.panels.denser(ratios, keep=True)))
+        if worst <= control.share:
+            return (dense,), lambda levels: errors
+        return (dense, base), compare
+
+    def _compare_panels(self, levels: Sequence[PathSolution], ratios: Array, before: Errors) -> Errors:
+        dense, base = levels
+        return self.judge.keep_errors(self.judge.panel_differences(base, dense, ratios), before, base, dense)
+
+    def _moved_by_others(self, levels: Sequence[PathSolution]) -> list[PathSolution]:
+        """Return solutions moved to the average of other small samples: what differs by chance is half as much."""
+        sets, moved = self.control.sets, []
+        designs = self._designs(levels[0], self.control.small, sets)
+        means, _ = sweep_sets(self.engine, levels, designs, [None] * sets, self.judge.options, "other samples")
+        for place, item in enumerate(levels):
+            change = {name: np.mean([own[place][name] - value for own in means], axis=0) for name, value in item.means.items()}
+            after = self._mover(item, item.averages, follow=False)(change)
+            moved.append(replace(item, means=after, kernels=self.engine.kernels(item.grid, after)))
+        return moved
+
+    def _with_all_modes(self, base: PathSolution, dense: PathSolution) -> tuple[PathSolution, PathSolution]:
+        """Return the solutions on coarse and dense panels by points along all modes on the latter.
+
+        Those along the modes on few nodes leave out what a rough noise does between them.
+        """
+        shapes, by_value = (variation(dense.averages, by_value=kind) for kind in (False, True))
+        design = Design(dense.averages[0].choice.level, self._layouts(dense), shapes, by_value)
+        with contextlib.suppress(SolverError):
+            anew = self._iterate(dense.grid, dense.means, design, self.control.stop)
+            assert base.grid.panels is not None
+            if anew.residual <= self.rtol and (again := self._carry(anew, base.grid.panels)) is not None:
+                return again, anew
+        return base, dense
 
     def on_panels(self, solved: PathSolution, panels: PanelGrid) -> PathSolution:
         """Return the solution on other panels, with the same points along the same modes."""
@@ -288,14 +322,12 @@ class Ensembles:
         return self._iterate(grid, means, Design(level), self.control.stop, kept=coarser)
 
     # --- large ensembles
-    def refine(
-        self, small: Sequence[PathSolution], by_panels: Callable[[Sequence[Curves]], Errors]
-    ) -> tuple[tuple[PathSolution, ...], Errors]:
+    def refine(self, small: Sequence[PathSolution], by_grid: ByGrid) -> tuple[tuple[PathSolution, ...], Errors]:
         """Return the solution moved to the average of large ensembles, and its error.
 
-        ``small`` are solutions by the small ensemble on one grid, or on nested ones, from which
-        curves are extrapolated; so are those returned. ``by_panels`` tells the error of these
-        grids.
+        ``small`` are solutions by the small ensemble on one grid, on panels and on coarser ones, or
+        on nested steps, from which curves are extrapolated; so are those returned. ``by_grid``
+        tells the error of these grids.
         """
         # averages of functions with a kink as well: the same paths give them
         judge, control, engine, size = replace(self.judge, kinks=True), self.control, self.engine, small[0].grid.size
@@ -339,17 +371,17 @@ class Ensembles:
             stop = control.stop * max(1.0, expected)
             pairs = [self._correct(*item, weights, stop) for item in zip(small, final, every, strict=True)]
             final = tuple(pair[0] for pair in pairs)
-            levels = [judge.curves(item) for item in final]
-            curves = extrapolate_steps(levels, self.steps)
-            changes = [self._apart(curves, final, [item.means for item in made.at]) for made in rounds]
+            shown = final if final[0].grid.panels is None else final[:1]
+            curves = extrapolate_steps([judge.curves(item) for item in shown], self.steps)
+            changes = [self._apart(curves, shown, [item.means for item in made.at]) for made in rounds]
             rest = 2.0 * max(item.residual for item in final) / self.rtol  # of the iteration
-            whole = 0.99 - judge.worst(curves, by_panels(levels)) - rest
+            whole = 0.99 - judge.worst(curves, by_grid(final)) - rest
             room = whole - 0.04  # aimed at
             room = room if room > control.share / 4 else control.share  # panels that miss the tolerance leave none
             margin = margin_of(len(weights))
             for exact in (False, True):
-                ends = [pair[1](exact, control.contraction * chance) for pair in pairs[:2]]  # what is extrapolated from
-                spread = standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)], weights)
+                ends = [pair[1](exact, control.contraction * chance) for pair in pairs[: min(2, len(shown))]]
+                spread = standard_error([self._apart(curves, shown, means) for means in zip(*ends, strict=True)], weights)
                 chance = judge.worst(curves, judge.error_of_changes(curves, [spread], margin))
                 if chance > control.clear * room:  # more paths are needed, whatever the exact spread
                     break
@@ -529,17 +561,25 @@ def predict_seconds(paths: float, needed: float, growth: float, each: float, bes
 def carried(engine: Engine, solved: PathSolution, grid: OperatorGrid) -> tuple[Kept, ...]:
     """Return the points and modes of a solution on another grid, with its paths as a guess."""
     assert solved.grid.panels is not None
-    forward = solved.grid.panels.interpolation(grid.nodes)
     shapes = move_shapes(solved.shapes, engine.noises, solved.grid, grid)
-    made = []
-    for place, item in enumerate(solved.averages):
+    kept = on_other_panels([Kept(item.choice, item.paths.unknowns) for item in solved.averages], solved.grid, grid)
+    return (
+        kept
+        if shapes is None
+        else tuple(replace(item, choice=replace(item.choice, shapes=own)) for item, own in zip(kept, shapes, strict=True))
+    )
+
+
+def on_other_panels(kept: Sequence[Kept], old: OperatorGrid, new: OperatorGrid) -> tuple[Kept, ...]:
+    """Return the points and modes of paths on other panels, and the paths interpolated as a guess."""
+    assert old.panels is not None
+    forward, made = old.panels.interpolation(new.nodes), []
+    for item in kept:
         factors = tuple(
-            np.vstack([forward @ part for part in np.split(factor, len(factor) // solved.grid.size)])
-            for factor in item.choice.factors
+            np.vstack([forward @ part for part in np.split(factor, len(factor) // old.size)]) for factor in item.choice.factors
         )
-        choice: Choice = replace(item.choice, factors=factors, shapes=None if shapes is None else shapes[place])
-        unknowns = np.einsum("ij,ajp->aip", forward, item.paths.unknowns, optimize=True)
-        made.append(Kept(choice, unknowns))
+        choice: Choice = replace(item.choice, factors=factors, shapes=None)
+        made.append(Kept(choice, like_array(item.unknowns, forward) @ item.unknowns))
     return tuple(made)
 
 
@@ -549,7 +589,7 @@ def sweep_sets(
 ) -> tuple[list[list[Means]], list[Piece]]:  # fmt: skip
     """Return the means of every set, and what the next sweep of the same points begins with.
 
-    ``solved`` are solutions on one grid, or on nested ones.
+    ``solved`` are solutions on one grid, or on several with the same noise.
     """
     alone, cluster = replace(engine, work=Work()), engine.work.cluster
     levels = [
@@ -577,10 +617,16 @@ def sweep_set(
     """Return the means of one set of points on every grid, the finest first, with the same noise."""
     made: list[Means] = []
     previous, first = None if before is None else before[1], None
-    for grid, means, known in levels:
+    for place, (grid, means, known) in enumerate(levels):
         found, kept = sweep_large(engine, grid, means, design, known, previous)
         first = first or kept
         made.append(found)
-        previous = on_coarser(engine, engine.kernels(grid, means), kept) if len(made) < len(levels) else None
+        if place + 1 < len(levels):
+            steps = grid.panels is None
+            previous = (
+                on_coarser(engine, engine.kernels(grid, means), kept)
+                if steps
+                else on_other_panels(kept, grid, levels[place + 1][0])
+            )
     assert first is not None
     return made, first

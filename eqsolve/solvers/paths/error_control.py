@@ -64,7 +64,10 @@ class ErrorControl:
     engine: Engine
     options: Options
     kinks: bool = False  # whether averages of functions with a kink are controlled as others are
-    cusps: bool = False  # whether noises with a cusp in their covariance act otherwise than by integrals
+    # order of errors where noises have a cusp in their covariance: 2 where they act otherwise than
+    # by integrals, else 3 where paths are not linear: what interpolation leaves of a path between
+    # nodes has a variance of h³
+    cusps: int | None = None
 
     def curves(self, solved: Solution) -> Curves:
         key = self, solved.averages
@@ -144,7 +147,7 @@ class ErrorControl:
         """
         made, between = self.panel_differences(other, solved), self.panel_differences(solved, other)
         assert solved.grid.panels is not None
-        slowly = 1.0 + error_share(other.grid.size / solved.grid.size, 2) if self.cusps else 1.0
+        slowly = 1.0 + error_share(other.grid.size / solved.grid.size, self.cusps) if self.cusps else 1.0
         here, there = (solved.grid.panels.locate(grid.nodes) for grid in (solved.grid, other.grid))
         for name, values in between.items():
             known = is_known(made[name])
@@ -182,8 +185,7 @@ class ErrorControl:
         return errors
 
     def _order(self, order: int) -> int:
-        """Return the order at which errors of panels fall: the double integral of a function with a cusp has two."""
-        return 2 if self.cusps else order
+        return min(order, self.cusps or order)
 
     def keep_errors(self, errors: Errors, before: Errors, base: Solution, dense: Solution) -> Errors:
         """Return errors of panels; of responses on panels of both solutions, at least ``before``.

@@ -34,7 +34,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import EnsembleControls, NestedStepControls, PathsControls
-from eqsolve.solvers.paths.ensembles import Ensembles
+from eqsolve.solvers.paths.ensembles import ByGrid, Ensembles
 from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, package
 from eqsolve.solvers.paths.follow import LostPathError
 from eqsolve.solvers.paths.iterate import IterationControls, PathSolution, iterate, start
@@ -138,8 +138,13 @@ class _StochasticSolve:
         self, engine: Engine, options: Options, control: PathsControls, begin: float, params: Mapping[str, Any]
     ) -> None:
         self.engine, self.options, self.control, self.begin, self.params = engine, options, control, begin, params
-        cusps = any(item.cusp and not item.integrated for item in engine.program.covariances)
-        self.judge = ErrorControl(engine, options, cusps=cusps)
+        nonlinear = any(plan.degree is None for plan in engine.ensembles)
+        orders = [
+            3 if item.integrated else 2
+            for item in engine.program.covariances
+            if item.cusp and (nonlinear or not item.integrated)
+        ]
+        self.judge = ErrorControl(engine, options, cusps=min(orders, default=None))
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
@@ -295,17 +300,26 @@ class _StochasticSolve:
         ensembles = self.ensembles
         small = self._begin_sampled(window)
         self._keep(small, None, f"with {small.paths} paths")
-        by_panels = self.judge.zero_errors(small)
+        levels: tuple[PathSolution, ...] = (small,)
+        by_panels: ByGrid = lambda levels: self.judge.zero_errors(levels[0])  # noqa: E731
         if small.grid.panels is not None:
-            small, by_panels = ensembles.settle_panels(small)
-            if not self._kinked:
-                by_panels = self.judge.without_noise(self.judge.curves(small), by_panels)
-        self._keep(small, None, f"with {small.grid.size} nodes")
+            levels, by_panels = ensembles.settle_panels(small)
+        self._keep(levels[0], None, f"with {levels[0].grid.size} nodes")
         self.stage = "paths"
-        (final,), by_points = ensembles.refine([small], lambda _: by_panels)
-        self._keep(final, _sum(by_points, by_panels), "with large ensembles")
-        self.near = None if self._kinked else self._warm_start(final, by_panels)
-        return self._average_kinks(final, by_panels, by_points)
+        final, errors, by_points = self._refine_sampled(levels, by_panels)
+        self._keep(final, _sum(by_points, errors), "with large ensembles")
+        self.near = None if self._kinked else self._warm_start(final, errors)
+        return self._average_kinks(final, errors, by_points)
+
+    def _refine_sampled(self, small: Sequence[PathSolution], by_panels: ByGrid) -> tuple[PathSolution, Errors, Errors]:
+        """Return a small ensemble's solution moved to the average of large ones, the error of panels and that of points."""
+
+        def smooth(levels: Sequence[PathSolution]) -> Errors:
+            errors = by_panels(levels)
+            return errors if self._kinked else self.judge.without_noise(self.judge.curves(levels[0]), errors)
+
+        levels, by_points = self.ensembles.refine(small, smooth)
+        return levels[0], smooth(levels), by_points
 
     def _average_kinks(self, final: PathSolution, by_panels: Errors, by_points: Errors) -> Result:
         """Return the result, with averages of functions with a kink."""
@@ -365,7 +379,7 @@ class _StochasticSolve:
             if drawn and (worst <= 1.0 or worst > last):  # may be sampling error, not that of the steps
                 self.stage = "paths"
                 final, by_points = ensembles.refine(
-                    final, functools.partial(step_errors, control=control, nodes=final[0].grid.nodes)
+                    final, lambda levels: step_errors([judge.curves(item) for item in levels], control, levels[0].grid.nodes)
                 )
                 by_steps, worst = self._judge_steps(final, control)
                 self._keep_levels(final, by_steps, by_points)
@@ -650,7 +664,8 @@ class _StochasticSolve:
         """Return a solution moved by sets of finer points, or by large ensembles of sampled paths where these do not do."""
         judge, control = self.judge, self.control
         if "sample" in ways and "constants" not in ways:
-            return self._move_sampled(solved, by_panels), by_panels
+            (final,), errors = self.ensembles.refine([solved], lambda _: by_panels)
+            return RefinedSolution(final, errors), by_panels
         moved = self.mover.move(solved, design, ways, by_panels)
         room = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
         settled = moved.trend[-1][1] <= room or not (is_clear(moved.trend) or is_far(moved.trend, control.large))
@@ -658,16 +673,14 @@ class _StochasticSolve:
             return moved, by_panels
         if not self.ensembles.suffices(self.chance, solved.grid.size):
             return moved, by_panels
-        small, panels = self.ensembles.begin(solved), by_panels
+        small: tuple[PathSolution, ...] = (self.ensembles.begin(solved),)
+        of_panels: ByGrid = lambda _: by_panels  # noqa: E731
         if self.options.step is None and judge.worst(judge.curves(solved), by_panels) > control.share:
-            small, panels = self.ensembles.settle_panels(small)  # of few points it may not be the panels' error
-        sampled = self._move_sampled(small, panels)
+            small, of_panels = self.ensembles.settle_panels(small[0])  # of few points it may not be the panels' error
+        final, panels, errors = self._refine_sampled(small, of_panels)
+        sampled = RefinedSolution(final, errors)
         worst, other = (judge.worst(judge.curves(item.final), item.errors) for item in (moved, sampled))
         return (sampled, panels) if other < worst else (moved, by_panels)
-
-    def _move_sampled(self, small: PathSolution, by_panels: Errors) -> RefinedSolution:
-        (final,), errors = self.ensembles.refine([small], lambda _: by_panels)
-        return RefinedSolution(final, errors)
 
     # --- on the way
     def _keep(self, solved: PathSolution, errors: Errors | None, stage: str) -> None:
