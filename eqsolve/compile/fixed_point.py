@@ -96,7 +96,7 @@ class FixedPointPlan:
         self.degree = max((_degree(expr, frozenset(self._axes)) for expr in self._integrands), default=0)
         read = [stage.expression if isinstance(stage, Switch) else stage.argument for stage in self._stages]
         used = frozenset[Basic]().union(*(expr.free_symbols for expr in (*self._integrands, *read)))
-        self.spreads = tuple(name for name, (standard, _) in reduced.gaussians.items() if standard in used)
+        self.spreads = tuple(name for name, (standard, _) in reduced.gaussians.items() if standard in self._drawn)
         several = len(self._normals) > 1  # a single one costs nothing
         self.needed = tuple(item in used or not several for item in self._axes)
         self._pieces: dict[Any, Lowered] = {}
@@ -108,14 +108,44 @@ class FixedPointPlan:
         outputs = {**{item.name: expr for item, expr in reduced.eliminated}, **reduced.observables}
         everything = [*(side for pair in sides for side in pair), *outputs.values()]
         nodes = sorted({node for expr in everything for node in expr.atoms(E)}, key=str)
-        integrands = [node.argument for node in nodes] + list(extra)
+        self._drawn = frozenset[Basic]().union(
+            *(node.argument.free_symbols for node in nodes), *(x.free_symbols for x in extra)
+        )
+        found: dict[Expr, Dummy] = {}
+
+        def mean(expr: Expr) -> Expr:
+            """Return an expectation in terms of those of parts that share no normal variable."""
+            parts = self._independent(expr)
+            if not expr.has(*self._axes):
+                return expr
+            if len(parts) > 1:
+                return expr.func(*map(mean, parts))
+            return found.setdefault(self._over_first_normals(expr), Dummy(f"e{len(found)}", real=True))
+
+        exchange = {node: mean(node.argument) for node in nodes}
+        more = [Dummy(f"e{len(found) + place}", real=True) for place in range(len(extra))]
+        integrands = [*found, *map(self._over_first_normals, extra)]
         smooth, self._stages = take_apart([*integrands, *reduced.variables.values()], frozenset(self._axes))
         self._integrands = smooth[: len(integrands)]
         self._variables = dict(zip(reduced.variables, smooth[len(integrands) :], strict=True))
-        self._means = [Dummy(f"e{place}", real=True) for place in range(len(integrands))]
-        exchange = dict(zip(nodes, self._means, strict=False))
+        self._means = [*found.values(), *more]
         self._sides = [(left.xreplace(exchange), right.xreplace(exchange)) for left, right in sides]
         self._outputs = {name: expr.xreplace(exchange) for name, expr in outputs.items()}
+
+    def _independent(self, expr: Expr) -> list[Expr]:
+        """Return the terms of a sum or the factors of a product, those together that share a normal variable or a constant."""
+        parts: list[tuple[set[Basic], list[Expr]]] = []
+        for item in expr.args if isinstance(expr, (Add, Mul)) else ():
+            own = {S.One if axis in self._constants else axis for axis in self._axes if axis in item.free_symbols}
+            apart = [part for part in parts if not part[0] & own]
+            joined = [part for part in parts if part[0] & own]
+            parts = [*apart, (own.union(*(axes for axes, _ in joined)), [*(x for _, every in joined for x in every), item])]
+        return [expr.func(*every) for _, every in parts] or [expr]
+
+    def _over_first_normals(self, expr: Expr) -> Expr:
+        """Return an integrand over the first of the normal variables: every expectation is an integral of its own."""
+        mine = [item for item in self._normals if item in expr.free_symbols]
+        return expr.xreplace(dict(zip(mine, self._normals, strict=False)))
 
     # --- lowering
     def piece(self, what: str, *detail: Any, module: Module = "numpy") -> Lowered:

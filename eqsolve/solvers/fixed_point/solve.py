@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, islice, product
+from itertools import combinations, islice, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +85,7 @@ class FamilyMeans:
         through = partial[:, len(columns) :]
 
         def errors() -> Array:
-            finer, halved = _finer(self.values, self.problem, columns, self.mesh)
+            finer, halved = next(_finer(self.values, self.problem, columns, self.mesh))
             change = np.abs(expectations(finer.integrands(columns), halved) - means) + EPSILON * sizes
             return np.einsum("oem,em->om", np.abs(through), change).ravel()
 
@@ -885,17 +885,19 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
         values = _outputs(plan, problem.parameters, point.values, point.linear.means)
         return values, {name: 2 * EPSILON * abs(value) for name, value in values.items()}
     linear = point.linear  # one step before the point: good enough for derivatives
-    finer, mesh = _finer(at, problem, point.values, point.mesh)
-    coarse = problem.means(point.values, point.mesh)[:, 0]
-    fine = expectations(finer.integrands(point.values), mesh)[:, 0]
-    step, noise = np.zeros(0), np.zeros(0)
+    means = [problem.means(point.values, point.mesh)[:, 0]]
+    for finer, mesh in _finer(at, problem, point.values, point.mesh):
+        means.append(expectations(finer.integrands(point.values), mesh)[:, 0])
+    steps, noise, fine = [np.zeros(0) for _ in means], np.zeros(0), means[-1]
     if plan.unknowns:
         inverse = np.linalg.inv(linear.jacobian)
-        step = -inverse @ residuals(problem, point.values[:, None], fine[:, None])[:, 0]
+        steps = [-inverse @ residuals(problem, point.values[:, None], item[:, None])[:, 0] for item in means]
+        steps[0] *= 0.0
         noise = np.abs(inverse) @ linear.rounding
-    final = point.values + step
-    first = _outputs(plan, problem.parameters, point.values, coarse)
-    second = _outputs(plan, problem.parameters, final, fine + linear.mean_slopes @ step)
+    found = [_outputs(plan, problem.parameters, point.values + step, item + linear.mean_slopes @ step)
+             for step, item in zip(steps, means, strict=True)]  # fmt: skip
+    final, second = point.values + steps[-1], found[-1]
+    step = np.sum(np.abs(np.diff(steps, axis=0)), axis=0)
     names = tuple(item.name for item in plan.unknowns)
     slopes = newton.output_slopes(problem, final, linear.means, names)
     sizes = EPSILON * np.abs(fine)
@@ -904,19 +906,24 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     for place, name in enumerate(plan.outputs):
         along, through = np.split(slopes[place], [len(names)])
         rounding = np.abs(along + through @ linear.mean_slopes) @ noise + np.abs(through) @ sizes
-        errors[name] = abs(second[name] - first[name]) + float(rounding) + EPSILON * abs(second[name])
+        errors[name] = sum(abs(b[name] - a[name]) for a, b in pairwise(found)) + float(rounding) + EPSILON * abs(second[name])
     order = dict.fromkeys([*(item.name for item in plan.declared), *values])
     return {name: values[name] for name in order}, {name: errors[name] for name in order}
 
 
-def _finer(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> tuple[Problem, PanelMesh]:
-    """Return the same problem with a finer quadrature: every panel cut in two, rules with more nodes."""
+def _finer(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> Iterator[tuple[Problem, PanelMesh]]:
+    """Yield the same problem with a finer quadrature: every panel cut in two; rules with more nodes, twice.
+
+    Across a kink the errors of two rules may agree by chance.
+    """
     if mesh.lines.exact:
-        return problem, mesh.moved(problem.integrands(values).kinks(mesh.lines)).halved()
+        yield problem, mesh.moved(problem.integrands(values).kinks(mesh.lines)).halved()
+        return
     laws = {name: at.laws[name] for name in problem.plan.constants}
-    parts = tuple(branches(tuple(laws), laws, RULE * 3 // 2))
-    finer = replace(problem, parts=parts, outer=problem.outer * 3 // 2)
-    return finer, finer.adapted(values)
+    for more in (1.5, 2.0):
+        parts = tuple(branches(tuple(laws), laws, int(RULE * more)))
+        finer = replace(problem, parts=parts, outer=int(problem.outer * more))
+        yield finer, finer.adapted(values)
 
 
 def _outputs(plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, means: Array) -> dict[str, float]:
