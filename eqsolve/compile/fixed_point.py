@@ -133,13 +133,13 @@ class FixedPointPlan:
         self._outputs = {name: expr.xreplace(exchange) for name, expr in outputs.items()}
 
     def _independent(self, expr: Expr) -> list[Expr]:
-        """Return the terms of a sum or the factors of a product, those together that share a normal variable or a constant."""
+        """Return the terms of a sum, those of the same random variables together, or the independent factors of a product."""
         parts: list[tuple[set[Basic], list[Expr]]] = []
         for item in expr.args if isinstance(expr, (Add, Mul)) else ():
             own = {S.One if axis in self._constants else axis for axis in self._axes if axis in item.free_symbols}
-            apart = [part for part in parts if not part[0] & own]
-            joined = [part for part in parts if part[0] & own]
-            parts = [*apart, (own.union(*(axes for axes, _ in joined)), [*(x for _, every in joined for x in every), item])]
+            alike = [part for part in parts if (part[0] == own if isinstance(expr, Add) else part[0] & own)]
+            apart = [part for part in parts if part not in alike]
+            parts = [*apart, (own.union(*(axes for axes, _ in alike)), [*(x for _, every in alike for x in every), item])]
         return [expr.func(*every) for _, every in parts] or [expr]
 
     def _over_first_normals(self, expr: Expr) -> Expr:

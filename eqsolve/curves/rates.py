@@ -208,23 +208,20 @@ class RateCurve:
     values: dict[str, Array]  # of every observable there
     errors: dict[str, Array]
     slopes: dict[str, Array]  # total derivatives along the parameter, when asked for
-    certified: Array  # where the half plane was searched; between, the singularity was followed
+    certified: Array  # where no singularity lies further right
 
     def __getitem__(self, name: str) -> Array:
         demand_known([name], self.values, "the curve has no `{}`")
         return self.values[name]
 
 
-@checked(model=read_model, parameter=text, at=list_of, derivatives=names, every=whole(1), params=table)
+@checked(model=read_model, parameter=text, at=list_of, derivatives=names, params=table)
 def rate_curve(
     model: Any, parameter: str, at: Iterable[Any], *, derivatives: Sequence[str] = (),
-    every: int = 8, region: tuple[float, float] | None = None,
+    region: tuple[float, float] | None = None,
     params: Mapping[str, Any] | None = None, **parameters: Any,
 ) -> RateCurve:  # fmt: skip
     """Solve a `Singularity` along a parameter, each point started from the one before.
-
-    The complex half plane is searched at the first point, the last one and every ``every``-th;
-    between them the branch point found on the real axis is followed.
 
     Parameters
     ----------
@@ -234,8 +231,6 @@ def rate_curve(
         What is varied, and its values: a parameter of the model, or of the one its law comes from.
     derivatives
         Observables whose total derivatives along the parameter are wanted.
-    every
-        How often the complex half plane is searched.
     region
         As in ``solve``.
     params, **parameters
@@ -248,20 +243,19 @@ def rate_curve(
     given_values, places = read_path("rate_curve", parameter, at, settings)
     rows, errors, slopes, certified = [], [], [], []
     start, law_of = None, None
-    for index, value in enumerate(given_values):
+    for value in given_values:
         target, given = case_of(model, {**settings, parameter: value})
         if not isinstance(target, Singularity):
             raise UsageError(f"rate_curve takes a Singularity, got the {target.kind} `{target.name}`")
         values, program = _bound(target, given, SINGULARITY)
         if values.behind is not None and values.behind[0] is not law_of:  # a start is good for the same equations only
             start, law_of = None, values.behind[0]
-        search = index % every == 0 or index == len(places) - 1
-        solution = find(program, values, certify=search, start=start, region=read_region(region))
+        solution = find(program, values, start=start, region=read_region(region))
         start = dict(solution.fixed_point.values) if solution.fixed_point is not None else None
         rows.append(solution.values)
         errors.append(solution.errors)
         slopes.append({name: solution.derivative(name, parameter) for name in derivatives})
-        certified.append(search and solution.point.certified)
+        certified.append(solution.point.certified)
 
     def columns(entries: list[dict[str, Any]]) -> dict[str, Array]:
         return {name: np.array([float(entry[name]) for entry in entries]) for name in (entries[0] if entries else {})}
@@ -437,7 +431,8 @@ def follow(
     if isinstance(_target(model, {**fixed, parameter: path[0]})[0], Singularity):
         curve = rate_curve(model, parameter, given_values, params=fixed)
         bound = bind_routed(model, {**fixed, parameter: given_values[0]}).settings()
-        return _result(model, parameter, path, curve.values, curve.errors, bound, {"solver": "singularity"}, began)
+        stats = {"solver": "singularity", "certified": bool(curve.certified.all())}
+        return _result(model, parameter, path, curve.values, curve.errors, bound, stats, began)
     solutions: list[FixedPointSolution] = []
     searches = 0
     for value, place in zip(given_values, path, strict=True):

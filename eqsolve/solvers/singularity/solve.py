@@ -183,7 +183,7 @@ class SingularitySolver(Solver):
 
 
 def find(
-    program: SingularityProgram, values: Values, precision: int | None = None, certify: bool = True,
+    program: SingularityProgram, values: Values, precision: int | None = None,
     start: Mapping[str, float] | None = None, region: tuple[float, float] | None = None,
 ) -> SingularitySolution:  # fmt: skip
     """Return the singular point of a model at values.
@@ -197,7 +197,7 @@ def find(
     source, fixed_point = law_source(program, values, plan.transform.randoms, precision, given or None)
     prepared = Prepared(plan.transform, source, values.numbers, partial(program.precise, plan, values))
     try:
-        point = find_singularity(prepared, region=region, start=guess, precision=precision, certify=certify)
+        point = find_singularity(prepared, region=region, start=guess, precision=precision)
     except SolverError as error:
         raise SolverError(f"model `{program.name}`: {program.label}: {error}") from None
     found, errors = _observables(plan, prepared, point, fixed_point, precision)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import lambertw
-from sympy import Rational, exp, sqrt
+from sympy import Expr, Integer, Rational, exp, sqrt
 
 import eqsolve
 from eqsolve import E, Eq, ModelError, ParameterError, Singularity, UsageError, param, random, unknown
@@ -150,12 +150,35 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_the_rate_curve_agrees_with_single_solves() -> None:
     alphas = np.geomspace(0.2, 2, 3)
-    curve = eqsolve.rate_curve("dln_rate", "alpha", alphas, delta=0.5, sigma2=0.05, derivatives=["gamma"], every=2)
+    curve = eqsolve.rate_curve("dln_rate", "alpha", alphas, delta=0.5, sigma2=0.05, derivatives=["gamma"])
     assert (curve.slopes["gamma"] > 0).all()
-    assert curve.certified[[0, 2]].all()
+    assert curve.certified.all()
     single = eqsolve.solve("dln_rate", alpha=float(alphas[1]), delta=0.5, sigma2=0.05)
     assert curve["gamma"][1] == pytest.approx(float(single["gamma"]), rel=1e-12)
     assert math.isclose(curve["gamma"][0], float(eqsolve.solve("dln_rate", alpha=0.2, delta=0.5, sigma2=0.05)["gamma"]))
+
+
+q, R = unknown("q R")
+K, tau = param("K tau", positive=True)
+
+
+@pytest.mark.parametrize("shift", [exp(-q * tau), Integer(1)])
+def test_a_complex_pair_is_found_all_along_a_curve(shift: Expr) -> None:
+    """R = 1/((q + 1)² + 2 e^(−q tau)): poles where q + 1 = ±i √2 e^(−q tau/2), by Lambert's function."""
+    model = Singularity(
+        "delayed", transform=Eq(R, 1 / ((q + 1) ** 2 + K * shift)), variable=q, unknown=R, defaults={K: 2, tau: 1},
+        observables={"rate": -q},
+    )  # fmt: skip
+    places = [0.5, 1.0, 1.5]
+    found = eqsolve.follow(model, "tau" if shift.has(tau) else "K", places)
+    truth = [
+        -max((-1 + 2 / u * lambertw(1j * 2**0.5 * u / 2 * np.exp(u / 2), k)).real for k in (-1, 0, 1))
+        if shift.has(tau)
+        else 1.0
+        for u in places
+    ]
+    assert found.stats["certified"]
+    assert found["rate"].values == pytest.approx(truth, abs=1e-10)
 
 
 def test_atoms_of_the_target_without_noise_all_count() -> None:
