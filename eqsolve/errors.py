@@ -68,6 +68,10 @@ class SolverError(EqsolveError):
         self.partial = partial
 
 
+class BudgetSpentError(SolverError):
+    """The budget was spent before there was a first solution, or a better one."""
+
+
 class MemoryLimitError(SolverError, MemoryError):
     """More memory would be needed than the machine has; known before any was asked for."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from eqsolve.arguments import Reader, flag, names, number, numbers, pairs, whole
-from eqsolve.errors import UsageError
+from eqsolve.errors import BudgetSpentError, UsageError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.backend import read_device
 from eqsolve.progress import roughly
@@ -113,6 +113,12 @@ class Options:
     def is_short_of_time(self) -> bool:
         """Return whether another round of refinement should not be begun: it costs about as much as all before it."""
         return self.budget is not None and self.time_left() < 0.5 * self.budget
+
+    def demand_time(self, moment: float) -> None:
+        """Stop an integration, which is at a moment, where the budget was spent a second ago."""
+        if time.process_time() > self.deadline + 1.0:
+            text = f"is spent at t = {moment:.4g} of the first solution; give more, or a larger rtol"
+            raise BudgetSpentError(f"the budget of {self.budget:g} s {text}")
 
     def demand_after(self, begin: float) -> None:
         """Refuse a last time that does not lie after the start."""

@@ -1,12 +1,14 @@
 """A budget: solvers stop refining in time, return the best so far, and its errors still hold."""
 
+import time
+
 import numpy as np
 import pytest
-from sympy import cos
+from sympy import Heaviside, cos, sqrt
 
 import eqsolve
 from eqsolve import GP, E, Eq, Int, System, correlation, function, process, random, response, times
-from eqsolve.errors import UsageError
+from eqsolve.errors import SolverError, UsageError
 from eqsolve.laws import Normal, StudentT
 from eqsolve.options import OPTIONS
 from eqsolve.solvers.options import Options
@@ -85,3 +87,14 @@ def test_the_part_of_the_error_that_is_largest_is_named():
     found = eqsolve.solve(turning, t_max=20, budget=SHORT)
     assert found.message.endswith("times the tolerance rtol=0.001; quadrature limits it")
     assert abs(float(found["q"][-1]) - 0.5) <= float(found.error["q"][-1])
+
+
+def test_an_integration_that_takes_longer_than_the_budget_ends_soon_after_it():
+    """The edge of a step moves with an unknown: the integrand is not smooth in time, and steps are short."""
+    b, w = random("b", Normal(0, 1)), function("w")
+    turned = -b * (w(t) * b + sqrt(1 - w(t) ** 2) * a)
+    model = System("perceptron", [Eq(w(t).diff(t), E(Heaviside(turned)))], init={w: 0.1})
+    begun = time.process_time()
+    with pytest.raises(SolverError, match=r"the budget of 0.5 s is spent at t = .* of the first solution"):
+        eqsolve.solve(model, t_max=1, rtol=1e-2, budget=0.5)
+    assert time.process_time() - begun < 6

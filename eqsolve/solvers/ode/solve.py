@@ -19,6 +19,7 @@ Cost and memory: (number of paths) × (number of steps). Chosen for systems with
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ import numpy as np
 from eqsolve.compile.forms import ODE
 from eqsolve.compile.ode import WIDTH
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.errors import SolverError, logger
+from eqsolve.errors import BudgetSpentError, SolverError, logger
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import DRAWN, PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.result import PathSet, Result, dynamics_result
@@ -87,9 +88,14 @@ class OdeSolver(Solver):
 
 
 def _solve(system: OdeSystem, options: Options) -> OdeSolution:
-    integrator, rules = Integrator(system, options), Levels.first(system, options.seed)
+    integrator, rules, solution = Integrator(system, options), Levels.first(system, options.seed), None
     while True:
-        solution, rules = _refine(integrator, rules)
+        try:
+            solution, rules = _refine(integrator, rules)
+        except BudgetSpentError:
+            if solution is None:
+                raise
+            return solution
         if solution.excess() <= 1.0 or options.is_short_of_time():
             return solution
         larger = rules.grown(solution.scout, solution.grid, options)
@@ -106,11 +112,17 @@ def _solve_jumps(bound: Callable[..., OdeSystem], options: Options) -> OdeSoluti
     reach = (options.t_max - system.begin) * np.abs(system.slope(system.begin, start, paths))
     width = 0.01 * float(max(np.abs(start).max(), reach.max())) or 0.01
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
+    made: OdeSolution | None = None
     for _ in range(12):
         wide, width = bound(width), width / 10
-        solution = _solve(bound(width), options)
-        other = Integrator(wide, options).run(solution.run.paths, tolerance)
-        known = other.best(wide, solution.grid.nodes)
+        try:
+            solution = _solve(bound(width), options)
+            other = Integrator(wide, options).run(solution.run.paths, tolerance)
+        except BudgetSpentError:
+            if made is None:
+                raise
+            return made
+        made, known = solution, other.best(wide, solution.grid.nodes)
         for name, values in solution.curves.items():
             change = over_panels(np.abs(values - known[name]), solution.grid.order, beside=True)
             solution.parts.setdefault("jumps", {})[name] = change / 4  # it falls with the width
@@ -127,7 +139,12 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
     coarse = integrator.run(rules.paths(below=False), tolerance, finer_than=scout, by=_STABLE, nudge=4 * EPSILON)
     before = np.inf
     for rounds in itertools.count(1):
-        fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
+        try:
+            fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
+        except BudgetSpentError:
+            if rounds == 1:
+                raise
+            break
         with np.errstate(over="ignore", invalid="ignore"):
             solution = _compare(integrator.system, fine, coarse, (scout, rules), options)
         # stop where a curve leaves the range of numbers: no refinement brings it back
@@ -145,7 +162,8 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
         before, coarse = missing, fine
         tolerance = max(tolerance * min(0.15 / missing, 1 / RATIO), _FINEST)
         if missing > RATIO:
-            coarse = integrator.run(coarse.paths, tolerance, finer_than=coarse)
+            with contextlib.suppress(BudgetSpentError):
+                coarse = integrator.run(coarse.paths, tolerance, finer_than=coarse)
     return solution, rules
 
 
@@ -217,7 +235,7 @@ def _panels(
             if name in scales:
                 allowed = np.min(allowance(values, options, scale=scales[name])[columns], axis=1)
                 split |= missed[name] > np.maximum(0.1 * allowed, np.min(_rounding(values, scales[name])))
-        if not split.any() or grid.panels > 20 * _MOST_PANELS:
+        if not split.any() or grid.panels > 20 * _MOST_PANELS or options.is_short_of_time():
             return grid, curves, missed
         edges = np.sort(np.concatenate([edges, (edges[:-1] + edges[1:])[split] / 2]))
 
