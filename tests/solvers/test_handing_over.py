@@ -4,9 +4,11 @@ import logging
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
+from sympy import exp
 
 import eqsolve
-from eqsolve import GP, E, Eq, Int, System, White, correlation, process, random, response, times
+from eqsolve import GP, E, Eq, Int, System, White, correlation, function, process, random, response, times
 from eqsolve.errors import SolverError
 from eqsolve.laws import Normal
 from tests.solvers.exact import two_spin
@@ -62,6 +64,18 @@ def test_an_aging_solve_of_a_short_time_is_named_after_the_solver_that_ran(tmp_p
         later = slice(1, None)  # the closed form is 0/0 at the start
         true = np.abs(result[name].values - form(result.grid.nodes))[later]
         assert (true <= 3 * result.error[name].values[later]).all(), name
+
+
+def test_a_kernel_that_is_quicker_than_the_solution():
+    """y is smooth after the start, but the kernel e^(−300 t) is not on its panels."""
+    y, A = function("y"), np.array([[-1.0, -600.0], [1.0, -300.0]])
+    memory = Int(exp(-300 * (t - s)) * y(s), (s, 0, t))
+    result = eqsolve.solve(System("quick", [Eq(y(t).diff(t), -y(t) - 600 * memory)], init={y: 1}), t_max=2)
+    assert (result.status, result.stats["solver"]) == ("ok", "convolution")
+    at = np.linspace(0.01, 2, 20)
+    values = result.at(at)
+    truth = [(expm(A * u) @ [1, 0])[0] for u in at]
+    assert (np.abs(values["y"].values - truth) <= 3 * values["y_error"].values + 1e-12).all()
 
 
 @pytest.mark.slow

@@ -84,6 +84,7 @@ _FIRST = 1 / (1 + DENSER**2)  # share of the first march in the work, if one ove
 # columns after which the horizon is looked at again; panels ahead from which another solver takes
 # over
 _TOO_MANY = 400
+_UNSTABLE = 1e3  # tolerances that two marches differ by: no refinement brings them together
 
 
 class TwoTimeSolver(Solver):
@@ -114,7 +115,7 @@ class TwoTimeSolver(Solver):
         reason = f"t_max is about {ahead:.2g} panels of the fastest time scale away; panels that grow with t are cheaper"
         return HandOver(reason, "aging")
 
-    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve a closed system of one- and two-time functions to the tolerance asked for."""
         compiled, begin = bind_program(plan.program(TWO_TIME), values)
         options.demand_after(begin)
@@ -125,6 +126,8 @@ class TwoTimeSolver(Solver):
                 raise SolverError(stop.message)
             found = marching.best_of(_finer(compiled, coarse, options, resolution), options)
         assert found is not None
+        if found.worst.excess > _UNSTABLE and not (stop or found.stop or plan.why_not_convolution):
+            return HandOver("panels on which the solution is smooth do not resolve a kernel", "convolution")
         found = replace(found, stop=found.stop or stop)
         march = found.march
         every = (*compiled.kernels, *compiled.functions, *compiled.observables)
