@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,6 +58,11 @@ class Radau:
         """Legendre coefficients of the polynomial given at 0 and the nodes."""
         return np.linalg.inv(legendre.legvander(2 * self.with_start - 1, len(self.nodes)))
 
+    @functools.cached_property
+    def legendre_inside(self) -> Array:
+        """The same of the polynomial given at the nodes alone."""
+        return np.asarray(self.legendre[:-1, 1:] + self.legendre[:-1, :1] * self.back)
+
 
 @functools.lru_cache(maxsize=32)
 def radau(m: int) -> Radau:
@@ -91,6 +97,7 @@ def lagrange(nodes: Array, points: Array) -> Array:
 
 
 WIDTH = 6  # nodes: with four, soft spins at 1e-2 would need twice the steps
+_JUMP = 0.1  # of the variation on a panel: what a smooth function leaves at its left end is less
 _BREAK = 1e-4  # of half a step: shorter ones are breaks
 
 
@@ -217,7 +224,24 @@ class PanelGrid:
     def interpolate(self, values: Array, times: Array) -> Array:
         """Return values given on the nodes (last axis) at other times, by the panel's own polynomial."""
         columns, weights = self.stencil(np.asarray(times, dtype=float))
-        return np.einsum("...pk,pk->...p", values[..., columns], weights)
+        made, panels = np.einsum("...pk,pk->...p", values[..., columns], weights), self.locate(times)
+        for panel, jumps, own in self.behind_jumps(values):
+            here = panels == panel
+            local = (np.asarray(times)[here] - self.edges[panel]) / (self.edges[panel + 1] - self.edges[panel])
+            later = own @ lagrange(radau(self.order).nodes, local).T
+            made[..., here] = np.where(jumps[..., None], later, made[..., here])
+        return made
+
+    def behind_jumps(self, values: Array) -> Iterator[tuple[int, Array, Array]]:
+        """Yield the panels behind breaks at which some of the values jump, which of them do, and those on the own nodes.
+
+        Polynomials go through these alone there: what they give at the left end is far from the value of before.
+        """
+        for panel in [] if self.width else np.flatnonzero(np.isin(self.edges[:-1], self.breaks)):
+            own = values[..., panel * self.order + 1 : (panel + 1) * self.order + 1]
+            gap = np.abs(own @ radau(self.order).back - values[..., panel * self.order])
+            if (jumps := gap > _JUMP * np.ptp(own, axis=-1)).any():
+                yield int(panel), jumps, own
 
     @classmethod
     def smooth(cls, times: Array) -> PanelGrid:

@@ -246,7 +246,9 @@ def next_coefficient(sizes: Array) -> tuple[Array, Array]:
 def neglected(grid: PanelGrid, values: Array) -> Array:
     """Return, per panel, the sum of the coefficients that its polynomial leaves out; nodes are on the last axis."""
     columns = np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
-    sizes = np.abs(values[..., columns] @ radau(grid.order).legendre.T)
+    sizes, inner = np.abs(values[..., columns] @ radau(grid.order).legendre.T), radau(grid.order).legendre_inside
+    for panel, jumps, own in grid.behind_jumps(values):
+        sizes[..., panel, 1:] = np.where(jumps[..., None], np.abs(own @ inner.T), sizes[..., panel, 1:])
     following, ratio = next_coefficient(sizes)
     return following / (1 - np.minimum(ratio, 0.9))
 

@@ -213,3 +213,49 @@ def test_paths_follow_a_short_pulse() -> None:
     values = found.at([3.0])
     truth = math.sqrt(math.pi) * math.exp(-(3 - 1.37) + 0.05**2 / 4)
     assert abs(float(values.m[0]) - truth) <= 3 * float(values.m_error[0])
+
+
+TIMES = np.sort([*AT + 0.003, 0.35 + 1e-6, 1 + 1e-6, 1.01])[:-1]
+JUMPING = 1 + 2 * Heaviside(t - 1)
+SPOKEN = [Eq(x(t).diff(t), -x(t) + z(t))]
+LAWS = {"laws": {z: GP(0.5 + 0 * t * tp)}, "init": {x: 1}, "observables": {"q": JUMPING * E(x(t) ** 2)}}
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-4])
+@pytest.mark.parametrize(
+    ("solver", "model", "smooth"),
+    [
+        ("ode", System("a", [Eq(y(t).diff(t), -y(t))], init={y: 1}, observables={"q": JUMPING * y(t)}), lambda u: np.exp(-u)),
+        (
+            "convolution",
+            System("b", [Eq(y(t).diff(t), -Int(y(t - s), (s, 0, t)))], init={y: 1}, observables={"q": JUMPING * y(t)}), np.cos,
+        ),
+        (
+            "two_time",
+            System("c", [Eq(y(t).diff(t), -Int(y(s), (s, 0, t)))], init={y: 1}, observables={"q": JUMPING * y(t)}), np.cos,
+        ),
+        ("gaussian", System("d", SPOKEN, **LAWS), lambda u: np.exp(-2 * u) + (1 - np.exp(-u)) ** 2 / 2),
+        ("stochastic", System("e", SPOKEN, **LAWS), lambda u: np.exp(-2 * u) + (1 - np.exp(-u)) ** 2 / 2),
+    ],
+)  # fmt: skip
+def test_observables_that_jump(solver: str, model: System, smooth: Any, rtol: float) -> None:
+    found = eqsolve.solve(model, t_max=3, rtol=rtol, solver=solver)
+    assert (found.status, found.stats["solver"]) == ("ok", solver)
+    assert within_three_errors(found, "q", TIMES, np.where(TIMES > 1, 3, 1) * smooth(TIMES))
+
+
+@pytest.mark.parametrize("solver", ["two_time", "convolution"])
+@pytest.mark.parametrize("jump", [1.0, 0.35])
+def test_a_definition_that_jumps(jump: float, solver: str) -> None:
+    """(y, u)' = A (y, u) + (T, 0) with w = T(t) − u, u = ∫ y and T from 1 to 2 at the jump."""
+    w = function("w")
+    force = Piecewise((1, t < jump), (2, True)) - Int(y(s), (s, 0, t))
+    model = System("defined", eqs=[Eq(w(t), force), Eq(y(t).diff(t), w(t) - y(t))], init={y: 0})
+    flow = lambda u: expm(np.array([[-1, -1], [1, 0]]) * u) if u > 0 else np.eye(2)  # noqa: E731
+    truth = [
+        1 + (u > jump) - ([0, 1] + flow(u) @ [0, -1] + (u > jump) * ([0, 1] + flow(u - jump) @ [0, -1]))[1] for u in TIMES
+    ]
+    for rtol in (1e-2, 1e-5):
+        found = eqsolve.solve(model, t_max=3, rtol=rtol, solver=solver)
+        assert found.status == "ok"
+        assert within_three_errors(found, "w", TIMES, np.array(truth))

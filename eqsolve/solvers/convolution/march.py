@@ -196,12 +196,14 @@ class MemoryPanel:
 
     def __init__(
         self, program: ConvolutionProgram, past: PanelFunctions, width: float, delays: Sequence[float], constants: list[Array],
-        power: int = 1,
+        power: int = 1, breaks: Sequence[float] = (),
     ) -> None:  # fmt: skip
         self.program, self.past, self.width, self.constants, self.power = program, past, width, constants, power
         self.begin = float(past.edges[-1])
         self.rule = past.rule
         self.nodes = self.begin + width * self.rule.with_start
+        # a break has the value of before, and the panel behind it reads what follows
+        self.times = self.nodes + 1e-9 * width * ((self.rule.with_start == 0.0) & (self.begin in breaks))
         self.places = len(self.nodes)
         self.members = member_slices(program)
         self.unknowns = self.members[-1].stop if self.members else 0
@@ -324,7 +326,7 @@ class MemoryPanel:
     def _expressions(self, terms: Terms, table: Array, slopes: bool) -> tuple[list[Array], list[Entry]]:
         """Return expressions at the nodes, and their derivatives, (entries, nodes) where nodes do not mix."""
         made = [self._integral(number, table, slopes) for number in terms.integrals]
-        arguments: list[Any] = [self.nodes, *(self._read(item, table) for item in terms.readings)]
+        arguments: list[Any] = [self.times, *(self._read(item, table) for item in terms.readings)]
         arguments += [value for value, _ in made]
         arguments += self.constants
         made_values = zip(terms.function(arguments), terms.shapes, strict=True)
@@ -550,7 +552,9 @@ class MemoryMarch:
     def __init__(
         self, program: ConvolutionProgram, m: int, delays: Sequence[float], tolerance: float, end: float,
         sizes: Array | None = None, checkpoint: Checkpoint | None = None, constants: list[Array] | None = None,
+        breaks: Sequence[float] = (),
     ) -> None:  # fmt: skip
+        self.breaks = breaks
         self.program, self.m, self.delays, self.tolerance, self.checkpoint = program, m, delays, tolerance, checkpoint
         self.constants = constants or []
         self.members = member_slices(program)
@@ -611,7 +615,7 @@ class MemoryMarch:
                 self.sizes = np.maximum(self.sizes, np.where(flat, found, 0.0))
 
     def _panel(self, width: float) -> MemoryPanel:
-        return MemoryPanel(self.program, self.functions, width, self.delays, self.constants, self.power)
+        return MemoryPanel(self.program, self.functions, width, self.delays, self.constants, self.power, self.breaks)
 
     def _power(self, end: float) -> int:
         """Return the power k for which kernels with singularities v^−α are smooth in u, v = uᵏ."""

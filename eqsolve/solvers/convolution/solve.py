@@ -112,8 +112,9 @@ def _march(
     if guide is not None:
         longest = functools.partial(marching.longest_step, guide.functions.edges, 1 / DENSER if guide.power == 1 else 0.9)
         end, sizes = (end, guide.sizes.copy()) if stop is None else (guide.end, None)
-    march = MemoryMarch(program[0], m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint, program[1])
     breaks = [moment - begin for moment in options.breaks if moment - begin < end]
+    tolerance = max(1e-3 * resolution, 1e-14)
+    march = MemoryMarch(program[0], m, delays, tolerance, end, sizes, options.checkpoint, program[1], breaks)
     stops = np.unique([*break_points(delays, end, m + 1), *breaks, end])
     resolution *= 10.0 if march.power > 1 else 1.0  # behind a singular start the first panel alone has such tails
 

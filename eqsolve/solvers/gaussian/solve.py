@@ -296,7 +296,6 @@ def extrapolate_subdivisions(panels: PanelGrid, found: Sequence[Curves], other_r
     middle = subdivided(panels, 2)
     within = panels.locate(panels.nodes)
     between = panels.locate(middle)
-    forward = panels.interpolation(middle)
     tables = [*found[0].tables, *found[0].values]
     halves = {}
     for name in found[0].all:
@@ -314,7 +313,7 @@ def extrapolate_subdivisions(panels: PanelGrid, found: Sequence[Curves], other_r
     found_tables = {name: values[name] for name in tables}
     rows = RowStore.from_tables(panels, found_tables, kinked=found_tables).tables(middle) if tables else {}
     for name, value in values.items():
-        rough = rows[name] if name in rows else forward @ value
+        rough = rows[name] if name in rows else panels.interpolate(value, middle)
         gap = np.abs(np.tril(halves[name]) - rough if name in rows else halves[name] - rough)
         start = float(errors[name].flat[0])
         errors[name] = over_groups(errors[name], within) + over_groups(gap, between, within)

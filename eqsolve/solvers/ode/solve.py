@@ -31,7 +31,7 @@ from eqsolve.compile.ode import WIDTH
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import BudgetSpentError, SolverError, logger
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
-from eqsolve.numerics.grids import DRAWN, PanelGrid, lagrange, over_panels, radau
+from eqsolve.numerics.grids import DRAWN, PanelGrid, over_panels
 from eqsolve.results.result import PathSet, Result, dynamics_result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.marching import RATIO
@@ -221,17 +221,16 @@ def _panels(
     edges = np.unique(np.concatenate([ends, inside, run.ends[-1:]]))
     close = np.diff(edges) <= 1e-13 * np.max(np.abs(edges))
     edges = np.delete(edges, np.flatnonzero(close) + (np.flatnonzero(close) + 1 < len(edges) - 1))
-    weights = lagrange(radau(NODES).with_start, _PROBES)
     while True:
-        grid = PanelGrid(edges, NODES)
+        grid = PanelGrid(edges, NODES, breaks=tuple(edges[np.isclose(edges[:, None], options.breaks, 1e-14, 0).any(axis=1)]))
         places = (edges[:-1, None] + np.diff(edges)[:, None] * _PROBES).ravel()
         curves, tried = (run.best(system, times) for times in (grid.nodes, places))
         columns = np.arange(grid.panels)[:, None] * NODES + np.arange(NODES + 1)
         missed: dict[str, Array] = {}
         split = np.zeros(grid.panels, dtype=bool)
         for name, values in curves.items():
-            gap = np.abs(values[..., columns] @ weights.T - tried[name].reshape(*values.shape[:-1], grid.panels, -1))
-            missed[name] = gap.max(axis=-1)
+            gap = np.abs(grid.interpolate(values, places) - tried[name])
+            missed[name] = gap.reshape(*values.shape[:-1], grid.panels, -1).max(axis=-1)
             if name in scales:
                 allowed = np.min(allowance(values, options, scale=scales[name])[columns], axis=1)
                 split |= missed[name] > np.maximum(0.1 * allowed, np.min(_rounding(values, scales[name])))

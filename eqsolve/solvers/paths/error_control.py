@@ -174,7 +174,10 @@ class ErrorControl:
         pairs = np.maximum(factor[:, None], factor[None, :])
         errors = {}
         for name, values in final.single.items():
-            errors[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))
+            before = base.grid.panels.interpolate(middle.single[name], dense.grid.nodes)
+            errors[name] = factor * _smear(np.abs(values - before))
+            for panel, *_ in dense.grid.panels.behind_jumps(values):  # between nodes there polynomials have one node less
+                errors[name][dense.grid.blocks[panel + 1]] += neglected(dense.grid.panels, values)[panel]
         for name, table in final.tables.items():
             errors[name] = pairs * _smear(np.abs(table - forward @ middle.tables[name] @ forward.T))
         if final.values:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -202,7 +202,9 @@ class March:
     def __init__(
         self, compiled: TwoTimeProgram, order: int, start: float, tolerance: float,
         merging: float = 0.0, guide: March | None = None, checkpoint: Checkpoint | None = None,
+        breaks: tuple[float, ...] = (),
     ) -> None:  # fmt: skip
+        self.breaks = breaks
         self.plan, self.m, self.tolerance, self.checkpoint = compiled, order, tolerance, checkpoint
         self.guide = None if guide is None else (guide.grid(), guide.functions(), guide.rows())
         self.merger = Merger(order, merging) if merging > 0 and compiled.separable else None
@@ -306,8 +308,7 @@ class March:
 
         A definition is not continuous across the left end once columns have been merged, so its value there is left out.
         """
-        legendre, back = radau(self.m).legendre, radau(self.m).back
-        inner = legendre[:-1, 1:] + legendre[:-1, :1] * back  # of the polynomial through the nodes alone
+        legendre, inner = radau(self.m).legendre, radau(self.m).legendre_inside
         worst, panel, history = 0.0, self.panel, self.history
         for equation in (*self.plan.kernels, *self.plan.functions):
             head, values = equation.name, panel.values(equation.name).reshape(self.m, -1)
@@ -335,7 +336,7 @@ class March:
 
     def grid(self) -> PanelGrid:
         """Return the grid of the rows."""
-        return PanelGrid(np.array(self.history.row_edges), self.m)
+        return PanelGrid(np.array(self.history.row_edges), self.m, breaks=self.breaks)
 
     def sources(self) -> Sources:
         """Return what makes errors."""
@@ -360,11 +361,11 @@ class March:
 # --- Extrapolated number of panels to t_max if steps stay at the fastest time scale.
 def begin_march(
     compiled: TwoTimeProgram, order: int, begin: float, t_max: float, resolution: float, panels: int,
-    checkpoint: Checkpoint | None = None, breaks: Sequence[float] = (),
+    checkpoint: Checkpoint | None = None, breaks: tuple[float, ...] = (),
 ) -> March | None:  # fmt: skip
     """March adaptively over so many panels, or to the end; None where that does not work out."""
     try:
-        march = March(compiled, order, begin, 1e-2 * resolution, resolution, checkpoint=checkpoint)
+        march = March(compiled, order, begin, 1e-2 * resolution, resolution, checkpoint=checkpoint, breaks=breaks)
     except NotFiniteError:
         return None
     span = t_max - begin

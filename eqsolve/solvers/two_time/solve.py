@@ -167,7 +167,7 @@ def _march(
     """
     iteration = max((1e-2 if coarse is None else 1e-3) * resolution, 1e-14)
     try:
-        march = March(compiled, order, begin, iteration, resolution, coarse, options.checkpoint)
+        march = March(compiled, order, begin, iteration, resolution, coarse, options.checkpoint, options.breaks)
     except marching.NotFiniteError as failure:
         raise SolverError(str(failure)) from None
     end, low = (options.t_max, 0.0) if coarse is None else (coarse.end, _FIRST)
