@@ -148,6 +148,7 @@ def find_facts(model: Model) -> Facts:
     from eqsolve.passes.rewrite.starts import STEP
 
     equations = model.equations
+    sides = [*(eq.rhs for eq in equations), *model.observables.values()]
     return Facts(
         kind=model.kind,
         processes=tuple(item.name for item in model.processes),
@@ -155,7 +156,7 @@ def find_facts(model: Model) -> Facts:
         kernels=tuple(item.name for item in model.kernels),
         pairs=tuple(item.name for item in model.kernels if isinstance(item, CrossCorrelation)),
         functions=tuple(eq.key for eq in equations if isinstance(eq.head, Function)),
-        memory=any(equation.rhs.has(Int) for equation in equations),
+        memory=any(expr.has(Int) for expr in sides),
         implicit=any(eq.rhs.has(eq.target) for eq in equations if not eq.is_differential and eq.target is not None),
         composition=not model.processes and _is_composition(model),
         white_noises=tuple(item.name for item in model.whites),

@@ -72,9 +72,10 @@ def name_means(system: System) -> System:
 
     Those of one time are functions, those of two times kernels: a correlation, or a response where one is averaged.
     """
-    if not system.noises or system.is_indexed:
+    if not system.processes or system.is_indexed:
         return system
-    sides = [(eq.key, eq.label, eq.rhs, isinstance(eq.head, Process)) for eq in system.equations]
+    every = system.equations if system.noises else ()
+    sides = [(eq.key, eq.label, eq.rhs, isinstance(eq.head, Process)) for eq in every]
     sides += [(key, f"observable `{key}`", expr, False) for key, expr in system.observables.items()]
     swaps: dict[Basic, Basic] = {}
     made: dict[Basic, Equation] = {}

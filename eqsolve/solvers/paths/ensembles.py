@@ -563,11 +563,9 @@ def carried(engine: Engine, solved: PathSolution, grid: OperatorGrid) -> tuple[K
     assert solved.grid.panels is not None
     shapes = move_shapes(solved.shapes, engine.noises, solved.grid, grid)
     kept = on_other_panels([Kept(item.choice, item.paths.unknowns) for item in solved.averages], solved.grid, grid)
-    return (
-        kept
-        if shapes is None
-        else tuple(replace(item, choice=replace(item.choice, shapes=own)) for item, own in zip(kept, shapes, strict=True))
-    )
+    if shapes is None:
+        return kept
+    return tuple(replace(item, choice=replace(item.choice, shapes=own)) for item, own in zip(kept, shapes, strict=True))
 
 
 def on_other_panels(kept: Sequence[Kept], old: OperatorGrid, new: OperatorGrid) -> tuple[Kept, ...]:
@@ -622,11 +620,9 @@ def sweep_set(
         first = first or kept
         made.append(found)
         if place + 1 < len(levels):
-            steps = grid.panels is None
-            previous = (
-                on_coarser(engine, engine.kernels(grid, means), kept)
-                if steps
-                else on_other_panels(kept, grid, levels[place + 1][0])
-            )
+            if grid.panels is None:
+                previous = on_coarser(engine, engine.kernels(grid, means), kept)
+            else:
+                previous = on_other_panels(kept, grid, levels[place + 1][0])
     assert first is not None
     return made, first
