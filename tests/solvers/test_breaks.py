@@ -217,7 +217,7 @@ def test_paths_follow_a_short_pulse() -> None:
 
 TIMES = np.sort([*AT + 0.003, 0.35 + 1e-6, 1 + 1e-6, 1.01])[:-1]
 JUMPING = 1 + 2 * Heaviside(t - 1)
-SPOKEN = [Eq(x(t).diff(t), -x(t) + z(t))]
+RELAXING = [Eq(x(t).diff(t), -x(t) + z(t))]
 LAWS = {"laws": {z: GP(0.5 + 0 * t * tp)}, "init": {x: 1}, "observables": {"q": JUMPING * E(x(t) ** 2)}}
 
 
@@ -234,8 +234,8 @@ LAWS = {"laws": {z: GP(0.5 + 0 * t * tp)}, "init": {x: 1}, "observables": {"q": 
             "two_time",
             System("c", [Eq(y(t).diff(t), -Int(y(s), (s, 0, t)))], init={y: 1}, observables={"q": JUMPING * y(t)}), np.cos,
         ),
-        ("gaussian", System("d", SPOKEN, **LAWS), lambda u: np.exp(-2 * u) + (1 - np.exp(-u)) ** 2 / 2),
-        ("stochastic", System("e", SPOKEN, **LAWS), lambda u: np.exp(-2 * u) + (1 - np.exp(-u)) ** 2 / 2),
+        ("gaussian", System("d", RELAXING, **LAWS), lambda u: np.exp(-2 * u) + (1 - np.exp(-u)) ** 2 / 2),
+        ("stochastic", System("e", RELAXING, **LAWS), lambda u: np.exp(-2 * u) + (1 - np.exp(-u)) ** 2 / 2),
     ],
 )  # fmt: skip
 def test_observables_that_jump(solver: str, model: System, smooth: Any, rtol: float) -> None:

@@ -783,7 +783,7 @@ def solve_problem(
         points += [(problem, point)] if point.converged and not points else []
     if not points and scans != 0:
         if (count := len(plan.unknowns)) > 5:
-            logger.warning("%s: %d coupled unknowns: the search may be long", plan.name, count)
+            logger.info("%s: %d coupled unknowns: the search may be long", plan.name, count)
         for near, mesh in find_solutions(problem, scans):
             point = polish(problem, near, like=mesh)
             if point.converged and not any(same(problem, point.values, other.values, 1e-7) for _, other in points):
