@@ -335,13 +335,13 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
     failure = worst.failure(options, "jumps of a loss gradient are smooth steps of smaller and smaller widths: raise rtol")
     stats = {**result.stats, "seconds": time.perf_counter() - started}
     result = replace(result, params=params, stats=stats, provenance=describe(model, options.seed))
-    if result.status == "tolerance not met":  # that was a third of the one asked for
-        result = result.stopped("ok", "")
-    return result if failure is None or result.status != "ok" else result.stopped(*failure)
+    if result.status == "tolerance not met":  # by ``inner``, a third of the one asked for
+        result = result.with_status("ok", "")
+    return result if failure is None or result.status != "ok" else result.with_status(*failure)
 
 
 class _WritingOut(Exception):
-    """A solver is needed that does not support families."""
+    """The solver chosen needs every member written out."""
 
 
 def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, solve: Callable[..., Result]) -> Result:
@@ -448,7 +448,7 @@ def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
         allowed = max(options.rtol * value, 1e-13 * largest) + (options.atol or 0.0)
         if result.status == "ok" and error > allowed:
             text = f"the error of `{name}` is {error / max(allowed, 1e-300):.3g} times the tolerance rtol={options.rtol:g}"
-            return result.stopped("tolerance not met", text)
+            return result.with_status("tolerance not met", text)
     return result
 
 

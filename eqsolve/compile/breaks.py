@@ -26,8 +26,8 @@ _NOW = Time("t")
 _BREAKING = (Abs, sign, Heaviside, Max, Min, Piecewise, floor, ceiling, frac, Mod)
 _HALVED = 13  # times that the whole is halved: pulses of a thousandth of it are seen as often as a panel has nodes, 8 times
 _MOST = 256  # breaks: panels that end at more have over 1,000 nodes
-# Stretches that are shorter, of the whole, are quick; what a polynomial leaves, of the largest. On an epidemic, a neuron with
-# memory and a noisy network, half and twice the first, a tenth and ten times the second keep to the stated errors.
+# A stretch that is shorter than a share of the whole is quick; the largest remainder of a polynomial, of the range. With an
+# epidemic, a neuron and a noisy network, half and twice the first, a tenth and ten times the second keep errors as stated.
 _SHORT, _ROUGH = 16, 1e-2
 
 
@@ -97,7 +97,7 @@ def compile_breaks(system: System, parameters: tuple[Symbol, ...]) -> Breaks:
     """Return what the breaks of a system's coefficients are found by."""
     every = [equation.rhs for equation in system.equations] + [law for law in system.laws.values() if isinstance(law, Basic)]
     every += [expr for expr in system.observables.values() if isinstance(expr, Basic)]
-    zeros = dict.fromkeys(item for expr in every for item in _arguments(expr))
+    zeros = dict.fromkeys(item for expr in every for item in _break_functions(expr))
     smooth = dict.fromkeys(item for equation in system.equations for item in _coefficients(equation.rhs))
     crossing, quick = [lower(list(items), [_NOW], parameters) for items in (zeros, smooth)]
     return Breaks(crossing, quick, lower([system.start], [], parameters))
@@ -124,7 +124,8 @@ def _coefficients(expr: Basic) -> Iterator[Expr]:
             yield from _coefficients(part)
 
 
-def _arguments(expr: Basic) -> Iterator[Expr]:
+def _break_functions(expr: Basic) -> Iterator[Expr]:
+    """Yield functions of time that change sign where a node of an expression jumps or has a kink."""
     for node in expr.atoms(*_BREAKING):
         match node:
             case Max() | Min():

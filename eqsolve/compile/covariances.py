@@ -100,7 +100,7 @@ class Covariances:
             error = sum(float(np.nan_to_num(np.abs(change)).max()) for change in changes)
             if failed := negative_on(times, blocks, error):
                 said = item.failure(failed)
-                raise SolverError(said, partial=result.stopped("no covariance", said))
+                raise SolverError(said, partial=result.with_status("no covariance", said))
 
 
 def _read(result: Result, chosen: Array, name: str, places: tuple[int, ...]) -> list[Array]:

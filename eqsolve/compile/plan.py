@@ -40,7 +40,7 @@ from eqsolve.passes.forms.structure import (
     distribute_parameters,
     is_found,
     select_case,
-    sign,
+    signature_of,
 )
 
 if TYPE_CHECKING:
@@ -653,6 +653,5 @@ def make_task(
     values = _shown(values, declares) if companions or refined else values
     plan = binder.plan(values)
     length = None if model.step is None else values.exact().number(model.step)
-    return Task(
-        declared, plan, values, length, tuple(model.observables), sign(declared), case, reason, companions, base, switches
-    )
+    seen, signature = tuple(model.observables), signature_of(declared)
+    return Task(declared, plan, values, length, seen, signature, case, reason, companions, base, switches)

@@ -83,7 +83,10 @@ def lagrange_integrals(nodes: Array, ends: Array) -> Array:
 
 
 def lagrange(nodes: Array, points: Array) -> Array:
-    """Return the Lagrange polynomials of ``nodes`` at ``points``, shape (points, nodes)."""
+    """Return the Lagrange polynomials of ``nodes`` at ``points``, (points, nodes): second barycentric formula.
+
+    Berrut & Trefethen, SIAM Review 46, 501 (2004), doi:10.1137/S0036144502417715.
+    """
     differences = nodes[:, None] - nodes[None, :]
     np.fill_diagonal(differences, 1.0)
     scale = 1.0 / differences.prod(axis=1)

@@ -187,11 +187,11 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
 
 
 def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:
-    from eqsolve.passes.forms.structure import sign
+    from eqsolve.passes.forms.structure import signature_of
 
     wanted = load(model) if isinstance(model, str) else model
     either = [load(name) for _, name in wanted.cases] if isinstance(wanted, Cases) else [wanted]  # a case is solved
-    if record["provenance"].get("signature") not in [sign(item) for item in either]:
+    if record["provenance"].get("signature") not in [signature_of(item) for item in either]:
         other = "the same name but other equations" if record["model"] == wanted.name else f"name `{record['model']}`"
         raise UsageError(
             f"{name!r} is not a result of this model `{wanted.name}`: it is of a model with {other}; "

@@ -15,14 +15,14 @@ from eqsolve.language.model import Model
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import meanings
 from eqsolve.language.system import Flow
-from eqsolve.passes.forms.structure import sign
+from eqsolve.passes.forms.structure import signature_of
 
 
 def describe(model: Model, seed: int) -> dict[str, Any]:
     """Return what is needed to know, and to repeat, how a result came about."""
     source = source_text(model)
     return {
-        "version": __version__, "signature": sign(model), "seed": seed, "file": model.file,
+        "version": __version__, "signature": signature_of(model), "seed": seed, "file": model.file,
         "source_sha256": hashlib.sha256(source.encode()).hexdigest(), "source": source, "meanings": meanings_of(model),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"), "python": platform.python_version(),
         **{name: importlib.import_module(name).__version__ for name in ("numpy", "scipy", "sympy")},

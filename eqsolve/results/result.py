@@ -301,8 +301,8 @@ class Result:
     # names and sizes of the axes of what carries indices; its members are values: phi_0, phi_1, ...
     families: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def stopped(self, status: str, message: str) -> Result:
-        """Return the same result, marked as ending early."""
+    def with_status(self, status: str, message: str) -> Result:
+        """Return the same result with another status, and its reason."""
         return replace(self, status=status, message=message)
 
     @property

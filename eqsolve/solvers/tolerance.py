@@ -105,6 +105,6 @@ def with_partial(
         last = begin + share * (end - begin)
         stopped = SolverError(say(last))
         with contextlib.suppress(SolverError):
-            stopped.partial = solve(last).stopped(f"stopped at t = {last:.8g}", str(stopped))
+            stopped.partial = solve(last).with_status(f"stopped at t = {last:.8g}", str(stopped))
             return stopped
     return error

@@ -15,7 +15,7 @@ import pytest
 import eqsolve
 from eqsolve.cli.plans import _Pickler, folder, restore
 from eqsolve.language import loading
-from eqsolve.passes.forms.structure import sign
+from eqsolve.passes.forms.structure import signature_of
 
 MODEL = """
 from eqsolve import Eq, System, function, param, times
@@ -112,7 +112,7 @@ def test_expressions_are_kept_as_they_are(name: str) -> None:
     _Pickler(kept).dump(model)
     read = pickle.loads(kept.getvalue())
     assert read == model
-    assert sign.__wrapped__.__wrapped__(read) == sign(model)  # not what is kept of an equal model
+    assert signature_of.__wrapped__.__wrapped__(read) == signature_of(model)  # not what is kept of an equal model
     assert str(read.show().text()) == str(model.show().text())
 
 

@@ -130,7 +130,7 @@ def test_a_save_killed_at_any_moment_leaves_the_old_file(moment: str, tmp_path: 
 
     def killed() -> None:
         setattr(os, moment, lambda *args: os.kill(os.getpid(), signal.SIGKILL))
-        result.stopped("new", "").save(tmp_path / "x.nc")
+        result.with_status("new", "").save(tmp_path / "x.nc")
 
     assert end(start(killed)) == -signal.SIGKILL
     assert (tmp_path / "x.nc").read_bytes() == old

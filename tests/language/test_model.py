@@ -13,7 +13,7 @@ import eqsolve
 from eqsolve import E, Eq, FixedPoint, System, correlation, normal, param, process, random, times, unknown
 from eqsolve.errors import ModelError
 from eqsolve.laws import Normal, Rademacher
-from eqsolve.passes.forms.structure import sign
+from eqsolve.passes.forms.structure import signature_of
 
 ROOT = Path(__file__).resolve().parents[2]
 t, tp = times("t t'")
@@ -32,7 +32,7 @@ def test_pickling_gives_an_equal_model(dln):
     again = pickle.loads(pickle.dumps(dln))
     assert again == dln
     assert hash(again) == hash(dln)
-    assert sign(again) == sign(dln)
+    assert signature_of(again) == signature_of(dln)
     assert again["g"].location == dln["g"].location
     assert repr(again.show()) == repr(dln.show())
 
@@ -122,11 +122,13 @@ def test_a_variant_with_other_equations_has_no_flow_unless_given(dln):
 
 
 def test_signature_is_the_same_in_every_process(dln):
-    program = "import eqsolve; from eqsolve.passes.forms.structure import sign; print(sign(eqsolve.load('dln')))"
+    program = (
+        "import eqsolve; from eqsolve.passes.forms.structure import signature_of; print(signature_of(eqsolve.load('dln')))"
+    )
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == sign(dln)
+    assert done.stdout.strip() == signature_of(dln)
 
 
 def test_signature_sees_every_change(dln):
@@ -140,7 +142,7 @@ def test_signature_sees_every_change(dln):
         dln.replace(observables={"l1": None}),
         dln.replace(observables={"overlap": E(w(t) * random("w_star", Rademacher(1)))}),
     ]
-    assert len({sign(variant) for variant in variants}) == len(variants)
+    assert len({signature_of(variant) for variant in variants}) == len(variants)
 
 
 def test_order_of_terms_is_not_content():
@@ -148,7 +150,7 @@ def test_order_of_terms_is_not_content():
     one = System("m", [Eq(w(t).diff(t), -w(t) + a * t)], init={w: 0})
     two = System("m", [Eq(w(t).diff(t), t * a - w(t))], init={w: 0})
     assert one == two
-    assert sign(one) == sign(two)
+    assert signature_of(one) == signature_of(two)
 
 
 def test_integrals_pass_through_what_sympy_does_with_bound_symbols() -> None:

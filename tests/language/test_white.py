@@ -6,7 +6,7 @@ import pytest
 
 import eqsolve
 from eqsolve import GP, E, Eq, ModelError, System, White, correlation, param, process, times
-from eqsolve.passes.forms.structure import sign
+from eqsolve.passes.forms.structure import signature_of
 
 t, tp = times("t t'")
 T = param("T", positive=True)
@@ -38,8 +38,8 @@ def test_it_is_a_value() -> None:
     model = brownian(White(2 * T))
     copy = pickle.loads(pickle.dumps(model))
     assert copy == model
-    assert sign(copy) == sign(model)
-    assert sign(brownian(White(T))) != sign(model)
+    assert signature_of(copy) == signature_of(model)
+    assert signature_of(brownian(White(T))) != signature_of(model)
     assert White(T, sense="ito") != White(T)
     assert pickle.loads(pickle.dumps(White(T, sense="stratonovich"))).sense == "stratonovich"
     assert model.whites == (xi,)

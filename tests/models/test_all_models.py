@@ -11,7 +11,7 @@ import eqsolve
 from eqsolve.errors import ParameterError
 from eqsolve.language.binding import bind
 from eqsolve.language.loading import list_models
-from eqsolve.passes.forms.structure import sign
+from eqsolve.passes.forms.structure import signature_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "models").glob("*.py"))
@@ -74,10 +74,10 @@ def test_is_a_value(path: Path) -> None:
     assert copy == model
     assert hash(copy) == hash(model)
     assert copy.doc == model.doc
-    assert sign(copy) == sign(model)
+    assert signature_of(copy) == signature_of(model)
     other = model.replace("another_name")
     assert other != model
-    assert sign(other) != sign(model)
+    assert signature_of(other) != signature_of(model)
     assert other.replace(model.name) == model
 
 
@@ -99,7 +99,7 @@ def test_passes_its_check(path: Path) -> None:
 
 
 def test_signatures_differ() -> None:
-    signatures = {sign(load(path)) for path in FILES}
+    signatures = {signature_of(load(path)) for path in FILES}
     assert len(signatures) == len(FILES)
 
 

@@ -89,5 +89,5 @@ def test_tables_and_html(lazy: eqsolve.Result, paths: eqsolve.Result) -> None:
     html = paths._repr_html_()
     assert "dln_rich_infinite_data" in html
     assert "largest error" in html
-    odd = paths.stopped("stopped <script>", "because <b>")
+    odd = paths.with_status("stopped <script>", "because <b>")
     assert "<script>" not in odd._repr_html_()

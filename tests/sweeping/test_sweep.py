@@ -290,7 +290,7 @@ def test_a_flow_lists_what_it_declares_first(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_interrupted_point_ends_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solve that is interrupted returns what it has; in a sweep the point is solved again when it goes on."""
     whole = eqsolve.solve(decay, t_max=1)
-    monkeypatch.setattr("eqsolve.sweeping.run.solve_as_asked", lambda *_, **__: whole.stopped("interrupted", "by hand"))
+    monkeypatch.setattr("eqsolve.sweeping.run.solve_as_asked", lambda *_, **__: whole.with_status("interrupted", "by hand"))
     with pytest.raises(KeyboardInterrupt):
         eqsolve.sweep(decay, {"k": [0.5, 1]}, at=[1])
 

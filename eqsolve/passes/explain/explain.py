@@ -20,8 +20,7 @@ from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
 from eqsolve.passes.forms.kinks import Switch, take_apart
 from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, PathEnsemble, PathForm, as_written, sort_factors
-from eqsolve.passes.forms.structure import Derivation, models_behind, reduce_fixed_point
-from eqsolve.passes.forms.structure import sign as signature_of
+from eqsolve.passes.forms.structure import Derivation, models_behind, reduce_fixed_point, signature_of
 from eqsolve.passes.forms.tangents import TangentEquation, linearise
 from eqsolve.verbs import lazy_import
 

@@ -177,7 +177,7 @@ class Derivation:
 # --- A stable hash of a model's content: the same on every machine and in every process.
 @kept_by_model
 @functools.lru_cache(maxsize=256)
-def sign(model: Model) -> str:
+def signature_of(model: Model) -> str:
     """Return 16 hexadecimal digits that change exactly when the model's content does."""
     parts = [type(model).__name__, *(f"{field}={_canonical(getattr(model, field))}" for field in model.content)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

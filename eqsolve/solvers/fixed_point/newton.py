@@ -246,6 +246,7 @@ def make_problem(
     Unknowns that are ``held`` have the numbers given, and the equations ``dropped`` are left out.
     """
     plan = program.plan(values, eliminate=eliminate, held=tuple(name for name, _ in held), dropped=dropped)
+    plan.rootless = ""  # plans are kept: that was of another solve
     return replace(problem_at(plan, values, (), held, dropped), deadline=deadline)
 
 

@@ -415,7 +415,7 @@ class _GaussianSolve:
                 raise
             what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
             said = f"{what} while panels were refined; the errors are those of what was done by then"
-            return self._package(self.best).stopped(what, said)
+            return self._package(self.best).with_status(what, said)
         return self._package(found)
 
     def begun(self) -> LawMarch:

@@ -130,7 +130,7 @@ class Ensembles:
         alone = moved({name: others[name] - means[name] for name in rough.means})
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
 
-    def excess(self, solved: PathSolution, errors: Errors, work: float) -> Errors:
+    def unexplained_difference(self, solved: PathSolution, errors: Errors, work: float) -> Errors:
         """Return how far small ensembles are from a solution, less its errors, where not by chance.
 
         Nothing where they scatter by more than the tolerance. They have fewer paths where their

@@ -64,9 +64,8 @@ class ErrorControl:
     engine: Engine
     options: Options
     kinks: bool = False  # whether averages of functions with a kink are controlled as others are
-    # order of errors where noises have a cusp in their covariance: 2 where they act otherwise than
-    # by integrals, else 3 where paths are not linear: what interpolation leaves of a path between
-    # nodes has a variance of h³
+    # order of errors with cusps in covariances: 2 where noises act other than by integrals, else 3
+    # where paths are not linear: between nodes interpolation leaves a variance of h³
     cusps: int | None = None
 
     def curves(self, solved: Solution) -> Curves:
@@ -159,8 +158,8 @@ class ErrorControl:
     def panel_differences(self, base: Solution, dense: Solution, ratios: Array | None = None) -> Errors:
         """Return how far two solutions on panels are apart; with ``ratios``, the error of the second.
 
-        Panels that are r times denser leave 1/(r^{m+1} − 1) of the difference. ``ratios`` tell how
-        many times denser the panels of the second solution are.
+        Panels that are r times denser, as ``ratios`` tell, leave SAFETY/(r^p − 1) of the difference
+        with p = m + 1, at most ``cusps``; for responses near the diagonal see ``recovered_degree``.
         """
         final, middle = self.curves(dense), self.curves(base)
         assert dense.grid.panels is not None

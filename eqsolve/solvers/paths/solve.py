@@ -174,7 +174,7 @@ class _StochasticSolve:
         """Return the best solution there is, and why there is no better one."""
         assert self.best is not None
         solved, errors, stage = self.best
-        return self._package(solved, errors).stopped(what, f"{why} {stage}; the errors are those of what was done by then")
+        return self._package(solved, errors).with_status(what, f"{why} {stage}; the errors are those of what was done by then")
 
     def begin_window(self) -> PathSolution:
         """Return a rough solution over the whole time."""
@@ -249,7 +249,7 @@ class _StochasticSolve:
     def _beyond(self, final: PathSolution, errors: Errors) -> Errors:
         """Return what random samples show of a sparse grid's errors beyond those known; nothing where they cannot be drawn."""
         try:
-            return self.ensembles.excess(final, errors, self.control.small_set_work)
+            return self.ensembles.unexplained_difference(final, errors, self.control.small_set_work)
         except (SolverError, MemoryError) as reason:
             logger.info("paths: no random samples to compare with (%s)", reason)
             return {}
@@ -332,7 +332,7 @@ class _StochasticSolve:
                 return self._package(final, errors)
         final, kinked = average_kinks(self.judge, final, errors, self.control)
         self._keep(final, None, "at the end")
-        by_points |= {name: error + by_points[name] for name, error in kinked.items()}
+        by_points = by_points | {name: error + by_points[name] for name, error in kinked.items()}
         return self._package(final, self.judge.total(final, by_panels, by_points))
 
     def _begin_sampled(self, window: PathSolution) -> PathSolution:
@@ -708,7 +708,7 @@ class _StochasticSolve:
         kept = self._sample(solved)
         near = None if doubt else self.near
         made = package(self.engine, solved, curves, errors, over, kept, self.options, self.params, near, times)
-        return made.stopped("tolerance not met", doubt) if doubt else made
+        return made.with_status("tolerance not met", doubt) if doubt else made
 
     def _doubt(self, solved: PathSolution, errors: Errors, curves: Curves) -> str:
         """Return how a plain Monte Carlo check contradicts a solution, or ""."""

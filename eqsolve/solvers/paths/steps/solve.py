@@ -225,7 +225,7 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControls
         if over[2] <= 1 or over[1] > over[0] or solve.ended or options.is_short_of_time():
             break
     result = solve.package(made, values.settings)
-    return result.stopped(*solve.ended) if solve.ended else result
+    return result.with_status(*solve.ended) if solve.ended else result
 
 
 def _every(item: Estimate, stride: int) -> Estimate:
@@ -304,7 +304,7 @@ class _StepsSolve:
     def run(self, params: Mapping[str, Any]) -> Result:
         """Add paths until the tolerance is met; an interruption returns what the last round found."""
         result = self.package(self.best(self.control.paths), params)
-        return result.stopped(*self.ended) if self.ended else result
+        return result.with_status(*self.ended) if self.ended else result
 
     def best(self, paths: int) -> Estimate:
         """Return the estimate that meets the tolerance, or the last one there is; ``paths`` is how many there are at first."""
