@@ -113,18 +113,23 @@ class FixedPointPlan:
         )
         found: dict[Expr, Dummy] = {}
 
-        def mean(expr: Expr) -> Expr:
-            """Return an expectation in terms of those of parts that share no normal variable."""
-            parts = self._independent(expr)
+        def mean(expr: Expr, apart: bool) -> Expr:
+            """Return an expectation in terms of those of its parts, or as one."""
+            parts = self._independent(expr) if apart else [expr]
             if not expr.has(*self._axes):
                 return expr
             if len(parts) > 1:
-                return expr.func(*map(mean, parts))
-            return found.setdefault(self._over_first_normals(expr), Dummy(f"e{len(found)}", real=True))
+                return expr.func(*(mean(part, apart) for part in parts))
+            first = self._over_first_normal(expr) if apart else expr
+            return found.setdefault(first, Dummy(f"e{len(found)}", real=True))
 
-        exchange = {node: mean(node.argument) for node in nodes}
+        exchange = {node: mean(node.argument, True) for node in nodes}
+        last = [self._over_first_normal(expr) for expr in extra]
+        if any(len(self._normals_in(expr)) > 1 for expr in (*found, *extra)):  # together, along directions they share
+            found.clear()
+            exchange, last = {node: mean(node.argument, False) for node in nodes}, list(extra)
         more = [Dummy(f"e{len(found) + place}", real=True) for place in range(len(extra))]
-        integrands = [*found, *map(self._over_first_normals, extra)]
+        integrands = [*found, *last]
         smooth, self._stages = take_apart([*integrands, *reduced.variables.values()], frozenset(self._axes))
         self._integrands = smooth[: len(integrands)]
         self._variables = dict(zip(reduced.variables, smooth[len(integrands) :], strict=True))
@@ -142,10 +147,13 @@ class FixedPointPlan:
             parts = [*apart, (own.union(*(axes for axes, _ in alike)), [*(x for _, every in alike for x in every), item])]
         return [expr.func(*every) for _, every in parts] or [expr]
 
-    def _over_first_normals(self, expr: Expr) -> Expr:
-        """Return an integrand over the first of the normal variables: every expectation is an integral of its own."""
-        mine = [item for item in self._normals if item in expr.free_symbols]
-        return expr.xreplace(dict(zip(mine, self._normals, strict=False)))
+    def _normals_in(self, expr: Expr) -> list[Random]:
+        return [item for item in self._normals if item in expr.free_symbols]
+
+    def _over_first_normal(self, expr: Expr) -> Expr:
+        """Return an integrand of one normal variable over the first one: every expectation is an integral of its own."""
+        mine = self._normals_in(expr)
+        return expr.xreplace({mine[0]: self._normals[0]}) if len(mine) == 1 else expr
 
     # --- lowering
     def piece(self, what: str, *detail: Any, module: Module = "numpy") -> Lowered:

@@ -18,6 +18,7 @@ from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.contract import Solver
 
 Progress = Callable[[float, float, str], None]
+_OVERRUN = 10.0  # CPU seconds beyond the budget, in which most first solutions end: better than none
 _APART = 1e-9  # of the whole time, between steps' ends at a break: less than the tolerances that steps meet
 # numerical results do not depend on these, and a checkpoint does not compare them
 _AROUND = ("progress", "checkpoint", "threads", "sensitivity", "budget", "deadline", "started", "cluster", "given")
@@ -115,8 +116,8 @@ class Options:
         return self.budget is not None and self.time_left() < 0.5 * self.budget
 
     def demand_time(self, moment: float) -> None:
-        """Stop an integration, which is at a moment, where the budget was spent a second ago."""
-        if time.process_time() > self.deadline + 1.0:
+        """Stop an integration, which is at a moment, where the budget was spent a while ago."""
+        if time.process_time() > self.deadline + _OVERRUN:
             text = f"is spent at t = {moment:.4g} of the first solution; give more, or a larger rtol"
             raise BudgetSpentError(f"the budget of {self.budget:g} s {text}")
 

@@ -920,7 +920,7 @@ def _finer(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> Iter
         yield problem, mesh.moved(problem.integrands(values).kinks(mesh.lines)).halved()
         return
     laws = {name: at.laws[name] for name in problem.plan.constants}
-    for more in (1.5, 2.0):
+    for more in (1.25, 1.5):
         parts = tuple(branches(tuple(laws), laws, int(RULE * more)))
         finer = replace(problem, parts=parts, outer=int(problem.outer * more))
         yield finer, finer.adapted(values)
