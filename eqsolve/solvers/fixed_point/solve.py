@@ -912,7 +912,7 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
 
 
 def _finer(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> Iterator[tuple[Problem, PanelMesh]]:
-    """Yield the same problem with a finer quadrature: every panel cut in two; or rules with fewer and more nodes.
+    """Yield the same problem with a finer quadrature: every panel cut in two; rules with more nodes, twice.
 
     Across a kink the errors of two rules may agree by chance.
     """
@@ -920,7 +920,7 @@ def _finer(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> Iter
         yield problem, mesh.moved(problem.integrands(values).kinks(mesh.lines)).halved()
         return
     laws = {name: at.laws[name] for name in problem.plan.constants}
-    for more in (0.7, 1.5):
+    for more in (1.2, 1.5):
         parts = tuple(branches(tuple(laws), laws, int(RULE * more)))
         finer = replace(problem, parts=parts, outer=int(problem.outer * more))
         yield finer, finer.adapted(values)
