@@ -25,7 +25,7 @@ from eqsolve.numerics.grids import lagrange
 _NOW = Time("t")
 _BREAKING = (Abs, sign, Heaviside, Max, Min, Piecewise, floor, ceiling, frac, Mod)
 _HALVED = 13  # times that the whole is halved: pulses of a thousandth of it are seen as often as a panel has nodes, 8 times
-_MOST = 256  # breaks: panels that end at more have over 1,000 nodes
+_MOST = 256  # breaks: panels of four nodes that end at more have over 1,000
 # A stretch that is shorter than a share of the whole is quick; the largest remainder of a polynomial, of the range. With an
 # epidemic, a neuron and a noisy network, half and twice the first, a tenth and ten times the second keep errors as stated.
 _SHORT, _ROUGH = 16, 1e-2

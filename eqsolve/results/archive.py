@@ -50,7 +50,9 @@ def save(
     dataset = result.dataset.copy()
     record = {name: getattr(result, name) for name in _FIELDS}
     panels = result.grid
-    grid = None if panels is None else {"edges": panels.edges.tolist(), "order": panels.order, "width": panels.width}
+    grid = None
+    if panels is not None:
+        grid = {"edges": panels.edges.tolist(), "order": panels.order, "width": panels.width, "breaks": panels.breaks}
     kernels = [name for name in result.names if result.dataset[name].dims == ("row", "column")]
     record |= {"kernels": kernels, "grid": grid, "latex": result.latex, "families": result.families, **(more or {})}
     if result.rows is not None:
@@ -140,7 +142,11 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
 def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     """Return the result of a file's values and record."""
     grid, kernels = record["grid"], record["kernels"]
-    panels = None if grid is None else PanelGrid(**{**grid, "edges": np.array(grid["edges"], dtype=float)})
+    panels = (
+        None
+        if grid is None
+        else PanelGrid(**{**grid, "edges": np.array(grid["edges"], dtype=float), "breaks": tuple(grid.get("breaks", ()))})
+    )
     if kernels and panels is not None and record.get("format", 1) == 1:
         raise UsageError(
             f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -237,10 +238,12 @@ LAWS = {"laws": {z: GP(0.5 + 0 * t * tp)}, "init": {x: 1}, "observables": {"q": 
         ("stochastic", System("e", RELAXING, **LAWS), lambda u: np.exp(-2 * u) + (1 - np.exp(-u)) ** 2 / 2),
     ],
 )  # fmt: skip
-def test_observables_that_jump(solver: str, model: System, smooth: Any, rtol: float) -> None:
+def test_observables_that_jump(solver: str, model: System, smooth: Any, rtol: float, tmp_path: Path) -> None:
     found = eqsolve.solve(model, t_max=3, rtol=rtol, solver=solver)
     assert (found.status, found.stats["solver"]) == ("ok", solver)
-    assert within_three_errors(found, "q", TIMES, np.where(TIMES > 1, 3, 1) * smooth(TIMES))
+    found.save(tmp_path / "found.nc")
+    for result in (found, eqsolve.open(tmp_path / "found.nc")):
+        assert within_three_errors(result, "q", TIMES, np.where(TIMES > 1, 3, 1) * smooth(TIMES))
 
 
 @pytest.mark.parametrize("solver", ["two_time", "convolution"])

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,7 +76,7 @@ class OdeSolver(Solver):
         def solved(options: Options) -> Result:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # at a singular start, before a blow-up
                 plain = options.step is not None or not program.jumps
-                made = _solve(bound(), options) if plain else _solve_jumps(bound, options)
+                made = _solve(bound(), options) if plain else _last(_by_narrower_ramps(bound, options))
                 return _package(plan.name, values, bound(), made, options)
 
         try:
@@ -88,47 +88,54 @@ class OdeSolver(Solver):
 
 
 def _solve(system: OdeSystem, options: Options) -> OdeSolution:
-    integrator, rules, solution = Integrator(system, options), Levels.first(system, options.seed), None
+    return _last(_by_larger_rules(system, options))
+
+
+def _last(solutions: Iterator[OdeSolution]) -> OdeSolution:
+    """Return the last of better and better solutions, or of those that there are when the budget is spent."""
+    best: OdeSolution | None = None
+    try:
+        for solution in solutions:
+            best = solution
+    except BudgetSpentError:
+        if best is None:
+            raise
+    assert best is not None
+    return best
+
+
+def _by_larger_rules(system: OdeSystem, options: Options) -> Iterator[OdeSolution]:
+    integrator, rules = Integrator(system, options), Levels.first(system, options.seed)
     while True:
-        try:
-            solution, rules = _refine(integrator, rules)
-        except BudgetSpentError:
-            if solution is None:
-                raise
-            return solution
+        solution, rules = _refine(integrator, rules)
+        yield solution
         if solution.excess() <= 1.0 or options.is_short_of_time():
-            return solution
+            return
         larger = rules.grown(solution.scout, solution.grid, options)
         if larger is rules:
-            return solution
+            return
         rules = larger
 
 
-def _solve_jumps(bound: Callable[..., OdeSystem], options: Options) -> OdeSolution:
-    """Solve with ramps for jumps, narrower and narrower: their limit is Filippov's solution."""
+def _by_narrower_ramps(bound: Callable[..., OdeSystem], options: Options) -> Iterator[OdeSolution]:
+    """Yield solutions with ramps for jumps, narrower and narrower: their limit is Filippov's solution."""
     system = bound()
     paths = Levels.first(system, options.seed).paths(below=False)
     start = system.initial(paths)
     reach = (options.t_max - system.begin) * np.abs(system.slope(system.begin, start, paths))
     width = 0.01 * float(max(np.abs(start).max(), reach.max())) or 0.01
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
-    made: OdeSolution | None = None
     for _ in range(12):
         wide, width = bound(width), width / 10
-        try:
-            solution = _solve(bound(width), options)
-            other = Integrator(wide, options).run(solution.run.paths, tolerance)
-        except BudgetSpentError:
-            if made is None:
-                raise
-            return made
-        made, known = solution, other.best(wide, solution.grid.nodes)
+        solution = _solve(bound(width), options)
+        other = Integrator(wide, options).run(solution.run.paths, tolerance)
+        known = other.best(wide, solution.grid.nodes)
         for name, values in solution.curves.items():
             change = over_panels(np.abs(values - known[name]), solution.grid.order, beside=True)
             solution.parts.setdefault("jumps", {})[name] = change / 4  # it falls with the width
+        yield solution
         if solution.excess("jumps") <= 0.5 or options.is_short_of_time():
-            break
-    return solution
+            return
 
 
 def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
