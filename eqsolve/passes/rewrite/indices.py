@@ -68,16 +68,15 @@ _REPRESENTATIVE = 3  # values of an index when a model is only checked: a first,
 
 @dataclass(frozen=True)
 class Expanded:
-    """A model without indices; ``families`` are the axes of what was written out, by name, ``tables`` those of numbers."""
+    """A model without indices; ``tables`` are the names of those whose numbers are parameters of it."""
 
     model: Model
-    families: Mapping[str, tuple[Index, ...]]
-    tables: Mapping[str, tuple[Index, ...]]
+    tables: frozenset[str]
 
     def settings(self, arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Return the numbers of tables as settings of the model."""
         known = {item.name for item in self.model.parameters}
-        entries = ((member_name(it, place), value) for it in self.tables for place, value in np.ndenumerate(arrays[it]))
+        entries = ((member_name(base, place), value) for base in self.tables for place, value in np.ndenumerate(arrays[base]))
         return {name: float(value) for name, value in entries if name in known}
 
 
@@ -180,53 +179,45 @@ def index_problems(model: Model) -> list[str]:
     """Return what is wrong with the indices of a model, in words."""
     found: list[str] = []
     for equation in model.equations:
-        if _is_pair(equation) and isinstance(model, System) and model.processes:
-            found.append(
-                f"{equation.label}: beside processes a correlation with two indices has no differential equation so far; "
-                "define it by its mean, E(x[k](t)*x[l](tp))"
-            )
-        elif _is_pair(equation) and len({axis.size for axis in equation.defined.head.axes}) > 1:
-            found.append(
-                f"{equation.label}: the two indices of a correlation run over the same members, so that C[k, l](t, tp) = "
-                f"C[l, k](tp, t); those of `{equation.head}` have different sizes"
-            )
-        label = equation.label
-        left, right = free_indices(equation.lhs), free_indices(equation.rhs)
-        named = model.kind == "System" or isinstance(equation.lhs, Unknown)
-        lone = sorted(right - left, key=str) if (named or left) and not equation.rhs.has(sympy.Sum) else []
-        if lone:
-            names = ", ".join(map(str, lone))
-            found.append(
-                f"{label}: the index `{names}` stands on the right and not on the left `{equation.lhs}`; "
-                f"sum over it, Sum(..., {names}), or write it on the left"
-            )
-        target = equation.target.head if equation.target is not None else equation.lhs
-        entries = getattr(target, "indices", ())
-        if len(set(entries)) < len(entries) and any(entry.has(Index) for entry in entries):
-            found.append(f"{label}: the left-hand side `{equation.lhs}` carries an index twice; write two indices")
-        if any(not entry.is_Atom for entry in entries):
-            found.append(f"{label}: the left-hand side `{equation.lhs}` has a shifted index; write `{target.base}[k]` there")
-        for side in (equation.lhs, equation.rhs):
-            found += [f"{label}: {problem}" for problem in _sum_problems(side, left)]
+        lhs, rhs, label = equation.lhs, equation.rhs, equation.label
+        left = free_indices(lhs)
+        named = model.kind == "System" or isinstance(lhs, Unknown) or left
+        lone = ", ".join(sorted(map(str, free_indices(rhs) - left))) if named and not rhs.has(sympy.Sum) else ""
+        target: Any = equation.head or lhs
+        entries, paths = getattr(target, "indices", ()), getattr(model, "processes", ())
+        wrong = {
+            "beside processes a correlation with two indices has no differential equation so far; define it by its mean, "
+            "E(x[k](t)*x[l](tp))": _is_pair(equation) and paths,
+            "the two indices of a correlation run over the same members, so that C[k, l](t, tp) = C[l, k](tp, t); those of "
+            f"`{target}` have different sizes": _is_pair(equation) and not paths and len({it.size for it in target.axes}) > 1,
+            f"the index `{lone}` stands on the right and not on the left `{lhs}`; sum over it, Sum(..., {lone}), or write it "
+            "on the left": lone,
+            f"the left-hand side `{lhs}` carries an index twice; write two indices": len({*entries}) < len(entries)
+            and any(entry.has(Index) for entry in entries),
+            f"the left-hand side `{lhs}` has a shifted index; write `{getattr(target, 'base', '')}[k]` there": any(
+                not entry.is_Atom for entry in entries
+            ),
+        }
+        said = [*(text for text, holds in wrong.items() if holds), *_sum_problems(lhs, left), *_sum_problems(rhs, left)]
+        found += [f"{label}: {text}" for text in said]
     for part in (item for item in model.content[2:] if item not in ("tables", "defaults")):
         given = getattr(model, part)
         for key, value in given.items() if isinstance(given, Table) else [("", item) for item in leaves(given)]:
             label, own = f"{part}= of {model.label}{f', `{key}`' if key != '' else ''}", frozenset(ordered_indices(key))
             found += [f"{label}: {problem}" for item in leaves((value,)) for problem in _sum_problems(item, own)]
-            if part in ("init", "state", "drift") and (lone := sorted({*ordered_indices(value)} - own, key=str)):
-                names = ", ".join(map(str, lone))
-                found.append(f"{label}: the index `{names}` stands in its value alone; sum over it, Sum(..., {names})")
+            if part in ("init", "state", "drift") and (lone := ", ".join(sorted(map(str, {*ordered_indices(value)} - own)))):
+                found.append(f"{label}: the index `{lone}` stands in its value alone; sum over it, Sum(..., {lone})")
     known = {item.name for item in model.parameters}
-    entries = {item.base for item in _members(model) if isinstance(item, Parameter)}
     for sources in model.tables.values():
-        for name in sources.arguments:
-            if name not in known:
-                found.append(
-                    f"tables= of {model.label}: the function for {', '.join(sources.names)} takes `{name}`, which is no "
-                    "parameter of the model; declare it and give it a default, defaults={...}"
-                )
-        if not entries & set(sources.names):
-            found.append(f"tables= of {model.label} gives {', '.join(sources.names)}, which no equation uses")
+        made = ", ".join(sources.names)
+        found += [
+            f"tables= of {model.label}: the function for {made} takes `{name}`, which is no parameter of the model; declare "
+            "it and give it a default, defaults={...}"
+            for name in sources.arguments
+            if name not in known
+        ]
+        if table_axes(model).keys().isdisjoint(sources.names):
+            found.append(f"tables= of {model.label} gives {made}, which no equation uses")
     for item in model.randoms:
         try:
             joint_normal(item)
@@ -265,10 +256,16 @@ def _table_problems(model: Model) -> Iterator[str]:
                 text = f"what makes {of}{', '.join(sources.names)} fails at the defaults"
                 yield f"tables= of {model.label}: {text}, {type(error).__name__}: {error}"
                 continue
-            for name, shape in shapes.items():
-                if np.shape(made[name]) != shape:
-                    text = f"{of}the table `{name}[{', '.join(map(str, axes[name]))}]` takes the shape {shape}"
-                    yield f"tables= of {model.label}: {text}, got {np.shape(made[name])}"
+            for name in shapes:
+                if wrong := _wrong_shape(name, axes[name], made[name]):
+                    yield f"tables= of {model.label}: {of}{wrong}"
+
+
+def _wrong_shape(name: str, axes: tuple[Index, ...], array: Any) -> str:
+    """Return in words that a table has another shape than its indices say; nothing where it has not."""
+    if np.shape(array) == counts(axes):
+        return ""
+    return f"the table `{name}[{', '.join(map(str, axes))}]` takes the shape {counts(axes)}, got {np.shape(array)}"
 
 
 def by_family(model: Model, text: str) -> str:
@@ -361,11 +358,11 @@ def _changed(model: Model, change: Any) -> Model:
 @kept_by_model
 def representative(model: Model) -> Expanded:
     """Return a model written out at small sizes, with numbers of tables that have a default."""
-    made = expand(_small(model))
-    entries = {member_name(name, place) for name, axes in made.tables.items() for place in np.ndindex(*counts(axes))}
-    open_ones = [item for item in made.model.parameters if made.model.given(item) is None and item.base in entries]
-    ones = dict.fromkeys(open_ones, sympy.S.One)
-    return dataclasses.replace(made, model=made.model._with(defaults=Table({**made.model.defaults, **ones})))
+    small = _small(model)
+    written = expand(small)
+    new = (item for item in written.model.parameters if item not in small.parameters and written.model.given(item) is None)
+    defaults = Table({**written.model.defaults, **dict.fromkeys(new, sympy.S.One)})
+    return dataclasses.replace(written, model=written.model._with(defaults=defaults))
 
 
 @kept_by_model
@@ -381,12 +378,10 @@ def expand_with_pairs(model: Model) -> Expanded:
 
 
 def _expanded(model: Model, writer: "_MemberWriter") -> Expanded:
-    made = writer.written(model)
-    idle = {size for item in all_indices(model) for size in item.extra} - {*made._with(defaults=Table()).names.values()}
-    made = made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0] not in idle))
-    tables = {name: axes for name, axes in writer.axes.items() if name in writer.tables}
-    families = {name: axes for name, axes in writer.axes.items() if name not in tables}
-    return Expanded(made, families, tables)
+    written = writer.written(model)
+    idle = {size for item in all_indices(model) for size in item.extra} - {*written._with(defaults=Table()).names.values()}
+    defaults = Table(pair for pair in written.defaults.items() if pair[0] not in idle)
+    return Expanded(written._with(defaults=defaults), frozenset(writer.tables))
 
 
 class _NotAlikeError(Exception):
@@ -395,20 +390,18 @@ class _NotAlikeError(Exception):
 
 def _named_sums(model: System) -> System:
     """Return a system whose sums over functions of time in forces are functions of their own."""
-    swaps: dict[Basic, Basic] = {}
-    made: list[Equation] = []
+    named: dict[Basic, Basic] = {}
+    sums: list[Equation] = []
     taken = {item.base for item in model.names.values()}
-    paths = [(eq.head.base, eq) for eq in model.equations if isinstance(eq.head, Process)]
-    for base, eq in paths:
-        for node in outermost(eq.rhs, Sum, but=Int):
+    for eq in model.equations:
+        for node in outermost(eq.rhs, Sum, but=Int) if isinstance(eq.head, Process) else ():
             times, axes = free_times(node), ordered_indices(node)
-            if len(times) == 1 and node not in swaps and not is_random(node):
-                name = fresh_name(f"{base}_sum", taken)
-                taken.add(name)
-                swaps[node] = Function(name, None, (axes, axes))(*times)
-                made.append(Equation(swaps[node], node, eq.location))
-    given = model._mapped(mapper(swaps), "equations")
-    return given._with(equations=(*given.equations, *made)) if made else model
+            if len(times) == 1 and node not in named and not is_random(node):
+                taken.add(name := fresh_name(f"{eq.head.base}_sum", taken))
+                named[node] = Function(name, None, (axes, axes))(*times)
+                sums.append(Equation(named[node], node, eq.location))
+    changed = model._mapped(mapper(named), "equations")
+    return changed._with(equations=(*changed.equations, *sums)) if sums else model
 
 
 @kept_by_model
@@ -438,7 +431,7 @@ def generic(model: System) -> System | None:
 
 
 class _MemberWriter:
-    """Writes the parts of a model without indices; ``axes`` are those of the families met.
+    """Writes the parts of a model without indices; ``tables`` are the names of those whose numbers stand in it.
 
     With ``stand``, one member stands for all: an index becomes another, and names are made of it as of a number. With
     ``pairs``, correlations of two different members are defined, too.
@@ -447,8 +440,6 @@ class _MemberWriter:
     def __init__(self, model: Any, stand: bool = False, pairs: bool = False) -> None:
         self.model, self.generic, self.pairs = model, stand, pairs
         self.called: dict[str, str] = {}  # observables, by the names that they have here
-        self.axes: dict[str, tuple[Index, ...]] = {}
-        self.tables: set[str] = set()
         # correlations with two indices: the names of those with differential equations, and the definitions of others
         self.paired = {eq.defined.head.base for eq in model.equations if _is_pair(eq)}
         self.crossed = {
@@ -456,26 +447,21 @@ class _MemberWriter:
             for eq in model.equations
             if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and eq.head.base not in self.paired
         }
-        taken = {item.name for item in model.names.values() if not item.indices}
-        for item in _members(model):
-            self._meet(item.base, item.axes, taken)
-            if isinstance(item, Parameter):
-                self.tables.add(item.base)
-            if isinstance(item, Random) and (law := joint_normal(item)) is not None:
-                self._meet(law.root, law.covariance.axes, taken)
-                self.tables.add(law.root)
+        roots = {law.root: law.covariance.axes for law in _joint_laws(model)}
+        self.tables = {*table_axes(model), *roots}
+        if not stand:
+            self._refuse({item.base: item.axes for item in _members(model)} | roots)
 
-    def _meet(self, base: str, axes: tuple[Index, ...], taken: set[str]) -> None:
-        if base in self.axes or self.generic:
-            return
-        count = int(np.prod(counts(axes)))
-        if count > _MOST:
-            text = f"`{base}` has {count} members; here these are written out one by one, at most {_MOST} of them"
-            raise ModelError(f"{self.model.label}: {text}: take a smaller size of its indices")
-        for place in np.ndindex(*counts(axes)):
-            if (name := member_name(base, place)) in taken:
+    def _refuse(self, families: Mapping[str, tuple[Index, ...]]) -> None:
+        """Raise where there are too many members, or one has a name that something else has."""
+        taken = {item.name for item in self.model.names.values() if not item.indices}
+        for base, axes in families.items():
+            count = int(np.prod(counts(axes)))
+            if count > _MOST:
+                text = f"`{base}` has {count} members; here these are written out one by one, at most {_MOST} of them"
+                raise ModelError(f"{self.model.label}: {text}: take a smaller size of its indices")
+            for name in taken.intersection(member_names(base, counts(axes))):
                 raise ModelError(f"{self.model.label}: `{name}` is the name of a member of `{base}`; rename one of them")
-        self.axes[base] = axes
 
     def stand(self, axes: Iterable[Index]) -> tuple[Index, ...]:
         """Return the indices of what stands for all members of a family: the first of each size, then the second, ..."""
@@ -544,10 +530,11 @@ class _MemberWriter:
         here = dict(zip(item.axes, item.indices, strict=True))
         if isinstance(item, Random) and (law := joint_normal(item)) is not None:
             mean, factor = self.at(law.mean, here, label), self.at(law.factor, here, label)
-            terms = []
-            for place in range(item.axes[0].count):
-                draw = Random(member_name(f"{item.base}_draw", (place,)), None, (Normal(0, 1),))
-                terms.append(Parameter(member_name(law.root, (*item.indices, place))) * draw)
+            terms = (
+                Parameter(member_name(law.root, (*item.indices, place)))
+                * Random(member_name(f"{item.base}_draw", (place,)), None, (Normal(0, 1),))
+                for place in range(item.axes[0].count)
+            )
             return mean + sympy.sqrt(factor) * Add(*terms)
         extra = tuple(self.at(entry, here, label) for entry in item.extra)
         return type(item)(name, latex, extra, **item._assumptions_orig)
@@ -610,10 +597,7 @@ class _MemberWriter:
     def _observables(self, table: Table) -> Table:
         made: dict[str, Any] = {}
         for name, expr in table.items():
-            over = ordered_indices(expr)
-            if over:
-                self.axes[name] = over
-            for place in self.places(over):
+            for place in self.places(ordered_indices(expr)):
                 self.called[own := member_name(name, place.values())] = name
                 made[own] = self.at(expr, place, f"observable `{name}`")
         return Table(made)
@@ -694,17 +678,13 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
         if name not in found:
             text = f"the table `{name}` of model `{model.name}` has no values"
             raise ParameterError(f"{text}; give them: tables={{{name}: array}}, or {name}=array")
-        array = _array(name, found[name])
-        if array.shape != shapes[name]:
-            order = ", ".join(map(str, indices))
-            raise ParameterError(f"the table `{name}[{order}]` takes the shape {shapes[name]}, got {array.shape}")
+        made[name] = array = _array(name, found[name])
+        if wrong := _wrong_shape(name, indices, array):
+            raise ParameterError(wrong)
         if not np.isfinite(array).all():
             where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
             raise ParameterError(f"the table `{name}` is not finite at [{where}]")
-        made[name] = array
-    for item in _members(model):
-        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
-            made[law.root] = law.array(made[law.covariance.base])
+    made |= {law.root: law.array(made[law.covariance.base]) for law in _joint_laws(model)}
     return made, rest
 
 
@@ -740,6 +720,11 @@ def table_axes(model: Model) -> dict[str, tuple[Index, ...]]:
 def _members(model: Model) -> list[Named | Head]:
     """Return the members of families in a model, in the laws of its random constants too."""
     return [item for item in model.names.values() if item.indices]
+
+
+def _joint_laws(model: Model) -> list[JointNormal]:
+    found = (joint_normal(item) for item in _members(model) if isinstance(item, Random))
+    return [law for law in found if law is not None]
 
 
 def _array(name: str, given: Any) -> np.ndarray:
@@ -826,9 +811,8 @@ def _why_not_on_arrays(model: FixedPoint) -> str:
         return "it has an inverse function outside of expectations"
     if any(map(_is_joint, means)):
         return "an expectation is taken over several members of a family"
-    if any(not entry.is_Symbol for leaf in leaves(model.equations) for item in leaf.atoms(Unknown) for entry in item.indices):
-        return "members of a family stand at fixed numbers"
-    return ""
+    fixed = any(map(_is_fixed, (item for leaf in leaves(model.equations) for item in leaf.atoms(Unknown))))
+    return "members of a family stand at fixed numbers" if fixed else ""
 
 
 def _why_not_ode(system: System) -> str:
@@ -837,22 +821,25 @@ def _why_not_ode(system: System) -> str:
         return "it follows paths with noise or memory"
     if not any(equation.is_differential for equation in system.equations):
         return "it has no differential equation"
-    heads = [*system.unknowns]
-    if len({item.base for item in heads}) < len(heads) or any(not it.is_Symbol for head in heads for it in head.indices):
-        return "members of a family have equations of their own"
     begun = [getattr(key, "head", key) for key in system.init]
-    if len({head.base for head in begun}) < len(begun) or any(not it.is_Symbol for head in begun for it in head.indices):
-        return "members of a family start from values of their own"
+    for heads, what in ((system.unknowns, "have equations of their own"), (begun, "start from values of their own")):
+        if len({head.base for head in heads}) < len(heads) or any(map(_is_fixed, heads)):
+            return f"members of a family {what}"
     own = [item.law for item in system.randoms if item.law is not None and joint_normal(item) is None]
     for law in (*own, *(value for value in system.init.values() if isinstance(value, Law))):
         if free_indices(law) and _standardised(law) is None:
             return f"members of a random family have laws of their own, {law}"
     random = {item.base for item in (*system.randoms, *system.processes)}
     expressions = [*(eq.rhs for eq in system.equations), *system.observables.values(), *system.init.values()]
-    read = {getattr(it, "head", it) for expr in expressions for it in expr.atoms(Value, Random)}
-    if any(head.base in random and any(not entry.is_Symbol for entry in head.indices) for head in read):
-        return "members of a random family stand at fixed numbers"
-    return ""
+    read = {getattr(node, "head", node) for expr in expressions for node in expr.atoms(Value, Random)}
+    return (
+        "members of a random family stand at fixed numbers" if any(it.base in random and _is_fixed(it) for it in read) else ""
+    )
+
+
+def _is_fixed(member: Any) -> bool:
+    """Whether a member stands at a number, or beside its index."""
+    return any(not entry.is_Symbol for entry in member.indices)
 
 
 @kept_by_model
@@ -864,9 +851,7 @@ def why_written_out(model: Model) -> str:
         return f"a {model.kind} is solved with its members written out"
     if is_ode_family(model):
         return ""
-    if model.processes or model.randoms or model.step is not None:
-        return _why_not_ode(model)
-    return why_not_convolution(model)
+    return (_why_not_ode if model.processes or model.randoms or model.step is not None else why_not_convolution)(model)
 
 
 def is_ode_family(model: Model) -> bool:
