@@ -145,7 +145,7 @@ def find_facts(model: Model) -> Facts:
         return Facts(model.kind, functions=names, has_families=model.is_indexed)
     from eqsolve.passes.forms.convolution_form import has_shifts
     from eqsolve.passes.rewrite.indices import is_ode_family
-    from eqsolve.passes.rewrite.starts import STEP
+    from eqsolve.passes.rewrite.steps import STEP
 
     equations = model.equations
     sides = [*(eq.rhs for eq in equations), *model.observables.values()]
@@ -210,7 +210,8 @@ def _fresh(model: System) -> tuple[str, ...]:
 def _reduce(declared: Model) -> Reduction:
     """Return how the constraints of a system become equations."""
     from eqsolve.passes.rewrite.constraints import reduce_constraints
-    from eqsolve.passes.rewrite.starts import name_means, put_starts
+    from eqsolve.passes.rewrite.means import name_means
+    from eqsolve.passes.rewrite.starts import put_starts
 
     assert isinstance(declared, System)
     return reduce_constraints(name_means(put_starts(declared)))
@@ -513,7 +514,7 @@ def _mean_field(flow: Any) -> Model:
 @kept_by_model
 def _in_steps(model: System) -> tuple[Model, bool]:
     """Return the system in discrete time, and whether the length of a step is a parameter of it."""
-    from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+    from eqsolve.passes.rewrite.steps import STEP, put_in_steps
     from eqsolve.passes.rewrite.white import in_ito_sense
 
     made = put_in_steps(in_ito_sense(model))
@@ -523,7 +524,8 @@ def _in_steps(model: System) -> tuple[Model, bool]:
 @kept_by_model
 def _additive(model: System) -> tuple[Model, bool]:
     """Return the system with its white noise added to the rest, and whether it is in steps whose length goes to zero."""
-    from eqsolve.passes.rewrite.starts import STEP, follow_memories
+    from eqsolve.passes.rewrite.means import follow_memories
+    from eqsolve.passes.rewrite.steps import STEP
     from eqsolve.passes.rewrite.white import make_additive
 
     made = make_additive(model) if model.whites else follow_memories(model)
@@ -533,7 +535,7 @@ def _additive(model: System) -> tuple[Model, bool]:
 @kept_by_model
 def _why_in_steps(model: System) -> str:
     """Return why a system has no continuous time, in words that follow the name of the noise; nothing if it has."""
-    from eqsolve.passes.rewrite.starts import STEP
+    from eqsolve.passes.rewrite.steps import STEP
 
     if not model.stepped and model.step != STEP:
         return ""

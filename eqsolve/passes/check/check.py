@@ -15,6 +15,7 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
 from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 from eqsolve.options import OPTIONS
+from eqsolve.passes.check.expressions import ExpressionCheck, Scope, strangers
 from eqsolve.passes.forms.structure import models_behind
 
 RESERVED = ("model", "params", *OPTIONS, "out", "plot", "json", "d", "seeds", "executor")
@@ -67,34 +68,34 @@ def _accept(model: Model) -> None:
     if model.is_indexed:
         from eqsolve.passes.rewrite.indices import by_family, index_problems, representative
 
-        _demand(model, tuple(index_problems(model)))
+        _demand(model, index_problems(model))
         try:
             return _accept(representative(model).model)
         except ModelError as error:
-            if not error.problems:
-                raise
-            problems = tuple(dict.fromkeys(by_family(model, item) for item in error.problems))
-        return _demand(model, problems)
+            written_out = error.problems
+        return _demand(model, [by_family(model, text) for text in written_out])
+    problems: Iterable[str]
     if isinstance(model, System):
         from eqsolve.passes.check.system import SystemCheck
 
-        found = SystemCheck(model).problems_in_order()
+        problems = SystemCheck(model).problems_in_order()
     elif isinstance(model, Flow):
         from eqsolve.passes.check.flow import flow_problems
 
-        found = flow_problems(model)
+        problems = flow_problems(model)
     elif isinstance(model, FixedPoint):
-        found = [*_expression_problems(model), *_count(model)]
+        problems = (*_expression_problems(model), *_count(model))
     else:
-        found = [*(_cases(model) if isinstance(model, Cases) else _singularity(model))]  # type: ignore[arg-type]
+        problems = _cases(model) if isinstance(model, Cases) else _singularity(model)  # type: ignore[arg-type]
     shared = (*_laws(model), *_names(model), *_defaults(model), *_conditions(model), *_closed_forms(model))
-    _demand(model, tuple(dict.fromkeys((*found, *shared))))
+    _demand(model, (*problems, *shared))
     for name in _unused(model):
         logger.warning("model `%s` (%s): nothing uses the parameter `%s`", model.name, model.location, name)
 
 
-def _demand(model: Model, problems: tuple[str, ...]) -> None:
+def _demand(model: Model, messages: Iterable[str]) -> None:
     """Raise one error that lists all problems, if there are any."""
+    problems = tuple(dict.fromkeys(messages))
     if len(problems) == 1:
         named = "" if (name := f"model `{model.name}`") in problems[0] else f"{name}: "
         raise ModelError(named + problems[0], problems)
@@ -108,11 +109,10 @@ def _unused(model: Model) -> list[str]:
     if isinstance(model, Cases | Singularity):  # the models behind them use them
         return []
     parts = tuple(getattr(model, part) for part in model.content if part != "defaults")
-    used = {item for leaf in leaves(parts) for item in symbols_in(leaf)}
-    laws = {item for law in model.defaults.values() if isinstance(law, Law) for item in symbols_in(law)}
-    made = {name for sources in model.tables.values() for name in sources.arguments}
-    idle = [item for item in model.defaults if isinstance(item, Parameter) and item not in used | laws]
-    return sorted(item.name for item in idle if item.name not in made)
+    laws = tuple(law for law in model.defaults.values() if isinstance(law, Law))
+    used = {item.name for leaf in leaves((*parts, *laws)) for item in symbols_in(leaf)}
+    used |= {name for sources in model.tables.values() for name in sources.arguments}
+    return sorted(item.name for item in model.defaults if isinstance(item, Parameter) and item.name not in used)
 
 
 def _laws(model: Model) -> Iterator[str]:
@@ -135,13 +135,11 @@ def _laws(model: Model) -> Iterator[str]:
 
 
 def _law_symbols(model: Model, label: str, law: Basic, allowed: tuple[type[Named], ...]) -> Iterator[str]:
-    bare = law.xreplace({node: Symbol("E") for node in law.atoms(E)}).free_symbols - {Symbol("E")}
-    averaged = set().union(*(node.free_symbols for node in law.atoms(E)))
-    odd = [item for item in bare if not isinstance(item, allowed)]
-    odd += [item for item in averaged if not isinstance(item, (*allowed, Random))]
-    for item in sorted({*odd, *law.atoms(Value)}, key=str):
-        near = did_you_mean(str(item), model.names)
-        yield f"{label} uses `{item}`; expected parameters, and random variables only inside E(...){near}"
+    means = {node: Symbol("E") for node in law.atoms(E)}
+    outside = {*strangers(law.xreplace(means), *allowed)} - {"E"}
+    for name in sorted(outside.union(*(strangers(node, *allowed, Random) for node in means))):
+        near = did_you_mean(name, model.names)
+        yield f"{label} uses `{name}`; expected parameters, and random variables only inside E(...){near}"
 
 
 def _names(model: Model) -> Iterator[str]:
@@ -178,11 +176,8 @@ def _conditions(model: Model) -> Iterator[str]:
         yield from _beyond_parameters(condition, f"the condition `{condition}` of {model.label}")
 
 
-def _beyond_parameters(condition: Basic, label: str) -> Iterator[str]:
-    for item in sorted(
-        str(item) for item in condition.free_symbols | condition.atoms(Value) if not isinstance(item, Parameter)
-    )[:1]:
-        yield f"{label} uses `{item}`; expected parameters only"
+def _beyond_parameters(condition: Basic, label: str) -> list[str]:
+    return [f"{label} uses `{name}`; expected parameters only" for name in strangers(condition, Parameter)[:1]]
 
 
 def _closed_forms(model: Model) -> Iterator[str]:
@@ -202,7 +197,6 @@ def _closed_forms(model: Model) -> Iterator[str]:
 # --- What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns,
 # randomness under E.
 def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
-    from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 
     check = ExpressionCheck(model, (Parameter, Unknown, Random))
     for equation in model.equations:
@@ -217,17 +211,17 @@ def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
 
 def _count(model: FixedPoint) -> Iterator[str]:
     """Compare equations with unknowns, and say which unknowns no equation mentions."""
-    used = {item for side in leaves(model.equations) for item in symbols_in(side)}
-    idle = [item for item in model.unknowns if item not in used]
-    for item in idle:
-        yield f"{model.label} has the unknown `{item}`, which appears in no equation; add one, or use param()"
-    equations, unknowns = len(model.equations), len(model.unknowns) - len(idle)  # those are said already
+    symbols = {item for side in leaves(model.equations) for item in symbols_in(side)}
+    used = [item for item in model.unknowns if item in symbols]
+    for item in model.unknowns:
+        if item not in used:
+            yield f"{model.label} has the unknown `{item}`, which appears in no equation; add one, or use param()"
+    equations, unknowns = len(model.equations), len(used)
     if equations != unknowns:
-        names = quoted(item for item in model.unknowns if item not in idle) or "none"
         lines = ", ".join(str(equation.location) for equation in model.equations if equation.location)
         yield (
             f"{model.label} has {equations} equation{'s' if equations != 1 else ''} ({lines}) for {unknowns} "
-            f"unknown{'s' if unknowns != 1 else ''} ({names}); expected as many equations as unknowns"
+            f"unknown{'s' if unknowns != 1 else ''} ({quoted(used) or 'none'}); expected as many equations as unknowns"
         )
 
 
@@ -243,8 +237,8 @@ def _singularity(model: Singularity) -> Iterator[str]:
                 yield f"{equation.label} does not contain the {role} `{item}`, which it should define"
     if model.variable == model.unknown:
         yield f"{model.label} has `{model.variable}` as its variable and as its unknown; expected two symbols"
-    for item in (item for _, item in sorted(model.names.items()) if isinstance(item, Unknown)):
-        if item not in (model.variable, model.unknown):
+    for _, item in sorted(model.names.items()):
+        if isinstance(item, Unknown) and item not in (model.variable, model.unknown):
             yield (
                 f"{model.label} uses the unknown `{item}`, which is neither its variable `{model.variable}` nor its "
                 f"transform `{model.unknown}`; declare it with param()"

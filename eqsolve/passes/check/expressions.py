@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,6 +78,10 @@ class ExpressionCheck:
         for text in self._visit(expr, scope):
             self.report(scope, text)
 
+    def uses_only(self, allowed: tuple[type[Named], ...], expr: Basic, scope: Scope, wanted: str) -> None:
+        """Report the symbols and values of an expression that are of other kinds."""
+        self.report(scope, *(f"uses `{name}`; expected {wanted}" for name in strangers(expr, *allowed)))
+
     def _visit(self, expr: Any, scope: Scope) -> Iterator[str]:
         """Yield what is wrong with a node itself; what it contains is visited in its turn."""
         match expr:
@@ -104,9 +108,8 @@ class ExpressionCheck:
                 for part in (expr.argument, *expr.domain):
                     self.visit(part, scope)
             case Derivative():
-                found = derivative_problem(expr, self.model, scope.integrals)
-                if found:
-                    yield found
+                if problem := derivative_problem(expr, self.model, scope.integrals):
+                    yield problem
                 elif isinstance(expr.expr, Value) and expr.expr.head.name not in self.defined:
                     self._undefined(expr.expr, scope)
             case AppliedUndef():
@@ -214,8 +217,8 @@ class ExpressionCheck:
                     f"reads `{value}` inside an expectation, but what it is there is not given by init= or by constants; "
                     f"give the expectation two times, C(t, t'), and read C(t, {self.start})"
                 )
-        elif (found := shift_problem(value, self.model, scope.times, scope.integrals)) is not None:
-            yield from filter(None, [found])
+        elif (problem := shift_problem(value, self.model, scope.times, scope.integrals)) is not None:
+            yield from filter(None, [problem])
         elif moment == 0:
             yield f"reads `{value}` at time 0, but the system starts at `{self.start}`"
         elif any((moment - now).is_positive for now in scope.times):
@@ -242,15 +245,13 @@ class ExpressionCheck:
         before = len(self.problems)
         yield from self._end(low, "starts", scope)
         yield from self._end(high, "ends", scope)
-        if variable in scope.times:
-            yield (
-                f"integrates over `{variable}`, which already has a meaning there; "
-                "take another time variable for the integration"
-            )
-        elif low == high:
-            yield f"has an integral from `{low}` to `{high}`, which is empty"
-        elif scope.precedes(high, low) or high == self.start:
-            yield f"has an integral that runs backwards, from `{low}` to `{high}`; exchange its ends"
+        yield from first_that_holds({
+            f"integrates over `{variable}`, which already has a meaning there; take another time variable for the "
+            "integration": variable in scope.times,
+            f"has an integral from `{low}` to `{high}`, which is empty": low == high,
+            f"has an integral that runs backwards, from `{low}` to `{high}`; exchange its ends": high == self.start
+            or scope.precedes(high, low),
+        })  # fmt: skip
         inner = scope.inside(node)
         sound = len(self.problems) == before
         self.visit(node.integrand, inner if sound else replace(inner, order=scope.order))
@@ -258,47 +259,48 @@ class ExpressionCheck:
     def _end(self, end: Expr, verb: str, scope: Scope) -> Iterator[str]:
         if isinstance(end, Time):
             yield from self._known_time(end, scope)
-        elif end == self.start:
-            return
-        elif str(end) in map(str, scope.times):
-            yield f'has an integral that {verb} at sympy\'s own symbol `{end}`; declare the time by eqsolve, times("{end}")'
-        elif end == 0 and verb == "starts":
-            yield f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there"
-        elif verb == "ends":
-            yield (
-                f"has an integral that is not causal: it ends at `{end}`, so it reads the future; "
-                f"expected as upper end {quoted(scope.times)}"
-            )
-        else:
-            yield (
-                f"has an integral that starts at `{end}`, which is neither a time variable nor the start; "
-                f"expected {self._choices(scope)}"
-            )
+        elif end != self.start:
+            yield from first_that_holds({
+                f"has an integral that {verb} at sympy's own symbol `{end}`; declare the time by eqsolve, "
+                f'times("{end}")': str(end) in map(str, scope.times),
+                f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there": end == 0
+                and verb == "starts",
+                f"has an integral that is not causal: it ends at `{end}`, so it reads the future; expected as upper end "
+                f"{quoted(scope.times)}": verb == "ends",
+                f"has an integral that starts at `{end}`, which is neither a time variable nor the start; expected "
+                f"{self._choices(scope)}": True,
+            })  # fmt: skip
 
     def _response(self, node: Resp, scope: Scope) -> Iterator[str]:
-        noise, output = node.noise, node.output
-        if not scope.expected:
-            yield f"has the response `{node}` outside an expectation; write E(Resp(...))"
-        if scope.responding:
-            yield f"has a response inside a response, `{node}`; only first responses are derived"
-        if noise.head not in self.noises and noise.head.name in self.defined:
-            drives = quoted(self.noises) or "none has a law"
-            yield (
-                f"takes a response to `{noise.head.name}`, which has an equation and no law; "
-                f"a response is taken to a driving process ({drives})"
-            )
-        cause = noise.moments[0]
+        noise, output, cause = node.noise, node.output, node.noise.moments[0]
         times = [value.moments[0] for value in output.atoms(Value) if isinstance(value.head, Process)]
-        if not times:
-            yield f"takes the response of `{output}`, which contains no process"
-        elif all(time != cause and scope.precedes(time, cause) for time in times):
-            yield f"takes a response at `{times[0]}` to a noise at the later `{cause}`, which vanishes; exchange the two times"
+        wrong = {
+            f"has the response `{node}` outside an expectation; write E(Resp(...))": not scope.expected,
+            f"has a response inside a response, `{node}`; only first responses are derived": scope.responding,
+            f"takes a response to `{noise.head.name}`, which has an equation and no law; a response is taken to a driving "
+            f"process ({quoted(self.noises) or 'none has a law'})": noise.head not in self.noises
+            and noise.head.name in self.defined,
+            f"takes the response of `{output}`, which contains no process": not times,
+            f"takes a response at `{(*times, None)[0]}` to a noise at the later `{cause}`, which vanishes; exchange the two "
+            "times": times and all(time != cause and scope.precedes(time, cause) for time in times),
+        }
+        yield from (text for text, holds in wrong.items() if holds)
         inner = replace(scope, random=True, responding=True)
         self.visit(output, inner)
         self.visit(noise, inner)
 
 
 FUTURE = "reads the future: `{}` lies later than the running time; an equation may read the present and the past only"
+
+
+def first_that_holds(wrong: Mapping[str, Any]) -> list[str]:
+    """Return the first of some messages whose condition holds, if one does."""
+    return [text for text, holds in wrong.items() if holds][:1]
+
+
+def strangers(expr: Basic, *allowed: type[Named]) -> list[str]:
+    """Return the symbols and values of an expression that are of none of some kinds, in order of their names."""
+    return sorted(str(item) for item in expr.free_symbols | expr.atoms(Value) if not isinstance(item, allowed))
 
 
 def _averaged(scope: Scope) -> str:

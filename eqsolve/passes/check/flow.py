@@ -9,7 +9,7 @@ from sympy import Basic, Expr
 from eqsolve.errors import ModelError, did_you_mean, quoted
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, White
-from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Process, Random, State, Time, Value
+from eqsolve.language.symbols import Field, Gradient, Parameter, Process, Random, State, Time, Value
 from eqsolve.language.system import Flow
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.forms.kinks import SMOOTH, jumps, with_steps
@@ -33,7 +33,7 @@ def flow_problems(model: Flow) -> list[str]:
     times = model.time_symbols
     moving = model.student_fields
     crossed = {"weight": tuple(model.state), "loss gradient": moving, "drift": (*model.state, *model.gradients)}
-    jumping: list[tuple[Scope, str]] = []
+    jumping: list[str] = []
     for role, name, expr in _parts(model):
         scope = Scope(f"the {role} of `{name}` ({model.location})", times=times, random=True)
         check.visit(expr, scope)
@@ -44,23 +44,19 @@ def flow_problems(model: Flow) -> list[str]:
             check.report(scope, f"contains the expectation `{node}`; expected an expression of one coordinate or sample")
         switch = jumps(with_steps(expr, moving) if role == "loss gradient" else expr, crossed.get(role, ()))
         if switch is not None:  # its mean response is a density of paths, and paths may get stuck on it
-            where = sorted((x for x in crossed[role] if switch.has(x)), key=str)[0]
-            said = (
-                f"jumps where `{switch}` = 0, so that it has no derivative in `{where}` that is a function, but the "
-                f"mean-field equations need one; {SMOOTH}"
+            where = min((item for item in crossed[role] if switch.has(item)), key=str)
+            jumping.append(
+                f"{scope.label} jumps where `{switch}` = 0, so that it has no derivative in `{where}` that is a function, but "
+                f"the mean-field equations need one; {SMOOTH}"
             )
-            jumping.append((scope, said))
-    for scope, said in jumping:
-        check.report(scope, said)
+    check.add(jumping)
     for noise, law in model.laws.items():
         _noise(check, model, noise, law)
     elsewhere = {"weight": model.weights, "observable": model.observables.values(), "variable": model.variables.values()}
     for role, expressions in elsewhere.items():
-        for value in sorted({item for expr in expressions for item in expr.atoms(Value)}, key=str):
-            if value.head in model.laws:
-                check.report(
-                    Scope(f"the {role} `{value}` ({model.location})"), "reads a noise; only loss gradients and drifts do"
-                )
+        values = {value for expr in expressions for value in expr.atoms(Value) if value.head in model.laws}
+        where = (f"the {role} `{value}` ({model.location})" for value in sorted(values, key=str))
+        check.add(f"{label} reads a noise; only loss gradients and drifts do" for label in where)
     for name, expr in model.variables.items():
         check.visit(expr, Scope(f"variable `{name}` ({model.location})", times=times, random=True))
     for name, expr in model.observables.items():
@@ -99,28 +95,20 @@ def _noise(check: ExpressionCheck, model: Flow, noise: Process, law: Any) -> Non
     """Check where a noise stands, on one side, and what its law is written in."""
     on_samples, on_coordinates = (noise in model.reads(part) for part in ("loss_gradient", "drift"))
     scope = Scope(f"the law of `{noise.name}` ({model.place('laws', noise.name)})", times=tuple(law.atoms(Time)))
-    for item in [item for part in law.args for item in sorted(part.free_symbols | part.atoms(Value), key=str)]:
-        if not isinstance(item, Parameter | Time):
-            check.report(scope, f"uses `{item}`; expected parameters, and times in a covariance")
-    if isinstance(law, GP) and len(law.covariance.atoms(Time)) not in (0, 2):
-        check.report(
-            scope, f"has a covariance `{law.covariance}`; expected a function of two times, such as exp(-abs(t - tp))"
-        )
-    if on_samples and on_coordinates:
-        check.report(
-            scope, "belongs to a noise that a loss gradient reads (per sample) and a drift too (per coordinate); take two"
-        )
-    if not on_samples and not on_coordinates:
-        check.report(scope, "belongs to a noise that no loss gradient and no drift reads; use it there, or remove it")
-    if not isinstance(law, White):
-        return
-    if on_samples:
-        check.report(
-            scope,
-            "is white, which has no values, and a loss gradient reads it; noise of a sample is GP(...), Telegraph(...) "
-            "or, with a step, Resampled(...)",
-        )
-    for state, drift in model.drift.items():
+    for part in law.args:
+        check.uses_only((Parameter, Time), part, scope, "parameters, and times in a covariance")
+    one_time, kernel = isinstance(law, GP) and len(law.covariance.atoms(Time)) not in (0, 2), getattr(law, "covariance", 0)
+    wrong = {
+        f"has a covariance `{kernel}`; expected a function of two times, such as exp(-abs(t - tp))": one_time,
+        "belongs to a noise that a loss gradient reads (per sample) and a drift too (per coordinate); take two": on_samples
+        and on_coordinates,
+        "belongs to a noise that no loss gradient and no drift reads; use it there, or remove it": not on_samples
+        and not on_coordinates,
+        "is white, which has no values, and a loss gradient reads it; noise of a sample is GP(...), Telegraph(...) or, with "
+        "a step, Resampled(...)": on_samples and isinstance(law, White),
+    }
+    check.report(scope, *(text for text, holds in wrong.items() if holds))
+    for state, drift in model.drift.items() if isinstance(law, White) else ():
         for value in (item for item in drift.atoms(Value) if item.head == noise):
             weight = drift.diff(value)
             if weight.has(value) or weight.free_symbols - {*model.time_symbols} - {*model.parameters}:
@@ -133,16 +121,11 @@ def _noise(check: ExpressionCheck, model: Flow, noise: Process, law: Any) -> Non
 
 def _undeclared(model: Flow) -> Iterator[str]:
     """Find components used but not listed, and components listed twice."""
-    listed: dict[type[Named], tuple[str, list[Named]]] = {
-        State: ("state", list(model.state)),
-        Field: ("fields", list(model.fields)),
-        Gradient: ("gradients", list(model.gradients)),
-    }
-    fresh = new_states(model) if model.substitute else ()
-    for kind, (part, members) in listed.items():
-        names = [item.name for item in members]
+    substituted = new_states(model) if model.substitute else ()
+    for kind, part in ((State, "state"), (Field, "fields"), (Gradient, "gradients")):
+        names = [item.name for item in getattr(model, part)]
         for name, item in sorted(model.names.items()):
-            if type(item) is kind and item not in members and item not in fresh:
+            if type(item) is kind and name not in names and item not in substituted:
                 near = did_you_mean(name, names) or f"; add it to {part}="
                 yield f"{model.label} uses the {item.kind_name} `{name}`, which {part}= does not list{near}"
         for name in sorted({name for name in names if names.count(name) > 1}):

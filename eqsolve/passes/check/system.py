@@ -18,10 +18,10 @@ from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White, entrie
 from eqsolve.language.symbols import Correlation, Function, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.numerics.positivity import find_negative
-from eqsolve.passes.check.expressions import ExpressionCheck, Scope
+from eqsolve.passes.check.expressions import ExpressionCheck, Scope, first_that_holds, strangers
 from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why_not_convolution
-from eqsolve.passes.forms.expressions import free_times, outside_means, partial, reads
+from eqsolve.passes.forms.expressions import Read, free_times, outside_means, partial, reads
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.forms.path_form import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, keeps_means, reduce_constraints
@@ -33,61 +33,57 @@ from eqsolve.passes.rewrite.white import driven, make_additive
 # with processes depend on the sense in which they are integrated.
 def white_problems(system: System) -> list[str]:
     """Return what is wrong with the use of white noise, the equations first."""
-    found = [problem for equation in system.equations for problem in _equation(equation, system)]
-    found += [
-        f"{label} reads the white noise `{item.value}`, which has no values; it may stand in the equation of a derivative, "
+    problems = [f"{eq.label} {text}" for eq in system.equations for text in _rough_terms(eq, system)]
+    problems += [
+        f"{label} reads the white noise `{read.value}`, which has no values; it may stand in the equation of a derivative, "
         "added to the rest"
         for label, expr in _elsewhere(system)
-        for item in reads(expr)
-        if item.value.head in system.whites and item.response != "noise"
+        for read in _rough_reads(expr, system)
     ]
-    found += _law_words(system)
+    problems += _rough_laws(system)
     if driven(system) and system.constraints and not keeps_means(system):
         (first, *_) = system.constraints
-        found.append(
+        problems.append(
             f"the constraint that fixes `{first.name}` ({system.location}) stands beside white noise, which is not solved yet"
         )
-    if system.whites and not found and all(item.value.head in system.init for item in driven(system)):
+    if system.whites and not problems and all(item.value.head in system.init for item in driven(system)):
         try:
             make_additive(system)
         except ModelError as error:
-            found += error.problems
-    return list(dict.fromkeys(found))
+            problems += error.problems
+    return list(dict.fromkeys(problems))
 
 
-def _equation(equation: Equation, system: System) -> Iterator[str]:
-    """Yield what is wrong with an equation that reads white noise."""
-    rough = [item for item in reads(equation.rhs) if item.value.head in system.whites and item.response != "noise"]
-    for name in dict.fromkeys(item.value.head.name for item in rough):
-        mine = [item for item in rough if item.value.head.name == name]
-        value, label = mine[0].value, equation.label
-        if any(item.expected for item in mine):
-            yield (
-                f"{label} averages the white noise `{value}`, which has no values; average what it drives, or a response, "
-                f"E(Resp(x(t), {name}(tp)))"
-            )
-        elif any(item.response == "output" for item in mine):
-            yield f"{label} takes the response of the white noise `{value}`; take that of a process it drives"
-        elif not (isinstance(equation.head, Process) and equation.is_differential):
-            yield (
-                f"{label} gives values by the white noise `{value}`, which has none; it may stand in the equation of a "
-                f"derivative, such as Eq(x(t).diff(t), -x(t) + {name}(t))"
-            )
-        elif any(item.integrals for item in mine):
-            yield (
-                f"{label} has the white noise `{value}` under an integral; give the integral an equation of its own, such as "
-                f"Eq(y(t).diff(t), -y(t) + {name}(t))"
-            )
-        elif any(item.value.moments != (equation.time,) for item in mine):
-            yield f"{label} reads the white noise at another time, `{value}`; expected `{name}({equation.time})`"
-        elif (weight := partial(equation.rhs, value)).has(value):
-            yield f"{label} is not linear in the white noise `{value}`; its powers and functions have no meaning"
-        elif any(isinstance(it.head, Process) for it in outside_means(weight)) and system.laws[value.head].sense is None:
-            yield (
-                f"{label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; say in which sense "
-                f'this is integrated: laws={{{name}: White({system.laws[value.head].strength}, sense="ito")}} or '
-                'sense="stratonovich"'
-            )
+def _rough_reads(expr: Basic, system: System) -> list[Read]:
+    """Return where an expression reads the values of a white noise; a response to it does not."""
+    return [read for read in reads(expr) if read.value.head in system.whites and read.response != "noise"]
+
+
+def _rough_terms(equation: Equation, system: System) -> Iterator[str]:
+    """Yield what is wrong with each white noise that an equation reads."""
+    rough = _rough_reads(equation.rhs, system)
+    for head in dict.fromkeys(read.value.head for read in rough):
+        own = [read for read in rough if read.value.head == head]
+        name, value, law = head.name, own[0].value, system.laws[head]
+        weight = partial(equation.rhs, value)
+        yield from first_that_holds({
+            f"averages the white noise `{value}`, which has no values; average what it drives, or a response, "
+            f"E(Resp(x(t), {name}(tp)))": any(read.expected for read in own),
+            f"takes the response of the white noise `{value}`; take that of a process it drives": any(
+                read.response == "output" for read in own
+            ),
+            f"gives values by the white noise `{value}`, which has none; it may stand in the equation of a derivative, such "
+            f"as Eq(x(t).diff(t), -x(t) + {name}(t))": not (isinstance(equation.head, Process) and equation.is_differential),
+            f"has the white noise `{value}` under an integral; give the integral an equation of its own, such as "
+            f"Eq(y(t).diff(t), -y(t) + {name}(t))": any(read.integrals for read in own),
+            f"reads the white noise at another time, `{value}`; expected `{name}({equation.time})`": any(
+                read.value.moments != (equation.time,) for read in own
+            ),
+            f"is not linear in the white noise `{value}`; its powers and functions have no meaning": weight.has(value),
+            f"multiplies the white noise `{value}` by `{weight}`, which differs between paths; say in which sense this is "
+            f'integrated: laws={{{name}: White({law.strength}, sense="ito")}} or sense="stratonovich"': law.sense is None
+            and any(isinstance(other.head, Process) for other in outside_means(weight)),
+        })  # fmt: skip
 
 
 def _elsewhere(system: System) -> Iterator[tuple[str, Basic]]:
@@ -102,7 +98,7 @@ def _elsewhere(system: System) -> Iterator[tuple[str, Basic]]:
             yield f"the initial value of `{key}` ({system.location})", value
 
 
-def _law_words(system: System) -> Iterator[str]:
+def _rough_laws(system: System) -> Iterator[str]:
     for key, law in system.laws.items():
         label = system.law_label(key)
         if isinstance(law, GP) and law.covariance.has(DiracDelta):
@@ -189,8 +185,8 @@ class SystemCheck(ExpressionCheck):
             self.visit(expr, replace(scope, times=times))
         self._starts()
         self.add(_running_times(system))
-        for item in sorted(str(item) for item in system.start.atoms(Named, Value) if not isinstance(item, Parameter))[:1]:
-            self.add([f"the start of {system.label} uses `{item}`; expected a number, or an expression in parameters"])
+        for name in strangers(system.start, Parameter)[:1]:
+            self.add([f"the start of {system.label} uses `{name}`; expected a number, or an expression in parameters"])
         self._constraints()
         if not self.problems and has_shifts(system) and (unfit := why_not_convolution(system)):
             self.add([unfit])
@@ -206,7 +202,7 @@ class SystemCheck(ExpressionCheck):
         if equation.head is not None:
             return {equation.head.name}
         sides = ({value.head.name for value in side.atoms(Value)} for side in (equation.lhs, equation.rhs))
-        return next((found for side in sides if (found := side - set(self.defined))), set())
+        return next(filter(None, (names - self.defined.keys() for names in sides)), set())
 
     def _symmetry(self, equation: Equation) -> None:
         target = equation.target
@@ -302,10 +298,9 @@ class SystemCheck(ExpressionCheck):
             scope = Scope(self.system.law_label(key))
             if isinstance(law, White):
                 self.visit(law.strength, replace(scope, times=free_times(law.strength)))
-            for item in sorted(law.free_symbols | law.atoms(Value), key=str) if isinstance(law, IN_STEPS) else ():
-                if not isinstance(item, Parameter):
-                    self.report(scope, f"uses `{item}`; expected parameters only")
-            if isinstance(law, GP):
+            elif isinstance(law, IN_STEPS):
+                self.uses_only((Parameter,), law, scope, "parameters only")
+            elif isinstance(law, GP):
                 self._gaussian(tuple(member.name for member in members(key)), law, scope)
 
     def _gaussian(self, names: tuple[str, ...], law: GP, scope: Scope) -> None:
@@ -359,17 +354,18 @@ class SystemCheck(ExpressionCheck):
         function, begin = lambdify(times, known), float(system.start)
 
         def blocks(first: Any, second: Any) -> Any:
-            made = [np.broadcast_to(np.asarray(entry, float), (first.size, second.size)) for entry in function(first, second)]
-            return np.array(made).reshape(size, size, first.size, second.size)
+            shape = (first.size, second.size)
+            values = [np.broadcast_to(np.asarray(entry, float), shape) for entry in function(first, second)]
+            return np.array(values).reshape(size, size, *shape)
 
         try:
-            found = find_negative(blocks, begin, begin + 1)
+            negative = find_negative(blocks, begin, begin + 1)
         except (ArithmeticError, ValueError, TypeError, NameError, AttributeError):  # no numbers: nothing is claimed
             return
-        if found[0] is not None and None not in found:
+        if negative[0] is not None and None not in negative:
             shown = kernels[0] if size == 1 else ImmutableMatrix(size, size, kernels)
-            told = found[0].describe(names)
-            self.report(scope, f"has `{shown}`, which is no covariance: it is not positive semi-definite {told}")
+            where = negative[0].describe(names)
+            self.report(scope, f"has `{shown}`, which is no covariance: it is not positive semi-definite {where}")
 
     # --- values at the start
     def _starts(self) -> None:
@@ -471,22 +467,16 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
                 f"or its derivative, such as `w(t).diff(t)`; got `{lhs}`{zero if lhs == 0 else _solved_for(equation, system)}"
             )
         return
-    odd = [moment for moment in target.moments if not isinstance(moment, Time)]
-    if odd:
-        yield (
-            f"{equation.label} has `{target}` on its left; expected time variables there, "
-            f"`{target.head.usage}`; a value at the start belongs into init="
-        )
-    elif len(set(target.moments)) < len(target.moments):
-        yield (
-            f"{equation.label} has the same time twice on its left, `{target}`; expected two times, "
-            f"`{target.head.usage}`; a value on the diagonal belongs into init="
-        )
-    elif isinstance(lhs, Derivative) and lhs.variables[0] != target.moments[0]:
-        yield (
-            f"{equation.label} is a derivative in the second time `{lhs.variables[0]}`; "
-            f"expected one in the first, `{target}.diff({target.moments[0]})`"
-        )
+    moments, usage = target.moments, target.head.usage
+    wrong = {
+        f"has `{target}` on its left; expected time variables there, `{usage}`; a value at the start belongs into "
+        "init=": not all(isinstance(moment, Time) for moment in moments),
+        f"has the same time twice on its left, `{target}`; expected two times, `{usage}`; a value on the diagonal belongs "
+        "into init=": len(set(moments)) < len(moments),
+        f"is a derivative in the second time `{equation.time}`; expected one in the first, "
+        f"`{target}.diff({moments[0]})`": equation.time != moments[0],
+    }
+    yield from (f"{equation.label} {text}" for text in first_that_holds(wrong))
     if target.head in system.noises:
         yield (
             f"{equation.label} defines `{target.head.name}`, which also has a law in laws=; "
@@ -502,13 +492,11 @@ def _solved_for(equation: Equation, system: System) -> str:
     inner = equation.rhs.expr if isinstance(equation.rhs, Derivative) else equation.rhs
     if isinstance(inner, Value) and inner.head not in system.unknowns:
         return "; exchange its two sides"
-    found = sorted(equation.lhs.atoms(Derivative), key=str) or sorted(equation.lhs.atoms(Value), key=str)
-    if len(found) == 1:
-        shown = found[0]
-        if isinstance(shown, Derivative):
-            shown = f"{shown.expr}.diff({shown.variables[0]})"
-        return f"; solve it for `{shown}` and write Eq({shown}, ...)"
-    return ""
+    candidates = equation.lhs.atoms(Derivative) or equation.lhs.atoms(Value)
+    if len(candidates) != 1:
+        return ""
+    (shown,) = (f"{it.expr}.diff({it.variables[0]})" if isinstance(it, Derivative) else str(it) for it in candidates)
+    return f"; solve it for `{shown}` and write Eq({shown}, ...)"
 
 
 def _scope(equation: Equation) -> Scope:

@@ -45,7 +45,7 @@ from eqsolve.language.system import Flow, System
 from eqsolve.passes.check.check import check
 from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import SMOOTH, jumps, with_steps
-from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+from eqsolve.passes.rewrite.steps import STEP, put_in_steps
 from eqsolve.passes.rewrite.substitution import new_states
 
 

@@ -32,24 +32,23 @@ def with_steps(
     expr: Expr, moving: Sequence[Any], rise: Callable[[Expr], Expr] = lambda inside: tanh(inside / JUMP_WIDTH)
 ) -> Expr:
     """Return an expression with smooth steps, or other rises from −1 to 1, in place of sign and Heaviside of what moves."""
-    jumping = [node for node in expr.atoms(sign, Heaviside) if node.has(*moving)] if moving else []
-    ramps = {node: rise(node.args[0]) for node in jumping}
+    ramps = {node: rise(node.args[0]) for node in expr.atoms(sign, Heaviside) if moving and node.has(*moving)}
     return expr.xreplace({node: ramp if isinstance(node, sign) else (1 + ramp) / 2 for node, ramp in ramps.items()})
 
 
 def switches(expressions: Iterable[Basic]) -> list[Expr]:
     """Return the expressions at whose zeros others have a kink or a jump."""
-    found: dict[Expr, None] = {}
+    gaps: list[Expr] = []
     for node in sorted({node for expr in expressions for node in expr.atoms(*KINKS)}, key=default_sort_key):
         match node:
             case Max() | Min():
-                found.update(dict.fromkeys(a - b for a, b in itertools.combinations(node.args, 2)))
+                gaps += [a - b for a, b in itertools.combinations(node.args, 2)]
             case Piecewise():
-                gaps = {item for _, condition in node.args for item in condition.atoms(Relational)}
-                found.update(dict.fromkeys(item.lhs - item.rhs for item in sorted(gaps, key=default_sort_key)))
+                relations = {item for _, condition in node.args for item in condition.atoms(Relational)}
+                gaps += [item.lhs - item.rhs for item in sorted(relations, key=default_sort_key)]
             case _:
-                found[node.args[0]] = None
-    return list(found)
+                gaps.append(node.args[0])
+    return list(dict.fromkeys(gaps))
 
 
 @dataclass(frozen=True)
@@ -122,9 +121,8 @@ class Stages:
             argument = self.smooth(node.argument)
             kinked = [item for item in node.expression.atoms(*KINKS) if not item.has(node.variable)]
             expression = node.expression.xreplace({item: self.smooth(item) for item in kinked})
-            symbol = Dummy(f"y{len(self.stages)}", real=True)
+            self._known[node] = symbol = Dummy(f"y{len(self.stages)}", real=True)
             self.stages.append(Root(symbol, expression, node.variable, argument, node.domain))
-            self._known[node] = symbol
         return self._known[node]
 
     def _switch(self, inside: Expr) -> Any:
@@ -133,9 +131,8 @@ class Stages:
         if -inside in self._known:
             return -self._known[-inside]
         if inside not in self._known:
-            symbol = Dummy(f"s{len(self.stages)}", real=True)
+            self._known[inside] = symbol = Dummy(f"s{len(self.stages)}", real=True)
             self.stages.append(Switch(symbol, inside))
-            self._known[inside] = symbol
         return self._known[inside]
 
     def _condition(self, condition: Any) -> Any:
@@ -157,9 +154,11 @@ def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list
 #
 # At a kink nothing matters to an expectation. At a jump the derivative holds a delta function,
 # whose expectation is a density of paths: slopes alone do not give it.
-_TRIES = 24  # draws of everything else, for each of which a variable crosses the surface
-_REACH, _LINE = 4.0, 81  # where and how densely a crossing is looked for
-_STEPS = (DIFFERENCE, DIFFERENCE**2)  # to both sides of it
+#
+# A crossing is looked for at so many places of a variable in −4 … 4, for as many draws of everything else (within ±2):
+# kinks of models lie at numbers of order one.
+_REACH, _PLACES = 4.0, 81
+_STEPS = (DIFFERENCE, DIFFERENCE**2)  # to both sides of a crossing
 
 
 def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
@@ -173,16 +172,13 @@ def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
         return None
     placeholders: dict[Basic, Symbol] = {}
     plain = _plain(expr, placeholders, frozenset(variables))
-    names = frozenset(placeholders[item] for item in variables if item in placeholders)
-    _, stages = take_apart([plain], names)
+    crossing = frozenset(placeholders[item] for item in variables if item in placeholders)
     signs: dict[Basic, Basic] = {}
-    every = sorted(plain.free_symbols, key=str)
-    value = lambdify(every, plain, "scipy") if stages else None
-    for stage in stages:
+    for stage in take_apart([plain], crossing)[1]:
         if isinstance(stage, Switch):
             inside = stage.expression.xreplace(signs)
             signs[stage.symbol] = sign(inside)
-            if _is_crossed(value, inside, every, names):
+            if _is_crossed(plain, inside, crossing):
                 return inside.xreplace({dummy: item for item, dummy in placeholders.items()})
     return None
 
@@ -197,40 +193,37 @@ def _plain(expr: Any, placeholders: dict[Basic, Symbol], variables: frozenset[Ba
     return rebuilt(expr, lambda arg: _plain(arg, placeholders, variables))
 
 
-def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset[Symbol]) -> bool:
+def _is_crossed(expr: Expr, inside: Expr, crossing: frozenset[Symbol]) -> bool:
     """Whether a function stays apart on both sides of where another vanishes, in one of the variables."""
-    # of a difference at the first step a jump leaves all at the second, a square root the root of
-    # their ratio: half way
+    # a jump keeps its size from the first step to the second, a square root loses the root of their ratio: half way
     left = (_STEPS[1] / _STEPS[0]) ** 0.25
     rng = np.random.default_rng(0)
-    gap = lambdify(others, inside, "scipy")
+    symbols = sorted(expr.free_symbols, key=str)
+    value, gap = (lambdify(symbols, function, "scipy") for function in (expr, inside))
+
+    def at(function: Any, numbers: dict[Symbol, Any], x: Any) -> Any:
+        arguments = ({**numbers, variable: x}).values()
+        return np.broadcast_to(np.real(function(*arguments)), np.broadcast_shapes(*map(np.shape, arguments)))
+
     with np.errstate(all="ignore"):
-        for variable in sorted(inside.free_symbols & names, key=str):
-            drawn = {item: _numbers(item, rng) for item in others}
-            line = np.linspace(0.01 if variable.is_positive else -_REACH, _REACH, _LINE)[:, None]
-            place = others.index(variable)
-            above = _at(gap, list(drawn.values()), place, line) > 0
+        for variable in sorted(inside.free_symbols & crossing, key=str):
+            draws = {item: _draw(item, rng) for item in symbols}
+            line = np.linspace(0.01 if variable.is_positive else -_REACH, _REACH, _PLACES)[:, None]
+            above = at(gap, draws, line) > 0
             rows, columns = np.nonzero(above[1:] != above[:-1])
             low, high = line[rows, 0], line[rows + 1, 0]
-            beside = [numbers[columns] for numbers in drawn.values()]
-            for _ in range(45):  # until it is known to rounding
+            others = {item: numbers[columns] for item, numbers in draws.items()}
+            while (high - low).max(initial=0.0) > np.spacing(_REACH):  # bisection, to rounding
                 middle = (low + high) / 2
-                side = (_at(gap, beside, place, middle) > 0) == above[rows, columns]
+                side = (at(gap, others, middle) > 0) == above[rows, columns]
                 low, high = np.where(side, middle, low), np.where(side, high, middle)
-            ends = ((_at(value, beside, place, high + step), _at(value, beside, place, low - step)) for step in _STEPS)
-            far, near = (np.abs(above - below) for above, below in ends)
+            far, near = (np.abs(at(value, others, high + step) - at(value, others, low - step)) for step in _STEPS)
             if (np.isfinite(far) & np.isfinite(near) & (near > np.maximum(left * far, 1e4 * ROUNDING))).any():
                 return True
     return False
 
 
-def _at(function: Any, values: list[Any], place: int, x: Any) -> Any:
-    """Return a function with one argument given."""
-    arguments = [x if number == place else item for number, item in enumerate(values)]
-    return np.broadcast_to(np.real(function(*arguments)), np.broadcast_shapes(*(np.shape(item) for item in arguments)))
-
-
-def _numbers(item: Basic, rng: Any) -> Any:
+def _draw(item: Basic, rng: Any) -> Any:
     if item.is_integer:
-        return rng.integers(1 if item.is_positive else -2, 5, _TRIES).astype(float)
-    return rng.uniform(0.25 if item.is_positive else -2.0, 2.0, _TRIES)
+        return rng.integers(1 if item.is_positive else -2, 5, _PLACES).astype(float)
+    return rng.uniform(0.25 if item.is_positive else -2.0, 2.0, _PLACES)

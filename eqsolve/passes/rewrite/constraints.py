@@ -25,9 +25,6 @@ from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.convolution_form import has_shifts
 from eqsolve.passes.forms.expressions import chain, free_times, outermost, partial
 
-_MOST_DERIVATIVES = 3  # of mechanical constraints the second contains the multiplier
-_SPARE_TIMES = ("s", "u", "v", "r", "q", "a", "b", "c")
-
 
 def without_future(expr: Expr, moments: tuple[Expr, ...]) -> Expr:
     """Return an expression for the first of two times later than the second: responses of the second to the first vanish."""
@@ -90,19 +87,20 @@ def reduce_constraints(system: System) -> Reduction:
     init = {key: value for key, value in given.items() if not (isinstance(key, Value) and key.head in held)}
     init |= {key: known[key] for key in held.values()}
     every = (*equations, *flow.auxiliary.values(), *system.equations)
-    made = system._with(equations=every, init=Table(init), constraints=Table())
-    return Reduction(made, tuple(equations), newton, tuple(invariants))
+    return Reduction(
+        system._with(equations=every, init=Table(init), constraints=Table()), tuple(equations), newton, tuple(invariants)
+    )
 
 
 def _determinant(slopes: ImmutableMatrix, system: System) -> Expr:
-    made = slopes.det(method="berkowitz")
-    if made == 0:
+    determinant = slopes.det(method="berkowitz")
+    if determinant == 0:
         (first, constraint), *_ = system.constraints.items()
         raise ModelError(
             f"{constraint_label(first, constraint)}: the constraints do not determine {quoted(system.constraints)}; "
             "each needs a constraint that it acts upon"
         )
-    return made
+    return determinant
 
 
 def without_constraints(binding: Binding) -> Binding:
@@ -124,10 +122,8 @@ def without_constraints(binding: Binding) -> Binding:
     return replace(binding, model=reduction.system)
 
 
-# --- Constraints on means over paths, E g(x(t)) = 1: differentiated once, with Itô's term, and damped.
-# Rate of decay of an error, per unit of time; any positive one stabilises (Baumgarte 1972,
-# doi:10.1016/0045-7825(72)90018-7).
-_DAMPING = 1
+# --- Constraints on means over paths, E g(x(t)) = 1: differentiated once, with Itô's term, and damped, G' = −G. Any
+# positive rate of decay stabilises (Baumgarte 1972, doi:10.1016/0045-7825(72)90018-7); 1 per unit of time is taken.
 _FINITE = Float("1e-200")  # keeps multipliers finite in a first guess in which all means vanish
 
 
@@ -163,11 +159,11 @@ def _keep_means(system: System) -> Reduction:
         )
     scale = _determinant(slopes, system)
     free = [rate.xreplace(dict.fromkeys(values, S.Zero)) for rate in rates]
-    base = ImmutableMatrix([-rate - _DAMPING * residual for rate, residual in zip(free, residuals, strict=True)])
-    found = slopes.adjugate() * base * scale / (scale**2 + _FINITE)
-    equations = [Equation(v, right, system.constraints[h].location) for v, h, right in zip(values, heads, found, strict=True)]
-    made = system._with(equations=(*system.equations, *equations), constraints=Table())
-    return Reduction(made, tuple(equations), frozenset(), tuple(invariants))
+    base = ImmutableMatrix([-rate - residual for rate, residual in zip(free, residuals, strict=True)])
+    rights = slopes.adjugate() * base * scale / (scale**2 + _FINITE)
+    equations = [Equation(v, right, system.constraints[h].location) for v, h, right in zip(values, heads, rights, strict=True)]
+    reduced = system._with(equations=(*system.equations, *equations), constraints=Table())
+    return Reduction(reduced, tuple(equations), frozenset(), tuple(invariants))
 
 
 def _drift(system: System, expr: Expr, now: Time, label: str) -> Expr:
@@ -195,6 +191,8 @@ def _drift(system: System, expr: Expr, now: Time, label: str) -> Expr:
 def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[tuple[str, Expr]]]:
     """Return the running time, for each constraint its first derivative that contains a multiplier, and the ones before."""
     heads, residuals, invariants = set(system.constraints), [], []
+    # each derivative reaches at least one more differential equation, or none is reached at all
+    most = 1 + sum(equation.is_differential for equation in system.equations)
     running: Any = None
     for head, constraint in system.constraints.items():
         label = constraint_label(head, constraint)
@@ -205,14 +203,14 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
         (own,) = times
         running = running or own
         residual = residual.xreplace({own: running})
-        for _ in range(_MOST_DERIVATIVES + 1):
+        for _ in range(most + 1):
             if any(value.head in heads and value.moments == (running,) for value in outermost(residual, Value, but=Int)):
                 break
             invariants.append((label, _at_start(system, residual, running)))
             residual = flow.derivative(residual, running)
         else:
             raise ModelError(
-                f"{label}: none of its first {_MOST_DERIVATIVES} derivatives contains a multiplier "
+                f"{label}: none of its first {most} derivatives contains a multiplier "
                 f"({quoted(heads)}); let it act on what is constrained"
             )
         residuals.append(residual)
@@ -250,18 +248,18 @@ def _at_start(system: System, expr: Expr, now: Time, depth: int = 0) -> Expr | N
     begin = expr.xreplace({now: system.start})
     begin = begin.xreplace({node: S.Zero for node in begin.atoms(Int)})
     given = {getattr(key, "head", key): (key, entry) for key, entry in system.init.items() if isinstance(entry, Expr)}
-    found: dict[Value, Expr] = {}
+    starts: dict[Value, Expr] = {}
     for value in begin.atoms(Value):
-        equation, inner = system.get(value.head.name), None
-        if equation is not None and not equation.is_differential and depth < 10:
-            inner = _at_start(system, equation.at(now, now), now, depth + 1)
+        equation, start = system.get(value.head.name), None
+        if equation is not None and not equation.is_differential and depth < len(system):
+            start = _at_start(system, equation.at(now, now), now, depth + 1)
         elif value.head in given:
             key, entry = given[value.head]
-            inner = entry.xreplace(dict.fromkeys(getattr(key, "moments", ()), system.start))
-        if inner is None:
+            start = entry.xreplace(dict.fromkeys(getattr(key, "moments", ()), system.start))
+        if start is None:
             return None
-        found[value] = inner
-    return begin.xreplace(found)
+        starts[value] = start
+    return begin.xreplace(starts)
 
 
 class _Flow:
@@ -359,10 +357,9 @@ class _Flow:
     def _moved(self, equation: Equation, moments: tuple[Expr, ...]) -> Expr:
         """Return a right-hand side at other times, integration variables renamed where they would collide."""
         right = equation.rhs
-        taken = {item for item in (*moments, *right.atoms(Time)) if isinstance(item, Time)}
+        taken = {str(item) for item in (*moments, *right.atoms(Time))}
         for node in right.atoms(Int):
             if node.variable in moments:
-                spare = next(Time(name) for name in _SPARE_TIMES if Time(name) not in taken)
-                taken.add(spare)
-                right = right.xreplace({node: node.xreplace({node.variable: spare})})
+                taken.add(spare := next(name for name in "suvrqabc" if name not in taken))
+                right = right.xreplace({node: node.xreplace({node.variable: Time(spare)})})
         return right.xreplace(dict(zip(equation.defined.moments, moments, strict=True)))

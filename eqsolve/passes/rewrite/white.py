@@ -21,7 +21,7 @@ from eqsolve.language.symbols import Parameter, Process, Time, Value, fresh_name
 from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.expressions import outside_means, partial, shielded
 from eqsolve.passes.forms.path_form import is_random, sort_factors
-from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+from eqsolve.passes.rewrite.steps import STEP, put_in_steps
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
 
