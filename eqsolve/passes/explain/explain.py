@@ -14,20 +14,23 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.model import Equation, Model
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.printing import equation_text, expression_text
-from eqsolve.language.symbols import Head, Parameter, Process, Response, Time, Unknown, Value, meanings
+from eqsolve.language.symbols import Parameter, Process, Response, Unknown, Value, meanings
 from eqsolve.language.system import FixedPoint, Flow, Singularity, System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
+from eqsolve.passes.forms.expressions import free_times
 from eqsolve.passes.forms.kinks import Switch, take_apart
 from eqsolve.passes.forms.path_form import COLUMN, MIDDLE, ROW, PathEnsemble, PathForm, as_written, sort_factors
 from eqsolve.passes.forms.structure import Derivation, models_behind, reduce_fixed_point, signature_of
 from eqsolve.passes.forms.tangents import TangentEquation, linearise
 from eqsolve.verbs import lazy_import
 
+Section = tuple[str, tuple[str, ...]]
+"""A title, and the lines under it."""
 
-# --- What is left of a fixed point to solve: unknowns given by others, and the kinks at which
-# expectations are split.
-def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], ...]:
+
+# --- Of a fixed point what remains to be solved: unknowns given by others, and the kinks at which expectations are split.
+def describe_reduction(model: FixedPoint) -> tuple[Section, ...]:
     """Return titles and lines: what is eliminated, what is solved for, where expectations are split; at the defaults."""
     values: dict[Parameter, Expr] = {item: S(value) for item in model.parameters if (value := model.given(item)) is not None}
     declared = frozenset(item.name for item in model.randoms if isinstance(item.law, Normal))
@@ -44,17 +47,16 @@ def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], 
     for stage in (item for item in stages if isinstance(item, Switch)):
         kinks.append(stage.expression.xreplace(known))
         known[stage.symbol] = sign(kinks[-1])
-    made = (
+    return (
         ("eliminated (given by the others)", tuple(f"{u.name} = {expression_text(e)}" for u, e in reduced.eliminated)),
         ("solved for", (", ".join(_called(reduced.unknowns)) or "nothing: all is explicit",)),
         ("kinks (expectations are split where these vanish)", tuple(expression_text(expr) for expr in kinks)),
     )
-    return tuple((title, lines) for title, lines in made if lines)
 
 
-# --- Shifted times in words: which integrals join s and t − s, which delays there are, and where
-# break points lie.
-def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
+# --- Shifted times in words: which integrals join s and t − s, and which delays there are. How these are solved, the
+# solver says itself.
+def describe_shifts(system: System) -> tuple[Section, ...]:
     """Return titles and lines about the shifted times of a system; nothing where there are none."""
     if not has_shifts(system):
         return ()
@@ -64,19 +66,12 @@ def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
         inside = sorted({expression_text(value, equation.order) for value in shifted if node.has(value)})
         how = f"joins {', '.join(inside)} with what stands at {node.variable}" if inside else "no shifted time"
         convolutions.append(f"in the equation for {equation.key}: {expression_text(node, equation.order)} ({how})")
-    moments = [(value.moments[0], value.moments[0].atoms(Time)) for value in shifted]
-    found = (delay_of(moment, *times) for moment, times in moments if len(times) == 1)
-    delays = dict.fromkeys(expression_text(delay) for delay in found if delay is not None)
-    lines = []
-    if delays:
-        names = ", ".join(sorted(head.name for head in delayed_heads(system)))
-        lines = [
-            f"{names} at the delays {', '.join(delays)}: the past before t = {system.start} is the one given as start",
-            "break points at the sums of delays; a derivative more is continuous after each delay, and panels end at them",
-        ]
-    folded = "each is folded at t/2, and done by Gauss rules between the edges of the panels and t minus these"
-    made = (("memory integrals", (*convolutions, *((folded,) if convolutions else ()))), ("delays", tuple(lines)))
-    return tuple((title, text) for title, text in made if text)
+    moments = [value.moments[0] for value in shifted if len(free_times(value.moments[0])) == 1]
+    lags = (delay_of(moment, *free_times(moment)) for moment in moments)
+    delays = ", ".join(dict.fromkeys(expression_text(lag) for lag in lags if lag is not None))
+    names = ", ".join(sorted(head.name for head in delayed_heads(system)))
+    past = f"{names} at the delays {delays}: the past before t = {system.start} is the one given as start"
+    return ("memory integrals", tuple(convolutions)), ("delays", (past,) if delays else ())
 
 
 # --- The tangent equations of a path form, written out in the times that a user knows.
@@ -101,30 +96,28 @@ def write_memories(form: PathForm) -> Iterator[Equation]:
 
 def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
     """Return the equation of every unknown along a path, definitions put in; integrals are functions of time."""
-    own = [item for item in ensemble.unknowns if isinstance(item.symbol, Dummy)]
-    shown = {item.symbol: Process(item.name.removeprefix("memory "))(ROW) for item in own}
-    made = []
-    for place, unknown in enumerate(ensemble.unknowns):
-        body: Expr = S.Zero
-        for link in (item for item in ensemble.links if item.unknown == place):
-            signal = link.signal
-            if link.memory is not None:
-                signal = Int(link.memory.kernel * signal.xreplace(shown).xreplace({ROW: MIDDLE}), (MIDDLE, start, ROW))
-            body += link.coefficient * signal
-        drives = [item for item in (*ensemble.drives, *ensemble.kicks) if item.unknown == place]
-        body += sum((item.coefficient * item.noise(ROW) for item in drives), S.Zero)
-        left = shown.get(unknown.symbol, unknown.symbol)
-        left = Derivative(left, ROW, evaluate=False) if unknown.integrated else left
-        made.append(Equation(left, body.xreplace(shown)))
-    return made
+    memories = [item for item in ensemble.unknowns if isinstance(item.symbol, Dummy)]
+    shown = {item.symbol: Process(item.name.removeprefix("memory "))(ROW) for item in memories}
+    rights: list[Expr] = [S.Zero] * len(ensemble.unknowns)
+    for link in ensemble.links:
+        signal = link.signal
+        if link.memory is not None:
+            signal = Int(link.memory.kernel * signal.xreplace(shown).xreplace({ROW: MIDDLE}), (MIDDLE, start, ROW))
+        rights[link.unknown] += link.coefficient * signal
+    for forcing in (*ensemble.drives, *ensemble.kicks):
+        rights[forcing.unknown] += forcing.coefficient * forcing.noise(ROW)
+    lefts = [shown.get(item.symbol, item.symbol) for item in ensemble.unknowns]
+    return [
+        Equation(Derivative(left, ROW, evaluate=False) if unknown.integrated else left, right.xreplace(shown))
+        for unknown, left, right in zip(ensemble.unknowns, lefts, rights, strict=True)
+    ]
 
 
 # --- Closed equations written as compositions of operators, for reading: ∫ A(t, s) B(s, t') ds is A∘B.
 #
-# A kernel K(t, t') is an operator, K(t', t) its transpose, J the integration from the start;
-# products are pointwise; 1 is the constant function, and ``[K]₊`` the part of K with s < t where a
-# range of integration cuts it. An unknown that enters its own equation only as L∘X is solved for: X
-# = (I − L)⁻¹ of the rest.
+# A kernel K(t, t') is an operator, K(t', t) its transpose, J the integration from the start; products are pointwise; 1 is the
+# constant function, and ``[K]₊`` the part of K with s < t where a range of integration cuts it. An unknown that enters its own
+# equation only as L∘X is solved for: X = (I − L)⁻¹ of the rest.
 @dataclass(frozen=True)
 class OperatorForm:
     """One equation in operators, and the solve it leads to if its unknown enters linearly."""
@@ -138,8 +131,7 @@ class OperatorForm:
 
 def write_operators(equations: Iterable[Equation]) -> tuple[OperatorForm, ...]:
     """Return the equations between kernels and functions as compositions; nothing if no integral stands in them."""
-    closed = [eq for eq in equations if not isinstance(eq.head, Process | None)]
-    closed = [eq for eq in closed if not eq.rhs.has(E, Resp)]
+    closed = [eq for eq in equations if not isinstance(eq.head, Process | None) and not eq.rhs.has(E, Resp)]
     return tuple(_form(equation) for equation in closed) if any(eq.rhs.has(Int) for eq in closed) else ()
 
 
@@ -206,10 +198,12 @@ def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: b
     if not factors:
         return "J" if causal_end else "1"
     product = Mul(*factors)
-    found = product.atoms(Value)
-    turned = {it for it in found if it.moments == (second, first) and isinstance(it.head, Response)}
-    mapping = {value: Symbol(value.head.name + "ᵀ" * (value in turned)) for value in found}
-    text = expression_text(product.xreplace(mapping))
+
+    def name(value: Value) -> Symbol:
+        turned = value.moments == (second, first) and isinstance(value.head, Response)
+        return Symbol(value.head.name + "ᵀ" * turned)
+
+    text = expression_text(product.xreplace({value: name(value) for value in product.atoms(Value)}))
     if causal_end and not _is_causal(factors, first, second):
         return f"[{text}]₊"
     return text if isinstance(product, Value) else f"({text})"
@@ -218,13 +212,14 @@ def _kernel(factors: list[Expr], first: Expr, second: Expr | None, causal_end: b
 def _solved(equation: Equation, mapping: dict[Expr, Expr]) -> str:
     """Return the triangular solve of an unknown that enters its own definition only as L∘X, else nothing."""
     head, row = equation.defined.head, equation.defined.moments[0]
-    own = [term for term in Add.make_args(expand(equation.rhs, deep=False)) if _reads(term, head)]
-    rest = expand(equation.rhs, deep=False) - Add(*own)
+    terms = Add.make_args(expand(equation.rhs, deep=False))
+    own = [term for term in terms if term.has(head)]
+    rest = Add(*(term for term in terms if not term.has(head)))
     lefts = []
     for term in own:
         coefficient, node = term.as_independent(Int)
         factors = list(Mul.make_args(node.integrand)) if isinstance(node, Int) else []
-        inner = [item for item in factors if _reads(item, head)]
+        inner = [item for item in factors if item.has(head)]
         if len(inner) != 1 or not isinstance(inner[0], Value) or node.variable not in inner[0].moments or inner[0].has(row):
             return ""
         kernel = _kernel([item for item in factors if item != inner[0]], row, node.variable, causal_end=True)
@@ -235,10 +230,6 @@ def _solved(equation: Equation, mapping: dict[Expr, Expr]) -> str:
     right = expression_text(rest.xreplace(mapping))
     right = f"({right})" if rest.is_Add else right
     return f"{head.name} = (I {' '.join(lefts)})⁻¹∘{right}" if lefts and not equation.is_differential else ""
-
-
-def _reads(expr: Expr, head: Head) -> bool:
-    return any(value.head == head for value in expr.atoms(Value))
 
 
 @dataclass(frozen=True)
@@ -357,22 +348,21 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain dictionaries, lists and texts."""
-        made = asdict(self)
-        made = {"model": made.pop("name"), **made}
-        made["unknowns"] = {kind: list(names) for kind, names in self.unknowns}
-        made["statements"] = {title: list(lines) for title, lines in self.statements}
-        del made["mean_field"], made["solver"]
+        plain = asdict(self)
+        plain = {"model": plain.pop("name"), **plain}
+        plain |= {part: {title: list(lines) for title, lines in plain[part]} for part in ("unknowns", "statements")}
+        del plain["mean_field"], plain["solver"]
         if self.mean_field is not None:
-            made["mean_field"] = self.mean_field.to_dict()
+            plain["mean_field"] = self.mean_field.to_dict()
         if self.solver is not None:
-            made["solver"] = {"name": self.solver.name, "reason": self.solver.reason, "others": dict(self.solver.others)}
-        return made
+            plain["solver"] = {"name": self.solver.name, "reason": self.solver.reason, "others": dict(self.solver.others)}
+        return plain
 
     def sections(self) -> list[tuple[str, list[str]]]:
         """Return titles and lines, in the order in which they are read."""
         order = [block[0] if len(block) == 1 else f"[{', '.join(block)} together]" for block in self.blocks]
         operators = [line for item in self.operators for line in item.lines()]
-        made = [
+        every = [
             ("equations", _columns((item.location, item.text) for item in self.equations)),
             ("unknowns", _columns((kind, ", ".join(names)) for kind, names in self.unknowns)),
             ("dependencies", _columns((item.unknown, _reading(item)) for item in self.reads)),
@@ -392,7 +382,7 @@ class Explanation:
             ("solver", [f"{self.solver.name}: {self.solver.reason}".removeprefix(": ")] if self.solver else []),
             ("other solvers", _columns(self.solver.others) if self.solver else []),
         ]
-        return [(title, lines) for title, lines in made if lines]
+        return [(title, lines) for title, lines in every if lines]
 
     def text(self) -> str:
         """Return the explanation for a terminal."""
@@ -424,14 +414,18 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
         parts |= {"reads": tuple(_readers(causality)), "blocks": causality.blocks}
     if derivation is not None:
         reduction, form = derivation.reduction, derivation.form
-        said = ((eq, ", by Newton's method" if eq.key in reduction.implicit else "") for eq in reduction.multipliers)
-        parts["multipliers"] = tuple(" = ".join(equation_text(eq)) + how for eq, how in said)
+        parts["multipliers"] = tuple(
+            " = ".join(equation_text(eq)) + ", by Newton's method" * (eq.key in reduction.implicit)
+            for eq in reduction.multipliers
+        )
         parts["operators"] = () if shifts else write_operators(derivation.closed)
         parts["substitutions"] = tuple(_substitutions(derivation))
         if form is not None:
             parts["memories"] = tuple(" = ".join(equation_text(item)) for item in write_memories(form))
             parts["tangents"] = tuple(_tangents(form))
-    told = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # elsewhere, with more detail
+    detailed = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # in other sections
+    declared = ((title, tuple(map(" ".join, lines))) for title, lines in others if title not in detailed)
+    reduced = describe_reduction(model) if isinstance(model, FixedPoint) else ()
     return Explanation(
         name=model.name,
         kind=model.kind,
@@ -442,11 +436,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
         ),
         unknowns=_unknowns(model),
         settings=tuple(_settings(model)),
-        statements=(
-            *((title, tuple(map(" ".join, lines))) for title, lines in others if title not in told),
-            *(describe_reduction(model) if isinstance(model, FixedPoint) else ()),
-            *shifts,
-        ),
+        statements=tuple((title, lines) for title, lines in (*declared, *reduced, *shifts) if lines),
         signature=signature_of(model),
         mean_field=mean_field,
         **parts,
@@ -458,8 +448,7 @@ def _unknowns(model: Model) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if isinstance(model, System):
         for head in model.unknowns:
             noise = "white noise" if head in model.whites else "driving process"
-            kind = noise if head in model.noises else head.kind_name
-            kinds.setdefault(kind, []).append(head.name)
+            kinds.setdefault(noise if head in model.noises else head.kind_name, []).append(head.name)
     elif isinstance(model, FixedPoint):
         kinds["number"] = _called(model.unknowns)
     elif isinstance(model, Singularity):
@@ -476,14 +465,12 @@ def _called(items: Iterable[Unknown]) -> list[str]:
 
 def _readers(causality: Causality) -> Iterator[Reads]:
     for name in causality.order:
-        found: dict[str, list[str]] = {"now": [], "past": [], "derivative": []}
+        sources: dict[str, set[str]] = {"slice": set(), "history": set(), "derivative": set()}
         for edge in causality.dependencies:
             if edge.reader == name:
                 volterra = edge.source == name and edge.under_integral and edge.kind == "slice"
-                place = {"slice": "past" if volterra else "now", "history": "past"}.get(edge.kind, "derivative")
-                found[place].append(edge.source)
-        rank = {other: position for position, other in enumerate(causality.order)}
-        yield Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values()))
+                sources["history" if volterra else edge.kind].add(edge.source)
+        yield Reads(name, *(tuple(sorted(names, key=causality.order.index)) for names in sources.values()))
 
 
 def _tangents(form: PathForm) -> Iterator[Derived]:
@@ -506,40 +493,38 @@ def _substitutions(derivation: Derivation) -> Iterator[Changed]:
 
 def describe_settings(model: Model) -> tuple[Setting, ...]:
     """Return everything that can be set in a model, what belongs to the models behind it included."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for part in (model, *models_behind(model)):
-        found = {**{item.name: item for item in _settings(part)}, **found}
-    return tuple(sorted(found.values(), key=lambda item: (item.domain == "a law", item.name)))
+        settings = {item.name: item for item in _settings(part)} | settings
+    return tuple(sorted(settings.values(), key=lambda item: (item.domain == "a law", item.name)))
 
 
 def _settings(model: Model) -> Iterator[Setting]:
-    said = meanings(model.file)
+    about = meanings(model.file)
     laws = {left: law for _, lines in model.show().sections() for left, how, law in lines if how == "~"}
     for item in model.parameters:
         default = model.given(item)
         text = None if default is None else f"{float(default):g}"
-        yield Setting(item.name, describe_domain(item), text, said.get(item, ""))
+        yield Setting(item.name, describe_domain(item), text, about.get(item, ""))
     for random in model.randoms:
         given = isinstance(model, Singularity) and random.law is None and bool(model.law_of)
         law = "as solved for" if given else laws.get(random.name)
-        yield Setting(random.name, "a law", law, said.get(random, ""))
+        yield Setting(random.name, "a law", law, about.get(random, ""))
 
 
 def describe_domain(item: Parameter) -> str:
     """Return what values a parameter may take, in words."""
     low, high = item.bounds
-    words = ["whole number" if item.is_integer else "number"]
-    if low is not None:
-        words.append(f">= {low}" if high is None else f"from {low} to {high}")
-    elif high is not None:
-        words.append(f"<= {high}")
-    if item.is_positive and not (low is not None and low > 0):
-        words.append("> 0")
-    elif item.is_negative and not (high is not None and high < 0):
-        words.append("< 0")
-    elif item.is_nonnegative and low is None:
-        words.append(">= 0")
-    return " ".join(words)
+    words = (
+        ("whole number" if item.is_integer else "number", True),
+        (f"from {low} to {high}", None not in (low, high)),
+        (f">= {low}", low is not None and high is None),
+        (f"<= {high}", low is None and high is not None),
+        ("> 0", item.is_positive and not (low is not None and low > 0)),
+        ("< 0", item.is_negative and not (high is not None and high < 0)),
+        (">= 0", item.is_nonnegative and not item.is_positive and low is None),
+    )
+    return " ".join(word for word, holds in words if holds)
 
 
 def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:
@@ -549,11 +534,9 @@ def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _reading(item: Reads) -> str:
-    parts = [("now", item.now), ("from the past", item.past), ("in its derivative", item.derivative)]
-    said = [
-        f"{how}: {', '.join('itself' if name == item.unknown else name for name in names)}" for how, names in parts if names
-    ]
-    return "; ".join(said) or "nothing"
+    parts = (("now", item.now), ("from the past", item.past), ("in its derivative", item.derivative))
+    named = ((how, ", ".join("itself" if name == item.unknown else name for name in names)) for how, names in parts)
+    return "; ".join(f"{how}: {names}" for how, names in named if names) or "nothing"
 
 
 def _tangent(item: Derived) -> list[str]:
