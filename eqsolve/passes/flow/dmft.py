@@ -49,29 +49,27 @@ from eqsolve.passes.rewrite.steps import STEP, put_in_steps
 from eqsolve.passes.rewrite.substitution import new_states
 
 
-# --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its
-# own.
+def _free_name(flow: Flow, wanted: str) -> str:
+    return fresh_name(wanted, {*flow.names, *flow.observables, *flow.variables})
+
+
+# --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its own.
 def add_momentum(flow: Flow, friction: Any) -> Flow:
     """Return θ' = v, v' = −friction v + p_t(g, θ), starting at rest."""
     rate = as_scalar(friction, "friction")
-    taken = set(flow.names) | set(flow.observables) | set(flow.variables)
-    velocities = {
-        item: State(fresh_name(f"{item.name}_velocity", taken), rf"\dot{{{item.latex_name}}}") for item in flow.state
-    }
-    drift: dict[Any, Any] = dict(velocities)
-    drift |= {speed: -rate * speed + flow.drift[item] for item, speed in velocities.items()}
+    velocities = {item: State(_free_name(flow, f"{item.name}_velocity"), rf"\dot{{{item.latex_name}}}") for item in flow.state}
+    drift: dict[Any, Any] = velocities | {speed: -rate * speed + flow.drift[item] for item, speed in velocities.items()}
     plain = flow._with(substitute=Table())  # a change of variables holds for the first-order flow only
     return plain.replace(f"{flow.name}_momentum", state={speed: 0 for speed in velocities.values()}, drift=drift)
 
 
-# --- Training with noise: batches, temperature and label noise as flows of their own, which combine
-# in any order.
+# --- Training with noise: batches, temperature and label noise as flows of their own, which combine in any order.
 def add_batches(flow: Flow, batch: Any) -> Flow:
     """Return ℓ → s ℓ/b, with s = 1 for the samples in the batch, drawn afresh at every step with probability b."""
     takes = "the share of the samples in a batch, 0 < batch <= 1;"
     share = _amount(flow, batch, "sgd", takes, lambda share: 0 < share <= 1)
-    t, noise = flow.running_time, _noise(flow, "s")
-    losses = tuple(loss if loss == 0 else noise(t) / share * loss for loss in flow.loss_gradient)
+    t, noise = flow.running_time, Process(_free_name(flow, "s"))
+    losses = tuple(noise(t) / share * loss for loss in flow.loss_gradient)
     return _named(flow, "sgd", {noise: Resampled(Bernoulli(share))}, loss_gradient=losses)
 
 
@@ -82,7 +80,7 @@ def add_temperature(flow: Flow, temperature: Any) -> Flow:
     moved: list[State] = [item for item in flow.state if flow.drift[item].free_symbols & set(flow.gradients)]
     drift, laws = dict(flow.drift), {}
     for item in moved:
-        noise = _noise(flow, "eta" if len(moved) == 1 else f"eta_{item.name}")
+        noise = Process(_free_name(flow, "eta" if len(moved) == 1 else f"eta_{item.name}"))
         drift[item], laws[noise] = drift[item] + noise(t), White(2 * heat)
     plain = flow._with(substitute=Table())  # white noise does not obey the ordinary chain rule
     return _named(plain, "langevin", laws, drift=Table(drift))
@@ -98,10 +96,9 @@ def add_label_noise(flow: Flow, variance: Any) -> Flow:
             "and all weights of this flow move"
         )
     t = flow.running_time
-    noises = {item: _noise(flow, "zeta" if len(teachers) == 1 else f"zeta_{item.name}") for item in teachers}
-    put = {item: item + noise(t) for item, noise in noises.items()}
-    laws = {noise: Resampled(Normal(0, power)) for noise in noises.values()}
-    return _named(flow._mapped(mapper(put), "loss_gradient"), "label_noise", laws)
+    names = {item: _free_name(flow, "zeta" if len(teachers) == 1 else f"zeta_{item.name}") for item in teachers}
+    noisy = flow._mapped(mapper({item: item + Process(name)(t) for item, name in names.items()}), "loss_gradient")
+    return _named(noisy, "label_noise", {Process(name): Resampled(Normal(0, power)) for name in names.values()})
 
 
 def settle_noises(flow: Flow) -> Flow:
@@ -116,9 +113,9 @@ def settle_noises(flow: Flow) -> Flow:
             certain[noise] = S.Zero
     if not certain:
         return flow
-    put: dict[Any, Any] = {noise(t): value for noise, value in certain.items()}
+    values: dict[Any, Any] = {noise(t): value for noise, value in certain.items()}
     laws = Table((noise, law) for noise, law in flow.laws.items() if noise not in certain)
-    return flow._mapped(mapper(put), "loss_gradient", "drift")._with(laws=laws)
+    return flow._mapped(mapper(values), "loss_gradient", "drift")._with(laws=laws)
 
 
 def _amount(flow: Flow, value: Any, how: str, takes: str, fits: Callable[[Expr], Any]) -> Expr:
@@ -129,10 +126,6 @@ def _amount(flow: Flow, value: Any, how: str, takes: str, fits: Callable[[Expr],
     return amount
 
 
-def _noise(flow: Flow, wanted: str) -> Process:
-    return Process(fresh_name(wanted, {*flow.names, *flow.observables, *flow.variables}))
-
-
 def _named(flow: Flow, how: str, laws: dict[Process, Any], **parts: Any) -> Flow:
     return flow._with(name=f"{flow.name}_{how}", laws=Table({**flow.laws, **laws}), **parts)
 
@@ -141,10 +134,8 @@ def _named(flow: Flow, how: str, laws: dict[Process, Any], **parts: Any) -> Flow
 def mean_of(expr: Expr, model: Model) -> Expr:
     """Return E[expr] over random constants, in closed form for polynomials of degree two in laws that have one."""
     variables = sorted((item for item in expr.free_symbols if isinstance(item, Random)), key=str)
-    if not variables:
-        return expr
-    if not expr.is_polynomial(*variables):
-        return E(expr)
+    if not variables or not expr.is_polynomial(*variables):
+        return E(expr) if variables else expr
     laws = map(model.given, variables)
     moments = [(S.One, *((law.moments() if isinstance(law, Law) else None) or ())) for law in laws]
     terms = [(scale, [*zip(moments, powers, strict=True)]) for powers, scale in Poly(expr, *variables).terms()]
@@ -233,7 +224,7 @@ class FlowParts:
 
     def slopes(self, fields: Iterable[int]) -> dict[tuple[int, int], Expr]:
         """Return the slopes of the active loss gradients in fields by regions, by their places."""
-        flow, made = self.flow, {}
+        flow, slopes = self.flow, {}
         for a, i in itertools.product(self.active, fields):
             loss, field = flow.loss_gradient[a], flow.fields[i]
             if not self.is_sloped(a, i):
@@ -241,8 +232,8 @@ class FlowParts:
                     f"{flow.label}: the loss gradient of `{flow.gradients[a]}`, `{loss}`, has no derivative in `{field}` that "
                     f"is a function (it is `{loss.diff(field)}`), but the mean-field equations need one; {SMOOTH}"
                 )
-            made[a, i] = slope(loss, field)
-        return made
+            slopes[a, i] = slope(loss, field)
+        return slopes
 
     def overlap_of(self, i: int, j: int) -> Expr:
         """Return E[w_i w_j] of weights that do not move."""
@@ -271,7 +262,7 @@ class FlowParts:
     def equation(self, left: Expr, right: Expr) -> Equation:
         return Equation(left, right, self.flow.location)
 
-    def made(self, eqs: list[Equation], laws: dict[Any, Any], observables: dict[str, Expr], stepped: bool) -> System:
+    def system(self, eqs: list[Equation], laws: dict[Any, Any], observables: dict[str, Expr], stepped: bool) -> System:
         """Return the system of these equations and of the flow's own: definitions, θ' = p_t(g, θ), starts."""
         flow = self.flow
         drifts = ((self.process(item), self.process(drift)) for item, drift in flow.drift.items())
@@ -295,7 +286,7 @@ def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
         raise ModelError(f"{flow.label}: the fields cannot be eliminated: {reason}")
     if reason is None and eliminate is not False:
         return eliminate_fields(parts)
-    return GeneralLimit(flow, parts.rough_teachers()).system()
+    return general_limit(parts, parts.rough_teachers())
 
 
 @kept_by_model
@@ -318,122 +309,106 @@ def derive_descent(flow: Flow, eta: Any) -> System:
     return system.replace(f"{flow.name}_descent", step=step)
 
 
-class GeneralLimit(FlowParts):
-    """Names the unknowns of the general system and writes its equations down; ``teachers`` are the fields conditioned on."""
+def general_limit(parts: FlowParts, teachers: tuple[int, ...]) -> System:
+    """Return the general mean-field system of a flow; ``teachers`` are the places of the fields that it is conditioned on."""
+    flow, t, tp, w, active, ratio = parts.flow, parts.t, parts.other, parts.weights, parts.active, parts.flow.ratio
+    fields, names = [item.name for item in flow.fields], parts.weight_names
+    others = [i for i in parts.needed if i not in teachers]
+    students = [i for i in others if i in parts.responsive]
+    losses = {a: parts.process(flow.loss_gradient[a]) for a in active}
+    slopes = parts.slopes(others)
 
-    def __init__(self, flow: Flow, teachers: tuple[int, ...]) -> None:
-        super().__init__(flow)
-        self.teachers = teachers
-        single = len(self.active) == 1
-        gradients, fields, names = flow.gradients, flow.fields, self.weight_names
-        self.others = tuple(i for i in self.needed if i not in teachers)
-        self.students = tuple(i for i in self.others if i in self.responsive)
-        self.noise_g = {a: self.head(Process, f"z_{gradients[a].name}") for a in self.active}
-        self.noise_f: dict[int, Any] = {}
-        for i in self.others:  # the field of a weight that does not respond is its noise
-            whole = i not in self.responsive and not teachers
-            own = Process(fields[i].name, fields[i].latex_name)
-            self.noise_f[i] = own if whole else self.head(Process, f"z_{fields[i].name}")
-        self.losses = {a: self.process(flow.loss_gradient[a]) for a in self.active}
-        self.slope_of = self.slopes(self.others)
-        read = {i for (_, i), value in self.slope_of.items() if value != 0}
-        with_memory = [a for a in self.active if any(self.slope_of[a, i] != 0 for i in self.students)]
-        self.response_w = {
-            (i, a): self.head(Response, f"R_{names[i]}" if single else f"R_{names[i]}_{gradients[a].name}")
-            for i, a in itertools.product(self.students, self.active)
-        }
-        self.response_l = {
-            (a, i): self.head(Response, f"R_l_{fields[i].name}" if single else f"R_{gradients[a].name}_{fields[i].name}")
-            for a, i in itertools.product(with_memory, self.others)
-            if i in read
-        }
-        random = {*fields, *self.sample_randoms}
-        self.gammas = {
-            (a, i): self.gamma(a, i)
-            for a, i in itertools.product(self.active, self.needed)
-            if i in teachers or self.slope_of[a, i].free_symbols & random or self.slope_of[a, i].atoms(Value)
-        }
-        self.correlation_l = {a: self.head(Correlation, "C_l" if single else f"C_l_{gradients[a].name}") for a in self.active}
-        self.correlation_w = {i: self.head(Correlation, f"C_{names[i]}") for i in self.students}
-        alone = len(teachers) == 1
-        self.overlap = {
-            (i, j): self.head(Function, f"m_{names[i]}" if alone else f"m_{names[i]}_{names[j]}")
-            for i, j in itertools.product(self.students, teachers)
-        }
+    # --- the unknowns, by the places of gradients a and of fields i
+    plural = {a: f"_{flow.gradients[a].name}" if len(active) > 1 else "" for a in active}
+    noise_g = {a: parts.head(Process, f"z_{flow.gradients[a].name}") for a in active}
+    noise_f: dict[int, Any] = {}
+    for i in others:  # the field of a weight that does not respond is its noise
+        is_noise = i not in parts.responsive and not teachers
+        noise_f[i] = parts.process(flow.fields[i]).head if is_noise else parts.head(Process, f"z_{fields[i]}")
+    read = {i for (_, i), value in slopes.items() if value != 0}
+    with_memory = [a for a in active if any(slopes[a, i] != 0 for i in students)]
+    response_w = {(i, a): parts.head(Response, f"R_{names[i]}{plural[a]}") for i in students for a in active}
+    response_l = {
+        (a, i): parts.head(Response, f"R{plural[a] or '_l'}_{fields[i]}") for a in with_memory for i in others if i in read
+    }
+    random = {*flow.fields, *parts.sample_randoms}
+    gammas = {
+        (a, i): parts.gamma(a, i)
+        for a, i in itertools.product(active, parts.needed)
+        if i in teachers or slopes[a, i].free_symbols & random or slopes[a, i].atoms(Value)
+    }
+    correlation_l = {a: parts.head(Correlation, f"C_l{plural[a]}") for a in active}
+    correlation_w = {i: parts.head(Correlation, f"C_{names[i]}") for i in students}
+    overlaps = {
+        (i, j): parts.head(Function, f"m_{names[i]}" + (f"_{names[j]}" if len(teachers) > 1 else ""))
+        for i, j in itertools.product(students, teachers)
+    }
 
-    def system(self) -> System:
-        flow, t, tp, w, losses = self.flow, self.t, self.other, self.weights, self.losses
-        rights: list[tuple[Any, Expr]] = []
-        rights += [(head(t, tp), E(w[i] * self.at(w[i], tp))) for i, head in self.correlation_w.items()]
-        rights += [(head(t, tp), E(Resp(w[i], self.noise_g[a](tp)))) for (i, a), head in self.response_w.items()]
-        rights += [(head(t, tp), E(losses[a] * self.at(losses[a], tp))) for a, head in self.correlation_l.items()]
-        rights += [(head(t, tp), E(Resp(losses[a], self.noise_f[i](tp)))) for (a, i), head in self.response_l.items()]
-        rights += [(head(t), E(w[i] * w[j])) for (i, j), head in self.overlap.items()]
-        for (a, i), head in self.gammas.items():
-            rights.append((head(t), self._by_parts(a, i) if i in self.teachers else E(self.process(self.slope_of[a, i]))))
-        rights += [(self.process(flow.gradients[a]), self._gradient(a)) for a in self.active]
-        rights += [
-            (self.process(flow.fields[i]), self._field(i))
-            for i in self.needed
-            if i in self.teachers or self.noise_f[i].name != flow.fields[i].name
-        ]
-        laws = {**_law(self.noise_g, self._loss_covariance), **_law(self.noise_f, self._weight_covariance), **flow.laws}
-        observables = {name: self.averaged(expr) for name, expr in flow.observables.items()}
-        return self.made([self.equation(*pair) for pair in rights], laws, observables, bool(flow.stepped))
+    # --- their equations
+    def instant(a: int, i: int) -> Expr:
+        return gammas[a, i](t) if (a, i) in gammas else slopes[a, i]
 
-    def _instant(self, a: int, i: int) -> Expr:
-        return self.gammas[a, i](self.t) if (a, i) in self.gammas else self.slope_of[a, i]
+    def with_teacher(i: int, j: int) -> Expr:
+        """Return m_ij = E[w_i w*_j]."""
+        return overlaps[i, j](t) if (i, j) in overlaps else parts.overlap_of(i, j)
 
-    def _gradient(self, a: int) -> Expr:
-        """Return g_a = u_a/δ + Σ_i Γ_ai w_i + Σ_i ∫ R_ai w_i."""
-        total = self.noise_g[a](self.t) / self.flow.ratio
-        for i in self.needed:
-            total += self._instant(a, i) * self.weights[i]
-            if (a, i) in self.response_l:
-                total += self.over_past(self.response_l[a, i], self.weights[i])
-        return total
-
-    def _field(self, i: int) -> Expr:
-        """Return f_i = u_i + Σ_a ∫ R_ia ℓ_a, with what the teacher's field says of it."""
-        if i in self.teachers:  # a constant; where labels jump in it, rules have nodes on either side of zero
-            return sqrt(self.overlap_of(i, i)) * self.normal(f"level_{self.flow.fields[i].name}")
-        total = self.noise_f[i](self.t)
-        for j in self.teachers:
-            total += self._with_teacher(i, j) / self.overlap_of(j, j) * self.process(self.flow.fields[j])
-        for a in self.active:
-            if (i, a) in self.response_w:
-                total += self.over_past(self.response_w[i, a], self.losses[a])
-        return total
-
-    def _with_teacher(self, i: int, j: int) -> Expr:
-        """Return m_ij = E[w_i w*_j] at the running time."""
-        return self.overlap[i, j](self.t) if (i, j) in self.overlap else self.overlap_of(i, j)
-
-    def _by_parts(self, a: int, j: int) -> Expr:
+    def by_parts(a: int, j: int) -> Expr:
         """Return what multiplies w*_j in g_a, by Gaussian integration by parts."""
-        total = E(self.losses[a] * self.process(self.flow.fields[j]))
-        for i in self.others:
-            overlap = self._with_teacher(i, j)
+        total = E(losses[a] * parts.process(flow.fields[j]))
+        for i in others:
+            overlap = with_teacher(i, j)
             if overlap != S.Zero:
-                total -= self._instant(a, i) * overlap
-                if (a, i) in self.response_l:
-                    total -= self.over_past(self.response_l[a, i], overlap)
-        return total / self.overlap_of(j, j)
+                total -= instant(a, i) * overlap
+                if (a, i) in response_l:
+                    total -= parts.over_past(response_l[a, i], overlap)
+        return total / parts.overlap_of(j, j)
 
-    def _loss_covariance(self, first: int, second: int) -> Expr:
-        if first == second:
-            return self.flow.ratio * self.correlation_l[first](self.t, self.other)
-        return self.flow.ratio * E(self.losses[first] * self.at(self.losses[second], self.other))
-
-    def _weight_covariance(self, first: int, second: int) -> Expr:
-        if first == second and first in self.correlation_w:
-            total = self.correlation_w[first](self.t, self.other)
-        else:
-            total = E(self.weights[first] * self.at(self.weights[second], self.other))
-        for j in self.teachers:
-            both = self._with_teacher(first, j) * self.at(self._with_teacher(second, j), self.other)
-            total -= both / self.overlap_of(j, j)
+    def gradient(a: int) -> Expr:
+        """Return g_a = u_a/δ + Σ_i Γ_ai w_i + Σ_i ∫ R_ai w_i."""
+        total = noise_g[a](t) / ratio
+        for i in parts.needed:
+            total += instant(a, i) * w[i]
+            if (a, i) in response_l:
+                total += parts.over_past(response_l[a, i], w[i])
         return total
+
+    def field(i: int) -> Expr:
+        """Return f_i = u_i + Σ_a ∫ R_ia ℓ_a, with what the teacher's field says of it."""
+        if i in teachers:  # a constant; where labels jump in it, rules have nodes on either side of zero
+            return sqrt(parts.overlap_of(i, i)) * parts.normal(f"level_{fields[i]}")
+        total = noise_f[i](t)
+        for j in teachers:
+            total += with_teacher(i, j) / parts.overlap_of(j, j) * parts.process(flow.fields[j])
+        for a in active:
+            if (i, a) in response_w:
+                total += parts.over_past(response_w[i, a], losses[a])
+        return total
+
+    def loss_covariance(first: int, second: int) -> Expr:
+        return ratio * (correlation_l[first](t, tp) if first == second else E(losses[first] * parts.at(losses[second], tp)))
+
+    def weight_covariance(first: int, second: int) -> Expr:
+        known = first == second and first in correlation_w
+        total = correlation_w[first](t, tp) if known else E(w[first] * parts.at(w[second], tp))
+        for j in teachers:
+            total -= with_teacher(first, j) * parts.at(with_teacher(second, j), tp) / parts.overlap_of(j, j)
+        return total
+
+    rights: list[tuple[Any, Expr]] = []
+    rights += [(head(t, tp), E(w[i] * parts.at(w[i], tp))) for i, head in correlation_w.items()]
+    rights += [(head(t, tp), E(Resp(w[i], noise_g[a](tp)))) for (i, a), head in response_w.items()]
+    rights += [(head(t, tp), E(losses[a] * parts.at(losses[a], tp))) for a, head in correlation_l.items()]
+    rights += [(head(t, tp), E(Resp(losses[a], noise_f[i](tp)))) for (a, i), head in response_l.items()]
+    rights += [(head(t), E(w[i] * w[j])) for (i, j), head in overlaps.items()]
+    rights += [
+        (head(t), by_parts(a, i) if i in teachers else E(parts.process(slopes[a, i]))) for (a, i), head in gammas.items()
+    ]
+    rights += [(parts.process(flow.gradients[a]), gradient(a)) for a in active]
+    defined = [i for i in parts.needed if i in teachers or noise_f[i].name != fields[i]]
+    rights += [(parts.process(flow.fields[i]), field(i)) for i in defined]
+    laws = {**_law(noise_g, loss_covariance), **_law(noise_f, weight_covariance), **flow.laws}
+    observables = {name: parts.averaged(expr) for name, expr in flow.observables.items()}
+    return parts.system([parts.equation(*pair) for pair in rights], laws, observables, bool(flow.stepped))
 
 
 def _law(noises: dict[int, Any], covariance: Callable[[int, int], Expr]) -> dict[Any, GP]:
@@ -499,12 +474,12 @@ def _average(parts: FlowParts) -> AveragedGradient:
     loss = flow.loss_gradient[parts.active[0]]
     noises = {item: flow.laws[item.head] for item in loss.atoms(Value)}
 
-    def made(mean: Expr, *others: Any) -> AveragedGradient:
+    def averaged(mean: Expr, *others: Any) -> AveragedGradient:
         offset = mean.xreplace(dict.fromkeys(flow.fields, S.Zero))
         return AveragedGradient([mean.diff(item) for item in flow.fields], offset, *others)
 
     if not noises:
-        return made(loss, S.Zero, S.Zero, ())
+        return averaged(loss, S.Zero, S.Zero, ())
     # one draw of each noise that is fresh at every step, as a random constant
     fresh = {
         item: Random(f"{item.head.name}_draw", None, (law.law,)) for item, law in noises.items() if isinstance(law, Resampled)
@@ -529,7 +504,7 @@ def _average(parts: FlowParts) -> AveragedGradient:
     square = mean_of((rest**2).expand(), flow)
     if any(item.has(E) for item in (mean, spread, square)):
         raise ModelError(f"moments of the noise in `{loss}` have no closed form here")
-    return made(mean, spread, square, steady)
+    return averaged(mean, spread, square, steady)
 
 
 def _mean(expr: Expr, parts: FlowParts, fresh: dict[Value, Random]) -> Expr:
@@ -567,11 +542,11 @@ def eliminate_fields(parts: FlowParts) -> System:
     noise = _covariance(parts, average.offset, average.steady)
     gradient = parts.process(flow.gradients[parts.active[0]])
 
-    def correlation(head: Any, beside: Expr) -> Equation:
-        """Return the equation of (I − R_f)(C_w + E[b bᵀ] + beside)(I − R_f)ᵀ."""
+    def correlation(head: Any, fresh: Expr) -> Equation:
+        """Return the equation of (I − R_f)(C_w + E[b bᵀ] + fresh)(I − R_f)ᵀ."""
 
         def total(first: Expr, second: Expr) -> Expr:
-            return C_w(first, second) + (noise + beside).xreplace({t: first, tp: second})
+            return C_w(first, second) + (noise + fresh).xreplace({t: first, tp: second})
 
         turned = Int(R_f(tp, s) * total(t, s), (s, start, tp))
         return parts.equation(head(t, tp), total(t, tp) - turned - Int(R_w(t, s) * head(tp, s), (s, start, t)))
@@ -595,7 +570,7 @@ def eliminate_fields(parts: FlowParts) -> System:
     observables = {name: observable(parts, average, expr, square) for name, expr in flow.observables.items()}
     laws = {z: GP(flow.ratio * C_f(t, tp)), **{item: flow.laws[item] for item in flow.reads("drift")}}
     stepped = average.fresh or any(isinstance(law, Resampled) for law in laws.values())
-    return parts.made(eqs, laws, observables, stepped)
+    return parts.system(eqs, laws, observables, stepped)
 
 
 def _covariance(parts: FlowParts, rest: Expr, steady: tuple[Value, ...]) -> Expr:
@@ -605,28 +580,27 @@ def _covariance(parts: FlowParts, rest: Expr, steady: tuple[Value, ...]) -> Expr
     total = mean_of((still * parts.at(still, tp)).expand(), flow)
     for item in steady:
         law, weight = flow.laws[item.head], rest.diff(item)
-        found = sorted(law.covariance.atoms(Time), key=lambda time: (time != t, str(time)))
-        first, second = found if len(found) == 2 else (t, t)
+        times = sorted(law.covariance.atoms(Time), key=lambda time: (time != t, str(time)))
+        first, second = times if len(times) == 2 else (t, t)
         total += weight * parts.at(weight, tp) * law.covariance.xreplace({first: t, second: tp})
     return total
 
 
 def observable(parts: FlowParts, average: AveragedGradient, expr: Expr, square: Expr) -> Expr:
     """Return an observable of a flow whose fields are eliminated; ``square`` is E[l²]."""
-    made: dict[Basic, Expr] = {}
+    known: dict[Basic, Expr] = {}
     for node in filter(parts.on_samples, expr.atoms(E)):
-        found = in_losses(parts, average, node.argument)
-        assert found is not None
-        made[node] = found[0] * square + mean_of(found[1], parts.flow)
-    return parts.averaged(expr, made)
+        coefficients = in_losses(parts, average, node.argument)
+        assert coefficients is not None
+        known[node] = coefficients[0] * square + mean_of(coefficients[1], parts.flow)
+    return parts.averaged(expr, known)
 
 
 # --- The limit of infinitely many samples: the gradient is its population value, without memory.
 #
-# For δ → ∞ the noise u_g/δ and the responses vanish, g = Γ(t) w, and the fields at one time are
-# Gaussian with covariance Q = E[w wᵀ]. They are written with standard normal constants through the
-# Cholesky factor of Q, so that what is left is a system of differential equations with random
-# constants.
+# For δ → ∞ the noise u_g/δ and the responses vanish, g = Γ(t) w, and the fields at one time are Gaussian with covariance
+# Q = E[w wᵀ]. Written with standard normal constants through the Cholesky factor of Q, they turn the system into
+# differential equations with random constants.
 def derive_infinite_data(flow: Flow) -> System:
     """Return the δ → ∞ system of a flow."""
     if flow.laws:
@@ -661,7 +635,7 @@ def derive_infinite_data(flow: Flow) -> System:
         observables = {name: observable(parts, average, expr, square) for name, expr in flow.observables.items()}
     else:
         observables = {name: parts.averaged(expr) for name, expr in flow.observables.items()}
-    return parts.made(eqs, {}, observables, False)._with(
+    return parts.system(eqs, {}, observables, False)._with(
         name=f"{flow.name}_infinite_data", substitute=Table(),
         defaults=Table((item, value) for item, value in flow.defaults.items() if item != flow.ratio),
         conditions=tuple(item for item in flow.conditions if flow.ratio not in item.free_symbols),

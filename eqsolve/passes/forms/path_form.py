@@ -68,18 +68,21 @@ def sort_factors(term: Expr, group: Callable[[Expr], str]) -> defaultdict[str, l
     return groups
 
 
+def products(term: Expr, group: Callable[[Expr], str], *names: str) -> tuple[Expr, ...]:
+    """Return the products of the factors in some of these groups."""
+    groups = sort_factors(term, group)
+    return tuple(Mul(*groups[name]) for name in names)
+
+
 def separate_times(term: Expr) -> tuple[Expr, Expr, Expr, Expr]:
     """Return a product as (outer, left, right, joint): factors without MIDDLE, without COLUMN, without ROW, with all three."""
 
     def group(factor: Expr) -> str:
-        if MIDDLE not in factor.free_symbols:
-            return "outer"
-        if COLUMN not in factor.free_symbols:
-            return "left"
-        return "right" if ROW not in factor.free_symbols else "joint"
+        times = factor.free_symbols
+        return "outer" if MIDDLE not in times else "left" if COLUMN not in times else "right" if ROW not in times else "joint"
 
-    groups = sort_factors(term, group)
-    return Mul(*groups["outer"]), Mul(*groups["left"]), Mul(*groups["right"]), Mul(*groups["joint"])
+    outer, left, right, joint = products(term, group, "outer", "left", "right", "joint")
+    return outer, left, right, joint
 
 
 def multiply_out(expr: Expr) -> Expr:
@@ -91,10 +94,10 @@ def multiply_out(expr: Expr) -> Expr:
 # --- Expectations of two times as sums of products of one time each.
 def expanded(argument: Expr, one: set[Time], other: set[Time]) -> tuple[Expr, ...]:
     """Return an expression as terms that are products of factors of one time each, as far as known identities do that."""
-    made = multiply_out(argument)
-    if any(mixes(term, one, other) for term in Add.make_args(made)):
-        made = expand(made, trig=True)
-    return Add.make_args(made)
+    total = multiply_out(argument)
+    if any(mixes(term, one, other) for term in Add.make_args(total)):
+        total = expand(total, trig=True)
+    return Add.make_args(total)
 
 
 def mixes(term: Expr, one: set[Time], other: set[Time]) -> bool:
@@ -112,8 +115,7 @@ def unseparated(label: str, node: E) -> str:
 
 def is_random(expr: Expr) -> bool:
     """Whether an expression differs between paths: what is averaged does not."""
-    found = outermost(expr, Value, Random, but=E)
-    return any(isinstance(getattr(item, "head", item), Process | Random) for item in found)
+    return any(isinstance(getattr(node, "head", node), Process | Random) for node in outermost(expr, Value, Random, but=E))
 
 
 @dataclass(frozen=True)
@@ -241,18 +243,14 @@ class _Builder:
 
     def _enters_nonlinearly(self, head: Any) -> bool:
         """Whether a process multiplies what differs between paths: it, not its integrals, is unknown."""
-        for equation in self.system.equations:
-            if isinstance(equation.head, Process):
-                values = outermost(equation.rhs, Value, but=(Int, E))
-                if any(is_random(partial(equation.rhs, it)) for it in values if it.head == head):
-                    return True
-        return False
+        paths = [equation.rhs for equation in self.system.equations if isinstance(equation.head, Process)]
+        read = ((right, value) for right in paths for value in outermost(right, Value, but=(Int, E)) if value.head == head)
+        return any(is_random(partial(right, value)) for right, value in read)
 
     # --- inlining
     def inline(self, expr: Any) -> Any:
         """Replace defined processes by their definitions, integrals inside them with fresh variables."""
-        found = [value for value in expr.atoms(Value) if value.head in self.definitions]
-        if not found:
+        if not any(value.head in self.definitions for value in expr.atoms(Value)):
             return expr
         if isinstance(expr, Value):
             equation = self.definitions[expr.head]
@@ -278,13 +276,13 @@ class _Builder:
         if node.low != self.system.start or node.high != ROW:
             raise ModelError(f"{label}: the integral `{node}` along a path must run from the start to the running time")
         integrand = node.integrand.xreplace({node.variable: MIDDLE})
-        parts = self.factors(integrand)
-        terms = [parts] if parts is not None else [self.factors(term) for term in Add.make_args(multiply_out(integrand))]
+        whole = self.factors(integrand)
+        terms = [whole] if whole is not None else [self.factors(term) for term in Add.make_args(multiply_out(integrand))]
         total = S.Zero
-        for entry in terms:
-            if entry is None:
+        for parts in terms:
+            if parts is None:
                 raise ModelError(f"{label}: `{node}` mixes a process with the kernel of its integral; separate them")
-            outer, kernel, signal = entry
+            outer, kernel, signal = parts
             self.collect(kernel.xreplace({MIDDLE: COLUMN}), label)
             key = (kernel, self.local(signal.xreplace({MIDDLE: ROW}), label))
             if key not in self.memories:
@@ -292,7 +290,7 @@ class _Builder:
             total += outer * self.memories[key].symbol
         return total
 
-    def factors(self, term: Expr) -> tuple[Expr, Expr, Expr] | None:
+    def factors(self, term: Expr) -> tuple[Expr, ...] | None:
         """Return a product as (outside, kernel in (ROW, MIDDLE), signal in MIDDLE), or None if a factor mixes them."""
 
         def group(factor: Expr) -> str:
@@ -302,8 +300,8 @@ class _Builder:
             moving = any(isinstance(value.head, Process) for value in factor.atoms(Value))
             return "signal" if not now else "outer" if moving and not then else "mixed"
 
-        groups = sort_factors(term, group)
-        return None if groups["mixed"] else (Mul(*groups["outer"]), Mul(*groups["kernel"]), Mul(*groups["signal"]))
+        mixed, *parts = products(term, group, "mixed", "outer", "kernel", "signal")
+        return tuple(parts) if mixed == 1 else None
 
     def at_row(self, expr: Expr, time: Basic, label: str) -> Expr:
         return self.local(self.inline(self.freshen(expr).xreplace({time: ROW})), label)
@@ -360,11 +358,8 @@ class _Builder:
                 return "first"
             return "second" if ROW not in factor.free_symbols else "mixed"
 
-        groups = sort_factors(term, group)
-        if groups["mixed"]:
-            return None
-        first, second = Mul(*groups["first"]), Mul(*groups["second"]).xreplace({COLUMN: ROW})
-        return Mul(*groups["outer"]), self.local(first, label), self.local(second, label)
+        mixed, outer, first, second = products(term, group, "mixed", "outer", "first", "second")
+        return (outer, self.local(first, label), self.local(second.xreplace({COLUMN: ROW}), label)) if mixed == 1 else None
 
     def response(self, node: E, argument: Expr, responses: set[Resp], label: str) -> Mean:
         marks = {item: Dummy("response", real=True) for item in responses}
@@ -447,15 +442,14 @@ def _ensembles(builder: _Builder) -> tuple[PathEnsemble, ...]:
     for key in builder.system.laws:
         for member in members(key):
             graph.setdefault(member, {})[members(key)[0]] = None
-    made = [_ensemble(builder, part, rights, memories) for part in connected_parts(graph)]
-    return tuple(item for item in made if item.unknowns or item.means)
+    ensembles = (_ensemble(builder, part, rights, memories) for part in connected_parts(graph))
+    return tuple(item for item in ensembles if item.unknowns or item.means)
 
 
 def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
     """Return the processes and random constants an expression depends on, through integrals too."""
-    found: set[Basic] = {value.head for value in expr.atoms(Value) if isinstance(value.head, Process)}
-    found |= expr.atoms(Random)
-    return found.union(*(_sources(memories[item].signal, memories) for item in expr.atoms(Dummy) if item in memories))
+    direct = {value.head for value in expr.atoms(Value) if isinstance(value.head, Process)} | expr.atoms(Random)
+    return direct.union(*(_sources(memories[item].signal, memories) for item in expr.atoms(Dummy) if item in memories))
 
 
 def _ensemble(
@@ -493,17 +487,14 @@ def _ensemble(
     chosen = tuple(mean for mean in builder.means.values() if mean in part)
     for piece in [*(link.signal for link in links), *(piece for mean in chosen for piece in mean.pieces)]:
         pending += symbols(piece)
-    done: dict[Dummy, None] = {}
-    while pending:
-        symbol = pending.pop(0)
-        if symbol not in done:
-            done[symbol] = None
-            memory = memories[symbol]
+    for symbol in pending:  # (which grows)
+        memory = memories[symbol]
+        if all(unknown.symbol != symbol for unknown in unknowns):
+            links.append(_link(len(unknowns), S.One, memory, memory.signal))
             unknowns.append(PathUnknown(f"memory {symbol.name}", symbol, False, S.Zero))
-            links.append(_link(len(unknowns) - 1, S.One, memory, memory.signal))
             pending += symbols(memory.signal)
-    own = [item for item in memories.values() if item.symbol not in done and _sources(item.signal, memories) & part]
-    known = {memory.symbol for memory in own} | set(done)
+    own = [item for item in memories.values() if item.symbol not in pending and _sources(item.signal, memories) & part]
+    known = {memory.symbol for memory in own} | {*pending}
     shown = [(head, head(ROW)) for head in mine]
     for head, equation in builder.definitions.items():
         inlined = builder.at_row(equation.rhs, equation.time, equation.label)

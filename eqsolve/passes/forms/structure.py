@@ -28,13 +28,11 @@ if TYPE_CHECKING:
     from eqsolve.passes.rewrite.constraints import Reduction
     from eqsolve.passes.rewrite.substitution import Substitution
 
-# --- Bring a fixed point to its smallest form: branches on parameters resolved, unknowns given by
-# others eliminated.
 
-
+# --- Bring a fixed point to its smallest form: branches on parameters resolved, unknowns given by others eliminated.
 @dataclass(frozen=True)
 class Reduced:
-    """What is left to solve."""
+    """A fixed point as it is solved."""
 
     unknowns: tuple[Unknown, ...]
     equations: tuple[Equation, ...]  # as many
@@ -49,11 +47,11 @@ class Reduced:
 @functools.lru_cache(maxsize=128)
 def conditions_of(model: FixedPoint) -> list[Basic]:
     """Return the conditions of branches that involve parameters only, in a fixed order."""
-    laws = [item.law for item in model.randoms if item.law is not None]
-    sides = [side for equation in model.equations for side in (equation.lhs, equation.rhs)]
-    every = (*sides, *model.observables.values(), *model.variables.values(), *laws)
-    found = {c for expr in every for node in expr.atoms(Piecewise) for _, c in node.args if c.free_symbols}
-    return sorted((c for c in found if all(isinstance(item, Parameter) for item in c.free_symbols)), key=str)
+    laws = tuple(item.law for item in model.randoms if item.law is not None)
+    parts = (model.equations, model.observables, model.variables, laws)
+    pieces = {node for leaf in leaves(parts) for node in leaf.atoms(Piecewise)}
+    conditions = {c for node in pieces for _, c in node.args if c.free_symbols == c.atoms(Parameter) != set()}
+    return sorted(conditions, key=str)
 
 
 def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:
@@ -91,16 +89,16 @@ def reduce_fixed_point(
     swaps: list[dict[Basic, Basic]] = []  # of eliminated unknowns, in the order in which they are
 
     def prepare(expr: Any) -> Any:
-        made = resolve(expr).xreplace(mapping)
-        made = made.xreplace({node: _moment(node, standards) for node in made.atoms(E)})
+        expr = resolve(expr).xreplace(mapping)
+        expr = expr.xreplace({node: _moment(node, standards) for node in expr.atoms(E)})
         for swap in swaps:
-            made = made.subs(swap)
-        return made
+            expr = expr.subs(swap)
+        return expr
 
     equations = [Equation(prepare(eq.lhs), prepare(eq.rhs), eq.location, {}) for eq in model.equations]
     eliminated: list[tuple[Unknown, Expr]] = []
-    while eliminate and (found := _explicit(equations)):
-        index, item, expr = found
+    while eliminate and (explicit := _explicit(equations)):
+        index, item, expr = explicit
         equations.pop(index)
         swaps.append({item: expr})
         equations = [Equation(eq.lhs.subs(swaps[-1]), eq.rhs.subs(swaps[-1]), eq.location, {}) for eq in equations]
@@ -127,16 +125,16 @@ def hold(reduced: Reduced, held: tuple[Unknown, ...], dropped: tuple[int, ...]) 
 
 def _moment(node: E, standards: set[Random]) -> Expr:
     """Return the mean of a polynomial in standard normal variables, Σ f⁽²ᵏ⁾(0)/(2ᵏ k!)."""
-    made, used = node.argument, node.argument.atoms(Random)
-    if not used <= standards or not made.is_polynomial(*used):
+    mean, used = node.argument, node.argument.atoms(Random)
+    if not used <= standards or not mean.is_polynomial(*used):
         return node
     for item in sorted(used, key=str):
         terms: list[Expr] = []
-        while made != 0:
-            terms.append(made.xreplace({item: S.Zero}) / (2 ** len(terms) * factorial(len(terms))))
-            made = made.diff(item, 2)
-        made = Add(*terms)
-    return made
+        while mean != 0:
+            terms.append(mean.xreplace({item: S.Zero}) / (2 ** len(terms) * factorial(len(terms))))
+            mean = mean.diff(item, 2)
+        mean = Add(*terms)
+    return mean
 
 
 def _explicit(equations: list[Equation]) -> tuple[int, Unknown, Expr] | None:
@@ -147,9 +145,8 @@ def _explicit(equations: list[Equation]) -> tuple[int, Unknown, Expr] | None:
         for left, right in ((equation.lhs, equation.rhs), (equation.rhs, equation.lhs)):
             if isinstance(left, Unknown) and left not in right.free_symbols:
                 return index, left, right
-        if isinstance(equation.lhs, Unknown):  # u = a + b u
-            item = equation.lhs
-            gap = equation.lhs - equation.rhs
+        if isinstance(item := equation.lhs, Unknown):  # u = a + b u
+            gap = item - equation.rhs
             slope, rest = gap.diff(item), gap.subs(item, 0)
             lost = rest == 0 and slope.atoms(Unknown)  # where the slope vanishes
             if item not in slope.free_symbols and slope != 0 and not lost:
@@ -229,14 +226,14 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
     for condition, name in model.cases:
         if condition.subs(values) == True:  # noqa: E712
             given = {**{item.name: value for item, value in values.items()}, **settings}
-            kept = {key: value for key, value in given.items() if key in models[name].settable}
-            return Chosen(models[name], kept, f"{_said(condition)}: solved as {name}")
-    tried = "; ".join(f"{name} needs {_said(condition)}" for condition, name in model.cases)
+            own = {key: value for key, value in given.items() if key in models[name].settable}
+            return Chosen(models[name], own, f"{_in_words(condition)}: solved as {name}")
+    tried = "; ".join(f"{name} needs {_in_words(condition)}" for condition, name in model.cases)
     got = ", ".join(f"{item.name}={float(value):.12g}" for item, value in values.items())
     raise ParameterError(f"{model.label} has no case for {got}: {tried}")
 
 
-def _said(condition: Any) -> str:
+def _in_words(condition: Any) -> str:
     return "otherwise" if condition == True else str(condition).replace("&", "and").replace("|", "or")  # noqa: E712
 
 
@@ -246,20 +243,17 @@ def choosing_parameters(model: Model) -> frozenset[Parameter]:
     Whole numbers, those in the conditions of branches, in exponents (a power has another derivative at zero), and the time
     and step of the start.
     """
-    found = {item for item in model.parameters if item.is_integer}
+    chosen = {item for item in model.parameters if item.is_integer}
     for leaf in leaves(tuple(getattr(model, field) for field in model.content if field not in ("defaults", "conditions"))):
         for node in leaf.atoms(Piecewise, Pow, Max, Min):
             if isinstance(node, Pow):
-                found |= node.exp.atoms(Parameter) if not node.base.is_number else set()
+                chosen |= node.exp.atoms(Parameter) if not node.base.is_number else set()
             elif isinstance(node, Piecewise):
-                conditions = [condition for _, condition in node.args if isinstance(condition, Basic)]
-                found |= {x for entry in conditions for relation in entry.atoms(Relational) for x in _plain(relation)}
+                relations = {item for _, condition in node.args for item in condition.atoms(Relational)}
+                chosen = chosen.union(*map(_plain, relations))
             else:
-                found |= _plain(node)
-    for field in ("start", "step"):
-        value = getattr(model, field, None)
-        found |= value.atoms(Parameter) if isinstance(value, Basic) else set()
-    return frozenset(found)
+                chosen |= _plain(node)
+    return frozenset(chosen.union(*(item.atoms(Parameter) for item in leaves((model.start, model.step)))))
 
 
 def _plain(node: Basic) -> set[Parameter]:
@@ -272,31 +266,24 @@ def distribute_parameters(expr: Any) -> Any:
     """Multiply parameters into sums, λ(a − b) into λa − λb, as sympy does with numbers: passes look at terms."""
     if not expr.args or not expr.atoms(Parameter):
         return expr
-    made = rebuilt(expr, distribute_parameters)
-    if isinstance(made, Mul):
-        sums = [factor for factor in made.args if isinstance(factor, Add)]
-        rest = [factor for factor in made.args if not isinstance(factor, Add)]
+    expr = rebuilt(expr, distribute_parameters)
+    if isinstance(expr, Mul):
+        sums = [factor for factor in expr.args if isinstance(factor, Add)]
+        rest = [factor for factor in expr.args if not isinstance(factor, Add)]
         if len(sums) == 1 and all(_plain(factor) or factor.is_number for factor in rest):
             return Add(*(Mul(*rest, term) for term in sums[0].args))
-    return made
+    return expr
 
 
 # --- What may be set on a model: its own parameters and laws, and those of the models behind it.
 #
-# A `Singularity` draws on the fixed point that gives its law, `Cases` on the models it chooses
-# among. Every verb that takes settings (`solve`, `sweep`, `validate`, `follow`, `rate_curve`) reads
-# them here, so that all of them take the same.
-
-
+# A `Singularity` draws on the fixed point that gives its law, `Cases` on the models it chooses among. Every verb that takes
+# settings (`solve`, `sweep`, `validate`, `follow`, `rate_curve`) reads them here, so that all of them take the same.
 def models_behind(model: Model) -> tuple[Model, ...]:
     """Return the models that settings of this one may reach."""
-    if isinstance(model, Singularity):
-        found = [source for _, source in law_models(model)]
-    elif isinstance(model, Cases):
-        found = [load(name) for _, name in model.cases]
-    else:
-        return ()
-    return tuple(item for source in found for item in (source, *models_behind(source)))
+    laws = [source for _, source in law_models(model)] if isinstance(model, Singularity) else []
+    cases = [load(name) for _, name in model.cases] if isinstance(model, Cases) else []
+    return tuple(item for source in (*laws, *cases) for item in (source, *models_behind(source)))
 
 
 def settable(model: Model) -> set[str]:
@@ -306,12 +293,11 @@ def settable(model: Model) -> set[str]:
 
 def check_routed(model: Model, settings: Mapping[str, Any]) -> None:
     """Raise when a setting is known to nobody, or lies outside its domain; other parameters need no values yet."""
-    own = model.settable
-    others = {name: value for name, value in settings.items() if name not in own}
+    others = {name: value for name, value in settings.items() if name not in model.settable}
     behind = models_behind(model) if others else ()
     if behind:
         refuse_unknown(model, others, sorted(settable(model)))
-    bind_some(model, {name: value for name, value in settings.items() if name in own or not behind})
+    bind_some(model, {name: value for name, value in settings.items() if not (behind and name in others)})
     for name, value in others.items():  # which of the models behind it goes to is not decided yet: one must take it
         problems = []
         for source in (item for item in behind if name in item.settable):
@@ -350,8 +336,8 @@ class SingularityBinding(Binding):
 
 def is_found(model: Model, item: Random) -> bool:
     """Whether the law of a random variable contains an unknown or a table: it is then found, not set."""
-    found = item.law.free_symbols if item.law is not None else ()
-    return any(symbol in getattr(model, "unknowns", ()) or getattr(symbol, "indices", ()) for symbol in found)
+    symbols = item.law.free_symbols if item.law is not None else ()
+    return any(symbol in getattr(model, "unknowns", ()) or getattr(symbol, "indices", ()) for symbol in symbols)
 
 
 def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> SingularityBinding:
@@ -374,11 +360,11 @@ def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> Singula
 
 def law_models(model: Singularity) -> list[tuple[Any, Model]]:
     """Return the models that may give the laws, each with its condition; a file beside the own one goes before others."""
-    made = []
+    models = []
     for condition, name in model.law_of:
-        beside = Path(model.file).parent / f"{name}.py" if model.file else None
+        neighbour = Path(model.file).parent / f"{name}.py" if model.file else None
         try:
-            made.append((condition, load(str(beside) if beside is not None and beside.is_file() else name)))
+            models.append((condition, load(str(neighbour) if neighbour is not None and neighbour.is_file() else name)))
         except UsageError as error:
             raise ModelError(f"{model.label} takes its law from `{name}`: {error}") from None
-    return made
+    return models

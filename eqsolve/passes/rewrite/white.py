@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
-from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mul, Rational, S, exp, expand, log
+from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Rational, S, exp, expand, log
 
 from eqsolve.errors import ModelError
 from eqsolve.language.model import Equation, Table
@@ -20,7 +20,7 @@ from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.symbols import Parameter, Process, Time, Value, fresh_name
 from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.expressions import outside_means, partial, shielded
-from eqsolve.passes.forms.path_form import is_random, sort_factors
+from eqsolve.passes.forms.path_form import is_random, products
 from eqsolve.passes.rewrite.steps import STEP, put_in_steps
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
@@ -39,19 +39,19 @@ class _Driven:
 
     def spread(self, rest: dict[Value, Expr]) -> Expr:
         """Return Σ S c² at the running time, with S the strengths of noises and c what they are multiplied by."""
-        made = Add(*(self.system.laws[noise.head].strength * weight**2 for noise, weight in rest.items()))
-        return made.xreplace({item: self.now for item in made.free_symbols if isinstance(item, Time)})
+        total = Add(*(self.system.laws[noise.head].strength * weight**2 for noise, weight in rest.items()))
+        return total.xreplace({item: self.now for item in total.free_symbols if isinstance(item, Time)})
 
     def new(self, name: str) -> Process:
         return Process(fresh_name(f"{self.value.head.name}_{name}", {*self.system.names}))
 
     def rewritten(self, rates: dict[Process, tuple[Expr, Expr]], image: Expr) -> System:
         """Return the system with the unknown as a function of others, given by their rates and starts."""
-        lefts = [(Derivative(head(self.now), self.now, evaluate=False), right) for head, (right, _) in rates.items()]
-        made = [Equation(left, right, self.equation.location) for left, right in (*lefts, (self.value, image))]
+        sides = [(Derivative(head(self.now), self.now, evaluate=False), right) for head, (right, _) in rates.items()]
+        equations = [Equation(left, right, self.equation.location) for left, right in (*sides, (self.value, image))]
         init = {key: entry for key, entry in self.system.init.items() if key != self.value.head}
         init |= {head: start for head, (_, start) in rates.items()}
-        return self.system._with(equations=_exchanged(self.system, {self.equation: made}), init=Table(init))
+        return self.system._with(equations=_exchanged(self.system, {self.equation: equations}), init=Table(init))
 
     def refuse(self, why: str) -> ModelError:
         noise, weight = max(self.weights.items(), key=lambda pair: differs(pair[1]))
@@ -69,30 +69,30 @@ def _reads_paths(expr: Expr) -> bool:
 
 def driven(system: System) -> list[_Driven]:
     """Return the differential equations with white noise in them, which must enter linearly."""
-    made = []
+    items = []
     for equation in system.equations:
         noises = [value for value in outside_means(equation.rhs) if value.head in system.whites]
         if noises and equation.is_differential and isinstance(equation.head, Process):
             drift = equation.rhs.xreplace(dict.fromkeys(noises, S.Zero))
             weights = {noise: partial(equation.rhs, noise) for noise in noises}
             start = start_constant(equation.head, system.init.get(equation.head))
-            made.append(_Driven(system, equation, equation.head(equation.time), drift, weights, equation.time, start))
-    return made
+            items.append(_Driven(system, equation, equation.head(equation.time), drift, weights, equation.time, start))
+    return items
 
 
-def _exchanged(system: System, made: dict[Equation, list[Equation]]) -> tuple[Equation, ...]:
-    return tuple(new for old in system.equations for new in made.get(old, [old]))
+def _exchanged(system: System, replaced: dict[Equation, list[Equation]]) -> tuple[Equation, ...]:
+    return tuple(new for old in system.equations for new in replaced.get(old, [old]))
 
 
 def _add_drifts(system: System, sign: int, chosen: set[Process]) -> System:
     """Return the system with sign × S/2 Σ g_j ∂g/∂x_j added to drifts, for some of the noises."""
-    made, items = {}, driven(system)
+    replaced, items = {}, driven(system)
     for item in items:
         weights, eq = {noise: g for noise, g in item.weights.items() if noise.head in chosen}, item.equation
         pairs = [(noise, g, other) for noise, g in weights.items() for other in items if noise in other.weights]
-        more = Add(*(item.spread({n: S.One}) * o.weights[n] * partial(g, o.value) for n, g, o in pairs)) * sign / 2
-        made[eq] = [Equation(eq.lhs, eq.rhs + more, eq.location, eq.order)]
-    return system._with(equations=_exchanged(system, made))
+        drift = Add(*(item.spread({n: S.One}) * o.weights[n] * partial(g, o.value) for n, g, o in pairs)) * sign / 2
+        replaced[eq] = [Equation(eq.lhs, eq.rhs + drift, eq.location, eq.order)]
+    return system._with(equations=_exchanged(system, replaced))
 
 
 def in_ito_sense(system: System) -> System:
@@ -137,12 +137,11 @@ def _change(system: System) -> System:
 
 def _coefficients(item: _Driven) -> tuple[Expr, dict[Value, Expr]]:
     """Return g(x), common to all noises, and what else each is multiplied by."""
-    found: dict[Value, Expr] = {}
+    others: dict[Value, Expr] = {}
     common: Any = None
     for noise, weight in item.weights.items():
         product = sp.expand_power_base(sp.factor_terms(weight), force=True)
-        groups = sort_factors(product, lambda factor: "state" if _reads_paths(factor) else "rest")
-        state, found[noise] = Mul(*groups["state"]), Mul(*groups["rest"])
+        state, others[noise] = products(product, lambda factor: "state" if _reads_paths(factor) else "rest", "state", "rest")
         if {value for value in outside_means(state) if isinstance(value.head, Process)} - {item.value}:
             raise item.refuse("which holds another process; functions of the unknown itself are solved, and no others yet")
         common = state if common is None else common
@@ -150,7 +149,7 @@ def _coefficients(item: _Driven) -> tuple[Expr, dict[Value, Expr]]:
             isinstance(part, Parameter) for part in state.xreplace({item.value: S.One}).free_symbols
         ):
             raise item.refuse("which is no product of a function of the unknown, the same for all noises, and one of time")
-    return common, found
+    return common, others
 
 
 def _over(item: _Driven, drift: Expr, shift: Expr) -> Expr | None:
@@ -197,15 +196,15 @@ def _scale(item: _Driven, g: Expr, u: Dummy) -> tuple[Expr, Expr]:
             raise item.refuse(
                 "which paths may bring to zero in a finite time; of such coefficients √x and √(x (1 − x)) are solved"
             )
-    start, found = item.start.subs(numbers), []
+    start, images = item.start.subs(numbers), []
     forward = sp.integrate(1 / g, u)
     forward = forward.replace(log, lambda arg: log(-arg) if arg.subs({u: start, **numbers}).is_negative else log(arg))
     side = forward.subs({u: start, **numbers}).is_positive
     tries = [(u, Dummy("y", real=True)), (Dummy("u", positive=True), Dummy("y", positive=side, negative=not side))]
     for v, y in [] if forward.has(sp.Integral) else tries[: 2 if start.is_positive else 1]:
         with contextlib.suppress(NotImplementedError):
-            found += [image.xreplace({y: u}) for image in sp.solve(forward.xreplace({u: v}) - y, v)]
-    for image in found:
+            images += [image.xreplace({y: u}) for image in sp.solve(forward.xreplace({u: v}) - y, v)]
+    for image in images:
         if abs(complex(sp.N(image.xreplace({u: forward}).subs({u: start, **numbers}) - start))) < 1e-9:
             return forward, image
     raise item.refuse("for which no variable with added noise is found in closed form; declare one, substitute={x: f(y(t))}")
@@ -216,13 +215,13 @@ def _split_constants(item: _Driven) -> System:
     smooth, rates = item.new("smooth"), {}
     right, image = item.drift, smooth(item.now)
     for noise, weight in item.weights.items():
-        groups = sort_factors(weight, lambda factor: "random" if differs(factor) else "shared")
-        if not groups["random"]:
+        shared, random = products(weight, lambda factor: "random" if differs(factor) else "shared", "shared", "random")
+        if random == 1:
             right += weight * noise
             continue
         part = item.new(noise.head.name)
-        rates[part] = (Mul(*groups["shared"]) * noise, S.Zero)
-        image += Mul(*groups["random"]) * part(item.now)
+        rates[part] = (shared * noise, S.Zero)
+        image += random * part(item.now)
     return item.rewritten({**rates, smooth: (right, item.start)}, image)
 
 

@@ -117,12 +117,12 @@ def test_a_teacher_without_a_derivative_is_conditioned_on() -> None:
 @pytest.mark.slow
 def test_both_ways_to_treat_a_teacher_agree() -> None:
     # a smooth loss can be treated both ways
-    from eqsolve.passes.flow.dmft import GeneralLimit
+    from eqsolve.passes.flow.dmft import FlowParts, general_limit
 
     smooth = flow_of(tanh(f) - tanh(f_star), observables={"m": E(w * w_star), "q": E(w**2)}, state={w: 0})
     at = [0.5, 2.0]
     direct = eqsolve.solve(smooth.dmft(), at=at, rtol=1e-3).at(at)
-    conditioned = eqsolve.solve(GeneralLimit(smooth, (1,)).system(), at=at, rtol=1e-3).at(at)
+    conditioned = eqsolve.solve(general_limit(FlowParts(smooth), (1,)), at=at, rtol=1e-3).at(at)
     for name in ("m", "q"):  # each to 1e-3
         assert conditioned[name].values == pytest.approx(direct[name].values, rel=2e-3)
 
