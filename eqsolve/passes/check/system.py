@@ -254,15 +254,15 @@ class SystemCheck(ExpressionCheck):
             """Return a jump of an expression, or of what it integrates, that a path may cross."""
             expr = expr.xreplace(ramps)
             pieces = [expr, *(node.integrand for node in sorted(expr.atoms(Int), key=str))]
-            made = (jumps(piece, [value for value in piece.atoms(Value) if value.head in moving]) for piece in pieces)
-            return next((switch for switch in made if switch is not None), None)
+            crossings = (jumps(piece, [value for value in piece.atoms(Value) if value.head in moving]) for piece in pieces)
+            return next((switch for switch in crossings if switch is not None), None)
 
-        found = {head: crossed(eq.rhs) for head, eq in equations.items()}
+        switch_of = {head: crossed(eq.rhs) for head, eq in equations.items()}
 
         def first(heads: list[Any]) -> Expr | None:
             """Return a jump of processes, their own or that of what they are defined by."""
             further = [head for head in equations if head in reached(behind, heads)]
-            return next((found[head] for head in (*heads, *further) if found[head] is not None), None)
+            return next((switch_of[head] for head in (*heads, *further) if switch_of[head] is not None), None)
 
         for head, equation in equations.items():
             switch = first([head]) if equation.is_differential or head in looped else None

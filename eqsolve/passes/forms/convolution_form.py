@@ -31,8 +31,8 @@ def has_shifts(system: System) -> bool:
 
 def _is_weak(side: Expr) -> bool:
     """Whether an integral has a negative power, or a logarithm, of a difference of times, as 1/√(t − s)."""
-    found = [node for item in side.atoms(Int) for node in item.integrand.atoms(Pow, log)]
-    weak = [node.args[0] for node in found if isinstance(node, log) or node.exp.could_extract_minus_sign()]
+    singular = [node for item in side.atoms(Int) for node in item.integrand.atoms(Pow, log)]
+    weak = [node.args[0] for node in singular if isinstance(node, log) or node.exp.could_extract_minus_sign()]
     return any(len(free_times(base)) == 2 and base.is_Add and not base.has(Value) for base in weak)
 
 
@@ -43,8 +43,8 @@ def _sides(system: System) -> list[Expr]:
 
 def shifted_values(system: System) -> tuple[Value, ...]:
     """Return the values at shifted times, in order."""
-    found = {value for side in _sides(system) for value in side.atoms(Value)}
-    return tuple(sorted((v for v in found if any(not moment.is_Atom for moment in v.moments)), key=str))
+    values = {value for side in _sides(system) for value in side.atoms(Value)}
+    return tuple(sorted((v for v in values if any(not moment.is_Atom for moment in v.moments)), key=str))
 
 
 def is_lag(moment: Expr, late: Expr, early: Expr) -> bool:
@@ -61,13 +61,13 @@ def delay_of(moment: Expr, now: Expr) -> Expr | None:
 
 def delayed_heads(system: System) -> frozenset[Function]:
     """Return the functions that are read at a delay, so that their past before the start counts."""
-    found: set[Function] = set()
+    heads: set[Function] = set()
     for value in shifted_values(system):
         moment = value.moments[0]
         times = moment.atoms(Time)
         if isinstance(value.head, Function) and len(times) == 1 and delay_of(moment, next(iter(times))) is not None:
-            found.add(value.head)
-    return frozenset(found)
+            heads.add(value.head)
+    return frozenset(heads)
 
 
 NOW, EARLY, LAG = Dummy("t", real=True), Dummy("s", nonnegative=True), Dummy("u", nonnegative=True)
@@ -199,13 +199,13 @@ def _gauges(expr: Expr, values: frozenset[Slot]) -> list[Expr]:
         return []
     symbols = expr.free_symbols
     if not symbols & values and len(symbols & {EARLY, LAG}) == 1:
-        made = expr.xreplace({EARLY: NOW, LAG: NOW})
-        return [] if made.is_polynomial(NOW) and expand(made).as_poly(NOW).degree() < 2 else [made]
+        gauge = expr.xreplace({EARLY: NOW, LAG: NOW})
+        return [] if gauge.is_polynomial(NOW) and expand(gauge).as_poly(NOW).degree() < 2 else [gauge]
     args, poles = expr.args, [arg for arg in expr.args if isinstance(arg, Pow) and arg.exp.is_Integer and arg.exp.is_negative]
     for time in {EARLY, LAG} if expr.is_Mul and poles else ():  # a pole is to be looked at with what vanishes there
         alone = [arg for arg in args if arg.free_symbols & {EARLY, LAG, *values} == {time}]
         args = (Mul(*alone), *(arg for arg in args if arg not in alone))
-    return [found for arg in args for found in _gauges(arg, values)]
+    return [gauge for arg in args for gauge in _gauges(arg, values)]
 
 
 def why_not_convolution(system: System) -> str:

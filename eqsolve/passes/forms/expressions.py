@@ -42,8 +42,8 @@ def reads(expr: Basic, integrals: tuple[Int, ...] = (), expected: bool = False, 
 
 def free_times(*expressions: Basic) -> tuple[Time, ...]:
     """Return the times that expressions depend on, integration variables excluded, in order of their names."""
-    found = {item for expr in expressions for item in expr.free_symbols if isinstance(item, Time)}
-    return tuple(sorted(found, key=str))
+    times = {item for expr in expressions for item in expr.free_symbols if isinstance(item, Time)}
+    return tuple(sorted(times, key=str))
 
 
 def outermost(expr: Basic, *kinds: type[Basic], but: type[Basic] | tuple[type[Basic], ...] = ()) -> list[Any]:

@@ -77,12 +77,12 @@ class TangentEquation:
 def derive_tangents(system: System) -> tuple[TangentEquation, ...]:
     """Return the linearised equation of every process that can respond to a noise named in a ``Resp``."""
     sides = [*(equation.rhs for equation in system.equations), *system.observables.values()]
-    found = {node.noise for side in sides for node in side.atoms(Resp)}
+    noises = {node.noise for side in sides for node in side.atoms(Resp)}
     paths = [equation for equation in system.equations if isinstance(equation.head, Process)]
     now: Any = paths[0].time if paths else None
     result: list[TangentEquation] = []
-    for noise in sorted({value.head for value in found}, key=lambda head: head.name):
-        moments = sorted({value.moments[0] for value in found} - {now}, key=str)
+    for noise in sorted({value.head for value in noises}, key=lambda head: head.name):
+        moments = sorted({value.moments[0] for value in noises} - {now}, key=str)
         then = next((item for item in moments if isinstance(item, Time)), Time(f"{now.name}'"))
         result += linearise(paths, noise, now, then)
     return tuple(result)
@@ -128,6 +128,6 @@ def linearise(paths: list[Equation], noise: Process, now: Time, then: Time) -> I
         assert isinstance(equation.head, Process)
         tangent = Tangent(equation.head, noise)(now, then)
         left = Derivative(tangent, now, evaluate=False) if equation.is_differential else tangent
-        made = Equation(left, regular(equation.rhs, now), equation.location)
+        linearised = Equation(left, regular(equation.rhs, now), equation.location)
         initial = at_once(equation.rhs, now).xreplace({now: then}) if equation.is_differential else None
-        yield TangentEquation(equation.head, noise, made, weights.get(equation.head, S.Zero), initial)
+        yield TangentEquation(equation.head, noise, linearised, weights.get(equation.head, S.Zero), initial)

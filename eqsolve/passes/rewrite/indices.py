@@ -154,30 +154,30 @@ def with_draws(model: Model) -> Model:
             draw = Random(f"{item.base}_draw", None, (Normal(0, 1),), ((axis,), (other,)))
             root = Parameter(law.root, None, (), ((axis, axis), (entry, other)))
             swaps[item] = at_indices(law.mean, here) + sympy.sqrt(at_indices(law.factor, here)) * Sum(root * draw, other)
-        elif (found := _standardised(item.law)) is not None:
-            draw = Random(f"{item.base}_draw", None, (found[2],), (item.axes, item.indices))
-            swaps[item] = at_indices(found[0], here) + at_indices(found[1], here) * draw
+        elif (standard := _standardised(item.law)) is not None:
+            draw = Random(f"{item.base}_draw", None, (standard[2],), (item.axes, item.indices))
+            swaps[item] = at_indices(standard[0], here) + at_indices(standard[1], here) * draw
     starts = {}
     for key, value in model.init.items() if isinstance(model, System) else ():
-        if isinstance(value, Law) and free_indices(value) and (found := _standardised(value)) is not None:
-            starts[key] = found[0] + found[1] * start_constant(getattr(key, "head", key), found[2])
+        if isinstance(value, Law) and free_indices(value) and (standard := _standardised(value)) is not None:
+            starts[key] = standard[0] + standard[1] * start_constant(getattr(key, "head", key), standard[2])
     if starts:
         model = model._with(init=Table((key, starts.get(key, value)) for key, value in model.init.items()))
-    made = _changed(model, mapper(swaps)) if swaps else model
-    used = {item.base for item in _members(made)}  # a law given when solving may leave out what the declared one reads
-    kept = Table(pair for pair in made.tables.items() if used & set(pair[1].names))
-    if not swaps and len(kept) == len(made.tables):
-        return made
-    made = made._with(tables=kept)
-    read = {item.name for item in made._with(defaults=Table()).names.values()}
-    read |= {name for sources in kept.values() for name in sources.arguments}
-    return made._with(defaults=Table(pair for pair in made.defaults.items() if pair[0].name in read))
+    drawn = _changed(model, mapper(swaps)) if swaps else model
+    used = {item.base for item in _members(drawn)}  # a law given when solving may leave out what the declared one reads
+    tables = Table(pair for pair in drawn.tables.items() if used & set(pair[1].names))
+    if not swaps and len(tables) == len(drawn.tables):
+        return drawn
+    drawn = drawn._with(tables=tables)
+    read = {item.name for item in drawn._with(defaults=Table()).names.values()}
+    read |= {name for sources in tables.values() for name in sources.arguments}
+    return drawn._with(defaults=Table(pair for pair in drawn.defaults.items() if pair[0].name in read))
 
 
 # --- What can be wrong with indices.
 def index_problems(model: Model) -> list[str]:
     """Return what is wrong with the indices of a model, in words."""
-    found: list[str] = []
+    problems: list[str] = []
     for equation in model.equations:
         lhs, rhs, label = equation.lhs, equation.rhs, equation.label
         left = free_indices(lhs)
@@ -198,32 +198,32 @@ def index_problems(model: Model) -> list[str]:
                 not entry.is_Atom for entry in entries
             ),
         }
-        said = [*(text for text, holds in wrong.items() if holds), *_sum_problems(lhs, left), *_sum_problems(rhs, left)]
-        found += [f"{label}: {text}" for text in said]
+        texts = [*(text for text, holds in wrong.items() if holds), *_sum_problems(lhs, left), *_sum_problems(rhs, left)]
+        problems += [f"{label}: {text}" for text in texts]
     for part in (item for item in model.content[2:] if item not in ("tables", "defaults")):
         given = getattr(model, part)
         for key, value in given.items() if isinstance(given, Table) else [("", item) for item in leaves(given)]:
             label, own = f"{part}= of {model.label}{f', `{key}`' if key != '' else ''}", frozenset(ordered_indices(key))
-            found += [f"{label}: {problem}" for item in leaves((value,)) for problem in _sum_problems(item, own)]
+            problems += [f"{label}: {problem}" for item in leaves((value,)) for problem in _sum_problems(item, own)]
             if part in ("init", "state", "drift") and (lone := ", ".join(sorted(map(str, {*ordered_indices(value)} - own)))):
-                found.append(f"{label}: the index `{lone}` stands in its value alone; sum over it, Sum(..., {lone})")
+                problems.append(f"{label}: the index `{lone}` stands in its value alone; sum over it, Sum(..., {lone})")
     known = {item.name for item in model.parameters}
     for sources in model.tables.values():
-        made = ", ".join(sources.names)
-        found += [
-            f"tables= of {model.label}: the function for {made} takes `{name}`, which is no parameter of the model; declare "
+        names = ", ".join(sources.names)
+        problems += [
+            f"tables= of {model.label}: the function for {names} takes `{name}`, which is no parameter of the model; declare "
             "it and give it a default, defaults={...}"
             for name in sources.arguments
             if name not in known
         ]
         if table_axes(model).keys().isdisjoint(sources.names):
-            found.append(f"tables= of {model.label} gives {made}, which no equation uses")
+            problems.append(f"tables= of {model.label} gives {names}, which no equation uses")
     for item in model.randoms:
         try:
             joint_normal(item)
         except ModelError as error:
-            found.append(f"{model.label}: {error}")
-    return list(dict.fromkeys((*found, *_table_problems(model))))
+            problems.append(f"{model.label}: {error}")
+    return list(dict.fromkeys((*problems, *_table_problems(model))))
 
 
 def _is_pair(equation: Equation) -> bool:
@@ -251,13 +251,13 @@ def _table_problems(model: Model) -> Iterator[str]:
         for along, maker in {"": sources, **sources.slopes}.items():
             of = f"the derivative along `{along}` of " if along else ""
             try:
-                made = maker.arrays({name: float(given[name]) for name in maker.arguments})
+                arrays = maker.arrays({name: float(given[name]) for name in maker.arguments})
             except Exception as error:  # the user's function
                 text = f"what makes {of}{', '.join(sources.names)} fails at the defaults"
                 yield f"tables= of {model.label}: {text}, {type(error).__name__}: {error}"
                 continue
             for name in shapes:
-                if wrong := _wrong_shape(name, axes[name], made[name]):
+                if wrong := _wrong_shape(name, axes[name], arrays[name]):
                     yield f"tables= of {model.label}: {of}{wrong}"
 
 
@@ -309,10 +309,10 @@ def _resized(expr: Any, sizes: Mapping[Index, Index]) -> Any:
 
 def all_indices(model: Model) -> tuple[Index, ...]:
     """Return every index of a model, in order of their names."""
-    found = {item for item in model.names.values() if isinstance(item, Index)}
+    indices = {item for item in model.names.values() if isinstance(item, Index)}
     for item in _members(model):
-        found |= {*item.axes, *(index for entry in item.indices for index in entry.atoms(Index))}
-    return tuple(sorted(found, key=str))
+        indices |= {*item.axes, *(index for entry in item.indices for index in entry.atoms(Index))}
+    return tuple(sorted(indices, key=str))
 
 
 def sized(model: Model, settings: Mapping[str, Any]) -> Model:
@@ -419,15 +419,15 @@ def generic(model: System) -> System | None:
     if writer.crossed or writer.paired or len(random) > 1 or sums or not (model.kernels or model.noises):
         return None
     try:
-        made = writer.written(model._with(exact=Table()))
+        standing = writer.written(model._with(exact=Table()))
     except _NotAlikeError:
         return None
-    tables = {item: sympy.S.One for item in made.parameters if GENERIC.search(item.name)}  # (to be bound to anything)
-    if any(isinstance(item, Index) for item in made.names.values()) or choosing_parameters(made) & tables.keys():
+    tables = {item: sympy.S.One for item in standing.parameters if GENERIC.search(item.name)}  # (to be bound to anything)
+    if any(isinstance(item, Index) for item in standing.names.values()) or choosing_parameters(standing) & tables.keys():
         return None
     latex = {name: model.observable_latex.get(old) or default_latex(old) for name, old in writer.called.items()}
     defaults = Table({**model.defaults, **tables})
-    return made._with(generic=True, tables=Table(), defaults=defaults, observable_latex=Table(latex))
+    return standing._with(generic=True, tables=Table(), defaults=defaults, observable_latex=Table(latex))
 
 
 class _MemberWriter:
@@ -477,8 +477,8 @@ class _MemberWriter:
         """Return an expression at values of its indices, its sums written out."""
         if not isinstance(expr, Basic):
             return expr
-        made = self._crossed(self._summed(at_indices(expr, place)))
-        return made.xreplace({item: self.scalar(item, label, expr) for item in members_in(made)})
+        summed = self._crossed(self._summed(at_indices(expr, place)))
+        return summed.xreplace({item: self.scalar(item, label, expr) for item in members_in(summed)})
 
     def _crossed(self, expr: Any) -> Any:
         """Put in the definition of correlations of two different members: these are not symmetric in their times."""
@@ -506,13 +506,13 @@ class _MemberWriter:
         heads = [item.head for item in node.atoms(Value) if not isinstance(item.head, Correlation)]
         if getattr(self.model, "processes", ()) and any(head.arity == 2 for head in heads):  # responses
             raise _NotAlikeError
-        made = []
+        standing = []
         for read in contraction.reads:
             own = {item.indices for item in members_in(read)}
             if isinstance(read, E) and [*map(len, own), *map(type, next(iter(own), ()))] != [1, Index]:
                 raise _NotAlikeError
-            made.append(read.xreplace({item: item.member(self.stand(item.axes)) for item in members_in(read)}))
-        return MemberSum(contraction, *made)
+            standing.append(read.xreplace({item: item.member(self.stand(item.axes)) for item in members_in(read)}))
+        return MemberSum(contraction, *standing)
 
     def scalar(self, item: Any, label: str, source: Any) -> Any:
         """Return the unknown, constant or parameter that a member of an expression is."""
@@ -553,8 +553,8 @@ class _MemberWriter:
 
     def _entry(self, key: Any, value: Any) -> Iterator[tuple[Any, Any]]:
         for place in self.places(ordered_indices(key)):
-            made = self._equation(value, place) if isinstance(value, Equation) else self.at(value, place)
-            yield self.at(key, place), made
+            written = self._equation(value, place) if isinstance(value, Equation) else self.at(value, place)
+            yield self.at(key, place), written
 
     def _equation(self, equation: Equation, place: Mapping[Index, Any]) -> Equation:
         left, right = (self.at(side, place, equation.label) for side in (equation.lhs, equation.rhs))
@@ -574,36 +574,36 @@ class _MemberWriter:
         return CrossCorrelation(member_name(head.base, head.indices), head.latex_name, other)
 
     def _equations(self, equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
-        made: dict[str, Equation] = {}
+        written: dict[str, Equation] = {}
         for equation in equations:
             for place in self.places(ordered_indices(equation.lhs, equation.rhs)):
                 crossed = equation.head is not None and equation.head.base in self.crossed and len(set(place.values())) > 1
                 if crossed and not self.pairs:
                     continue
                 one = self._pair(equation, place) if crossed else self._equation(equation, place)
-                if one.key in made and self.model.kind == "System":
-                    raise ModelError(f"two equations for `{one.key}`: {made[one.key].location} and {one.location}; keep one")
-                made[one.key if self.model.kind == "System" else str(len(made))] = one
-        for one in made.values():
+                if (other := written.get(one.key)) is not None and self.model.kind == "System":
+                    raise ModelError(f"two equations for `{one.key}`: {other.location} and {one.location}; keep one")
+                written[one.key if self.model.kind == "System" else str(len(written))] = one
+        for one in written.values():
             if isinstance(one.head, CrossCorrelation) and one.is_differential:
-                other = made.get(one.head.turned.name)
+                other = written.get(one.head.turned.name)
                 if other is None or not other.is_differential:
                     raise ModelError(
                         f"{one.label}: the same two members in the other order have no differential equation, and "
                         "C[l, k](t, tp) = C[k, l](tp, t); write one for all members, Eq(C[k, l](t, tp).diff(t), ...)"
                     )
-        return tuple(made.values())
+        return tuple(written.values())
 
     def _observables(self, table: Table) -> Table:
-        made: dict[str, Any] = {}
+        written: dict[str, Any] = {}
         for name, expr in table.items():
             for place in self.places(ordered_indices(expr)):
                 self.called[own := member_name(name, place.values())] = name
-                made[own] = self.at(expr, place, f"observable `{name}`")
-        return Table(made)
+                written[own] = self.at(expr, place, f"observable `{name}`")
+        return Table(written)
 
     def _laws(self, table: Table) -> Table:
-        made: dict[Any, Any] = {}
+        laws: dict[Any, Any] = {}
         for key, law in table.items():
             own = ordered_indices(key)
             more = [item for item in ordered_indices(law) if item not in own]
@@ -614,14 +614,14 @@ class _MemberWriter:
                     "independent ones, Sum(R[k, l]*xi[l](t), l) with xi[k]: White(1)"
                 )
             if not more:
-                made.update(self._entry(key, law))
+                laws.update(self._entry(key, law))
                 continue
             if self.generic:
                 raise _NotAlikeError
             members = [self.at(key, place) for place in places(own)]
             rows = [[self.at(law.covariance, {**a, **b}) for b in places(more)] for a in places(own)]
-            made[Tuple(*members)] = GP(rows, [self.at(law.mean, a) for a in places(own)])
-        return Table(made)
+            laws[Tuple(*members)] = GP(rows, [self.at(law.mean, a) for a in places(own)])
+        return Table(laws)
 
     def _paired(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         pairs = zip(values, self.model.fields, strict=True)
@@ -663,7 +663,7 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
             raise ParameterError(f"`{name}` is one number of the table `{whole}`, which is set as a whole: {whole}=array")
     refuse_unknown(model, rest, [*model.settable, *axes])
     shapes = {name: counts(own) for name, own in axes.items()}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for sources in model.tables.values():
         if not set(sources.names) <= given.keys():
             numbers = {name: _number(model, name, rest) for name in sources.arguments}
@@ -671,21 +671,21 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
                 if (size := 8 * np.prod(shapes[name], dtype=float)) > (free := memory()):
                     text = f"the table `{name}` has {' × '.join(map(str, shapes[name]))} numbers, {size / 2**30:.0f} GB"
                     raise ParameterError(f"{text}; that does not fit into the {free / 2**30:.0f} GB of memory that are free")
-            found |= sources.arrays(numbers)
-    found |= given
-    made: dict[str, np.ndarray] = {}
+            values |= sources.arrays(numbers)
+    values |= given
+    tables: dict[str, np.ndarray] = {}
     for name, indices in axes.items():
-        if name not in found:
+        if name not in values:
             text = f"the table `{name}` of model `{model.name}` has no values"
             raise ParameterError(f"{text}; give them: tables={{{name}: array}}, or {name}=array")
-        made[name] = array = _array(name, found[name])
+        tables[name] = array = _array(name, values[name])
         if wrong := _wrong_shape(name, indices, array):
             raise ParameterError(wrong)
         if not np.isfinite(array).all():
             where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
             raise ParameterError(f"the table `{name}` is not finite at [{where}]")
-    made |= {law.root: law.array(made[law.covariance.base]) for law in _joint_laws(model)}
-    return made, rest
+    tables |= {law.root: law.array(tables[law.covariance.base]) for law in _joint_laws(model)}
+    return tables, rest
 
 
 def with_slopes(model: Model, arrays: Mapping[str, Any], settings: Mapping[str, Any], along: Iterable[str]) -> Any:
@@ -695,7 +695,7 @@ def with_slopes(model: Model, arrays: Mapping[str, Any], settings: Mapping[str, 
     """
     lawful = {entry.base for item in model.randoms if item.law is not None for entry in item.law.atoms(Parameter)}
     swaps: dict[Basic, Basic] = {}
-    made, known = dict(arrays), []
+    tables, known = dict(arrays), []
     for symbol in (item for item in model.parameters if item.name in along):
         name, value = symbol.name, _number(model, symbol.name, settings)
         makers = [item for item in model.tables.values() if name in item.arguments]
@@ -703,14 +703,14 @@ def with_slopes(model: Model, arrays: Mapping[str, Any], settings: Mapping[str, 
             continue
         known.append(name)
         for slope in (item.slopes[name] for item in makers):
-            found = slope.arrays({it: _number(model, it, settings) for it in slope.arguments})
-            for base in found.keys() & arrays.keys() - settings.keys():
-                made[f"{base}_by_{name}"] = change = np.asarray(found[base], dtype=float)
-                made[base] = made[base] - value * change
+            slopes = slope.arrays({it: _number(model, it, settings) for it in slope.arguments})
+            for base in slopes.keys() & arrays.keys() - settings.keys():
+                tables[f"{base}_by_{name}"] = change = np.asarray(slopes[base], dtype=float)
+                tables[base] = tables[base] - value * change
                 for item in (item for item in _members(model) if item.base == base):
                     more = symbol * Parameter(f"{base}_by_{name}", None, (), (item.axes, item.indices))
                     swaps[item] = swaps.get(item, item) + more
-    return (_changed(model, mapper(swaps)) if swaps else model), made, known
+    return (_changed(model, mapper(swaps)) if swaps else model), tables, known
 
 
 def table_axes(model: Model) -> dict[str, tuple[Index, ...]]:
@@ -723,8 +723,8 @@ def _members(model: Model) -> list[Named | Head]:
 
 
 def _joint_laws(model: Model) -> list[JointNormal]:
-    found = (joint_normal(item) for item in _members(model) if isinstance(item, Random))
-    return [law for law in found if law is not None]
+    laws = (joint_normal(item) for item in _members(model) if isinstance(item, Random))
+    return [law for law in laws if law is not None]
 
 
 def _array(name: str, given: Any) -> np.ndarray:
@@ -760,20 +760,20 @@ def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
         return model, dict(settings)
     model, settings = with_laws(sized(model, settings), settings)
     arrays, rest = table_arrays(model, settings)
-    made = expand(model)
-    numbers = made.settings(arrays)
-    used = {*made.model._with(defaults=Table(), tables=Table()).names.values()}
+    expanded = expand(model)
+    numbers = expanded.settings(arrays)
+    used = {*expanded.model._with(defaults=Table(), tables=Table()).names.values()}
     known = {item: value for item, value in model.defaults.items() if item in used}
-    known |= {item: sympy.sympify(numbers[item.name]) for item in made.model.parameters if item.name in numbers}
-    plain = made.model._with(defaults=Table(known), tables=Table())
+    known |= {item: sympy.sympify(numbers[item.name]) for item in expanded.model.parameters if item.name in numbers}
+    plain = expanded.model._with(defaults=Table(known), tables=Table())
     return plain, {name: value for name, value in rest.items() if name in plain.settable or name not in model.settable}
 
 
 def family_axes(model: Model) -> dict[str, tuple[Index, ...]]:
     """Return the axes of what a result holds: unknowns and observables with indices, by name."""
-    found = {item.base: item.axes for item in _members(model) if not isinstance(item, Parameter)}
+    unknowns = {item.base: item.axes for item in _members(model) if not isinstance(item, Parameter)}
     over = {name: ordered_indices(expr) for name, expr in model.observables.items()}
-    return {**found, **{name: axes for name, axes in over.items() if axes}}
+    return {**unknowns, **{name: axes for name, axes in over.items() if axes}}
 
 
 def families_in(names: Container[str], model: Model, settings: Mapping[str, Any]) -> dict[str, dict[str, int]]:
@@ -871,5 +871,5 @@ def for_reading(model: Model) -> Model:
     """Return a model with indices as it is solved at its defaults; where members are written out, with few of them."""
     if not model.is_indexed:
         return model
-    made = sized(model, {})
-    return representative(made).model if why_written_out(made) else made
+    whole = sized(model, {})
+    return representative(whole).model if why_written_out(whole) else whole

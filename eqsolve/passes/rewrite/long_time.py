@@ -34,8 +34,8 @@ def derive_long_time(model: System | Flow, name: str | None, integrated: bool) -
     if model.is_indexed:
         model = lazy_import("written_out")(model, {})[0]
     system = lazy_import("derive_dmft")(model, None)._with(location=model.location) if isinstance(model, Flow) else model
-    made = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
-    return made._with(location=model.location)
+    limit = _Limit(system, name or f"{model.name}_long_time", integrated).fixed_point()
+    return limit._with(location=model.location)
 
 
 def _is_nonnegative(law: Any) -> bool:
@@ -61,8 +61,8 @@ class _Limit:
             "its constraints have no limit that is derived": system.constraints,
             "it is solved in steps, with noise drawn in each": system.step is not None or system.stepped,
         }
-        if found := [cause for cause, holds in causes.items() if holds]:
-            raise _refuse(system, found[0])
+        if reasons := [cause for cause, holds in causes.items() if holds]:
+            raise _refuse(system, reasons[0])
         given = [key.head for key in system.init if isinstance(key, Value) and isinstance(key.head, Correlation)
                  and key.moments[0] == key.moments[1] and isinstance(key.moments[0], Time)]  # fmt: skip
         if given:
@@ -106,10 +106,10 @@ class _Limit:
     def _side(self, head: Response) -> int:
         """Return the sign of a susceptibility, 0 where it is not known: that with which the noise enters a stable force."""
         right = self.equations[head].rhs
-        found = right.atoms(Resp)
-        if len(found) != 1 or not right.has(E):
+        responses = right.atoms(Resp)
+        if len(responses) != 1 or not right.has(E):
             return 0
-        (inner,) = found
+        (inner,) = responses
         if not isinstance(inner.output, Value) or not self._is_state(inner.output.head):
             return 0
         held = Dummy("response", positive=True)
@@ -177,10 +177,10 @@ class _Limit:
     def _mean(self, node: E) -> Expr:
         """Return an expectation; a response in it is the derivative of what stands still, less what answers at once."""
         argument = node.argument
-        found = argument.atoms(Resp)
-        if not found:
+        responses = argument.atoms(Resp)
+        if not responses:
             return _expected(self.put(self.still(argument)))
-        (inner,) = found
+        (inner,) = responses
         rest = argument.xreplace({inner: S.One})
         output, noise = self.still(inner.output), inner.noise.head
         total = self._chain(output, noise, self.slopes) - self._chain(output, noise, self.instant)
@@ -193,8 +193,8 @@ class _Limit:
         expr = expr.xreplace({self.marks[head]: self.roots[head] for head in plain})
         for pieces, marks in self.pieces.values():
             if expr.free_symbols & marks:
-                made = [functools.reduce(Basic.xreplace, swaps, expr) for swaps, _ in pieces]
-                expr = Piecewise(*((it, holds) for it, (_, holds) in zip(made, pieces, strict=True)))
+                rooted = [functools.reduce(Basic.xreplace, swaps, expr) for swaps, _ in pieces]
+                expr = Piecewise(*((it, holds) for it, (_, holds) in zip(rooted, pieces, strict=True)))
         return self.put_noises(expr)
 
     # --- noises
@@ -227,13 +227,13 @@ class _Limit:
 
     def _numbered(self, kernel: Expr) -> Expr:
         """Return a covariance at rest; a mean over paths in it is a number of its own, since laws hold no means."""
-        made = self.still(kernel)
-        for node in sorted(made.atoms(E), key=str):
+        still = self.still(kernel)
+        for node in sorted(still.atoms(E), key=str):
             if node not in self.means:
                 real = {mark: Dummy("state", real=True) for mark in self.marks.values()}
                 known: Any = {"nonnegative": True} if node.argument.xreplace(real).is_nonnegative else {}
                 self.means[node] = Unknown(fresh_name(f"mean_{len(self.means) + 1}", self.taken), None, **known)
-        return made.xreplace(self.means)
+        return still.xreplace(self.means)
 
     # --- paths
     def _settle(self) -> None:
@@ -293,7 +293,7 @@ class _Limit:
         for side in (1,) if self._only_positive(head) else (1, -1):
             there = expand(force.xreplace({mark: side * size}).doit())
             powers = (term.as_independent(size)[1].as_powers_dict() for term in Add.make_args(there))
-            power = min((found.get(size, S.Zero) for found in powers), default=S.Zero)
+            power = min((orders.get(size, S.Zero) for orders in powers), default=S.Zero)
             sides[side] = (power, expand(there / size**power).xreplace({size: side * mark}))
         if all(power == 0 for power, _ in sides.values()):
             return self._simple_root(head, force, mark)
@@ -307,8 +307,8 @@ class _Limit:
             else:
                 positive = _is_nonnegative(start)
             if not positive:
-                said = f"`{head.name}` may end on either side of 0"
-                raise _refuse(self.system, f"{said}; where it is positive, declare substitute={{{head.name}: exp(y(t))}}")
+                why = f"`{head.name}` may end on either side of 0"
+                raise _refuse(self.system, f"{why}; where it is positive, declare substitute={{{head.name}: exp(y(t))}}")
             del sides[-1]
         total, size_of, pieces = S.Zero, S.Zero, []
         for side, (_, rest) in sides.items():
@@ -322,8 +322,8 @@ class _Limit:
         slopes = {}
         self.sizes[head] = self.put_noises(size_of)
         for noise in self.noises:
-            made = [(push.diff(self.marks[noise]) / hold, inside) for push, hold, inside in pieces]
-            slopes[noise] = Add(*(Piecewise(piece, (0, True)) for piece in made))
+            parts = [(push.diff(self.marks[noise]) / hold, inside) for push, hold, inside in pieces]
+            slopes[noise] = Add(*(Piecewise(piece, (0, True)) for piece in parts))
         return total, slopes
 
     def _integrated_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, Any]:
@@ -353,9 +353,9 @@ class _Limit:
             powers = (power for power in range(3) if not cancel(node.argument * self.small**power).has(self.small))
             sizes[node] = self.small ** next(powers, 1)
             means[node] = Dummy("mean")
-        made = cancel(expr.xreplace({node: mark / sizes[node] for node, mark in means.items()}))
+        leading = cancel(expr.xreplace({node: mark / sizes[node] for node, mark in means.items()}))
         back = {mark: E(node.argument * sizes[node]) for node, mark in means.items()}
-        return made.xreplace({self.small: S.Zero}).xreplace(back)
+        return leading.xreplace({self.small: S.Zero}).xreplace(back)
 
     def _simple_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
         slope = force.diff(mark)
@@ -478,13 +478,13 @@ def _straight_roots(force: Expr, mark: Dummy) -> list[tuple[Any, Any]] | None:
         return None
     first = rise * force.xreplace({mark: -gap.xreplace({mark: S.Zero}) / rise})
     above, below = node.args if isinstance(node, Max) else node.args[::-1]  # by sign of the gap
-    made: list[Any] = []
+    roots: list[Any] = []
     for arg, up, holds in ((above, S.One, first > 0), (below, S.Zero, S.true)):
         steps: dict[Basic, Any] = {node: arg, sympy.Heaviside(gap): up, sympy.Heaviside(-gap): 1 - up}
         if (rest := _straight_roots(force.xreplace({node: arg}), mark)) is None:
             return None
-        made += [((steps, *swaps), sympy.And(holds, inner)) for swaps, inner in rest]
-    return made
+        roots += [((steps, *swaps), sympy.And(holds, inner)) for swaps, inner in rest]
+    return roots
 
 
 def _by(expr: Expr, number: Expr) -> Expr:

@@ -59,16 +59,16 @@ def take_limit(expr: Any, parameter: Parameter, to: Any, where: str) -> Any:
         return plain.xreplace(dummies)
     large = Dummy(positive=True)
     try:
-        found = _limit(plain.xreplace({parameter: large}), large, sympify(to))
+        result = _limit(plain.xreplace({parameter: large}), large, sympify(to))
     except (NotImplementedError, ValueError, RecursionError) as error:
         raise ModelError(f"{where}: sympy cannot take the limit {parameter} → {to} of `{expr}` ({error})") from None
-    if found.has(*_ODD, large):
-        shown = found.xreplace({**dummies, large: parameter})
+    if result.has(*_ODD, large):
+        shown = result.xreplace({**dummies, large: parameter})
         raise ModelError(
             f"{where}: `{expr}` has no finite limit as {parameter} → {to} (got `{shown}`); rescale time or unknowns first "
             "so that every term is of order one"
         )
-    return found.xreplace(dummies)
+    return result.xreplace(dummies)
 
 
 def _limit(expr: Expr, large: Dummy, to: Expr) -> Expr:
@@ -138,8 +138,8 @@ def _in_units(
         return rebuilt(expr, rewrite)
 
     def law(key: Any) -> Any:
-        made = rebuilt(system.laws[key], rewrite)  # δ(t/c) = c δ(t)
-        return made.func(scale * made.strength, *made.args[1:]) if isinstance(made, White) else made
+        moved = rebuilt(system.laws[key], rewrite)  # δ(t/c) = c δ(t)
+        return moved.func(scale * moved.strength, *moved.args[1:]) if isinstance(moved, White) else moved
 
     def start(key: Any, value: Any) -> Any:
         past = not isinstance(key, Value) and isinstance(value, Expr) and value.has(Time)  # of a function
@@ -234,8 +234,8 @@ def _rewritten(equation: Equation, rewrite: Callable[[Any], Any]) -> Equation:
     order = {rewrite(whole): tuple(map(rewrite, parts)) for whole, parts in equation.order.items()}
     if equation.rhs.is_Add and equation.rhs in equation.order:
         order[right] = tuple(rewrite(part) / factor for part in equation.order[equation.rhs])
-    kept = {whole: parts for whole, parts in order.items() if whole.func(*parts) == whole}
-    return Equation(left, right, equation.location, kept)
+    sorted_terms = {whole: parts for whole, parts in order.items() if whole.func(*parts) == whole}
+    return Equation(left, right, equation.location, sorted_terms)
 
 
 def _without(expr: Any, heads: set[Any]) -> Any:

@@ -111,8 +111,8 @@ def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
                 mapping[item] = low + (high - low) * standard
     if not mapping:
         return system
-    kept = Table((key, law) for key, law in system.laws.items() if key not in mapping)
-    return system._mapped(mapper(mapping), "equations", "init", "observables", "substitute")._with(laws=kept)
+    declared = Table((key, law) for key, law in system.laws.items() if key not in mapping)
+    return system._mapped(mapper(mapping), "equations", "init", "observables", "substitute")._with(laws=declared)
 
 
 def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
@@ -120,14 +120,14 @@ def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
     law = system.given(item)
     if law is None or parameter not in law.free_symbols:
         return S.Zero
-    found = law.score(item, parameter) if isinstance(law, Law) else None
-    if found is None:
+    score = law.score(item, parameter) if isinstance(law, Law) else None
+    if score is None:
         raise UsageError(
             f"`{item.name}` has the law {law}, and there is no derivative along `{parameter.name}` in it: laws whose "
             "parameters can be differentiated are Bernoulli, Rademacher, Normal, Uniform, Laplace, StudentT, GaussBernoulli, "
             "Point, and the probabilities of Discrete"
         )
-    return found
+    return score
 
 
 @dataclass(frozen=True)
@@ -177,9 +177,9 @@ def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = T
         constraints |= {item.heads[head]: item.equation(eq) for head, eq in system.constraints.items()}
         companions += [NamedDerivative(new.name, old.name, item.parameter.name) for old, new in item.heads.items()]
         for name, expr in system.observables.items():
-            made = fresh_name(f"{name}_d_{item.parameter.name}", {*system.names, *observables})
-            observables[made] = item.total(expr, f"observable `{name}` ({system.location})")
-            companions.append(NamedDerivative(made, name, item.parameter.name))
+            derivative = fresh_name(f"{name}_d_{item.parameter.name}", {*system.names, *observables})
+            observables[derivative] = item.total(expr, f"observable `{name}` ({system.location})")
+            companions.append(NamedDerivative(derivative, name, item.parameter.name))
     laws = _laws(system, derivatives)
     fields = {"equations": tuple(equations), "init": Table(init), "observables": Table(observables), "laws": laws}
     nonsmooth = {
@@ -190,20 +190,20 @@ def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = T
 
 
 def _parameter(system: System, name: str) -> Parameter:
-    found = {item.name: item for item in system.parameters}
-    demand_known([name], found, f"model `{system.name}` has no parameter `{{}}` to differentiate along")
-    if found[name].is_integer:
+    parameters = {item.name: item for item in system.parameters}
+    demand_known([name], parameters, f"model `{system.name}` has no parameter `{{}}` to differentiate along")
+    if parameters[name].is_integer:
         raise UsageError(f"`{name}` of model `{system.name}` is a whole number: there is no derivative along it")
     sides = [*(eq.rhs for eq in system.equations), *system.observables.values()]
     for read in sorted({value for side in sides for value in side.atoms(Value)}, key=str):
-        if any(found[name] in moment.free_symbols for moment in read.moments):
+        if any(parameters[name] in moment.free_symbols for moment in read.moments):
             raise UsageError(
                 f"model `{system.name}` reads `{read}`, a time that moves with `{name}`: there is no derivative along a delay"
             )
     for what, value in (("start", system.start), ("step", system.step)):
-        if value is not None and found[name] in value.free_symbols:
+        if value is not None and parameters[name] in value.free_symbols:
             raise UsageError(f"the {what} of model `{system.name}` is {value}: there is no derivative along `{name}`")
-    return found[name]
+    return parameters[name]
 
 
 def _scale_whites(system: System, parameters: tuple[Parameter, ...]) -> System:
@@ -218,18 +218,18 @@ def _scale_whites(system: System, parameters: tuple[Parameter, ...]) -> System:
         answers = {node: Dummy("response") for node in equation.rhs.atoms(Resp) if node.noise.head in moving}
         rhs = equation.rhs.xreplace(answers)
         rhs = rhs.xreplace({value: sqrt(moving[value.head]) * value for value in rhs.atoms(Value) if value.head in moving})
-        kept = {placeholder: node / sqrt(moving[node.noise.head]) for node, placeholder in answers.items()}
-        return Equation(equation.lhs, rhs.xreplace(kept), equation.location)
+        scaled_responses = {placeholder: node / sqrt(moving[node.noise.head]) for node, placeholder in answers.items()}
+        return Equation(equation.lhs, rhs.xreplace(scaled_responses), equation.location)
 
     return system._with(equations=tuple(map(scaled, system.equations)), laws=Table(laws))
 
 
 def _laws(system: System, derivatives: list[_Derivative]) -> Table:
     """Return the laws of the noises together with those that follow them."""
-    made: dict[Any, Any] = {}
+    laws: dict[Any, Any] = {}
     for key, law in system.laws.items():
         if not isinstance(law, GP):
-            made[key] = law
+            laws[key] = law
             continue
         driven = members(key)
         count, label = len(driven), system.law_label(driven[0])
@@ -241,8 +241,8 @@ def _laws(system: System, derivatives: list[_Derivative]) -> Table:
         whole = ImmutableMatrix.vstack(*(ImmutableMatrix.hstack(*row) for row in rows))
         followers = [item.heads[member] for item in derivatives for member in driven]
         centres = [*mean, *(item.total(entry, label) for item in derivatives for entry in mean)]
-        made[Tuple(*driven, *followers)] = FollowedGP(whole, centres, count)
-    return Table(made)
+        laws[Tuple(*driven, *followers)] = FollowedGP(whole, centres, count)
+    return Table(laws)
 
 
 class _Derivative:
@@ -275,13 +275,13 @@ class _Derivative:
 
     def total(self, expr: Any, label: str) -> Expr:
         """Return the total derivative of an expression."""
-        made = self._total(expr, label)
-        if made.has(DiracDelta):
+        derivative = self._total(expr, label)
+        if derivative.has(DiracDelta):
             raise UsageError(
                 f"{label} jumps, and has no derivative along `{self.parameter.name}`: where a function jumps an arbitrarily "
                 "small change of the parameter changes it; leave it out (observables=), or write it without the jump"
             )
-        return made
+        return derivative
 
     def _total(self, expr: Any, label: str) -> Expr:
         match expr:
@@ -322,8 +322,8 @@ class _Derivative:
     def _constants(self, inner: Expr) -> list[Random]:
         """Return the random constants that an expectation is over: those written in it, and those behind its processes."""
         own = [*inner.atoms(Random), *(value.head for value in inner.atoms(Value))]
-        found = {*own, *reached(self.behind, own)}
-        return sorted((item for item in found if isinstance(item, Random)), key=lambda item: item.name)
+        sources = {*own, *reached(self.behind, own)}
+        return sorted((item for item in sources if isinstance(item, Random)), key=lambda item: item.name)
 
 
 def _kinks(expr: Expr) -> list[Expr]:

@@ -123,8 +123,8 @@ def apply_substitutions(system: System, changes: tuple[Substitution, ...]) -> Sy
             equations += [change.equation, Equation(change.old(equation.time), change.map, equation.location)]
         elif equation.key not in replaced:
             equations.append(equation)
-    kept = {key: value for key, value in system.init.items() if getattr(key, "name", None) not in {*old, *replaced}}
-    init = Table({**kept, **{change.new: change.initial for change in changes}})
+    others = {key: value for key, value in system.init.items() if getattr(key, "name", None) not in {*old, *replaced}}
+    init = Table({**others, **{change.new: change.initial for change in changes}})
     return system._with(equations=tuple(equations), init=init, substitute=Table())
 
 
@@ -161,14 +161,14 @@ def _derive(system: System, old: Process, expr: Expr) -> Substitution:
     derived = cancel_exponentials((right - mapped.diff(now)) / slope).xreplace({placeholder: new(now)})
     _compare(system, new, now, derived, {old(now): expr}, label)
     initial = _initial(system, old, new, mapped, placeholder, now, label)
-    made = Equation(Derivative(new(now), now, evaluate=False), derived, equation.location)
-    return Substitution(old, new, expr, made, initial)
+    changed = Equation(Derivative(new(now), now, evaluate=False), derived, equation.location)
+    return Substitution(old, new, expr, changed, initial)
 
 
 def _new_process(system: System, old: Process, expr: Expr, now: Time, label: str) -> Process:
     """Return the one process the map is written in, once it is sure that it stands there as θ(t) only."""
-    found = list(reads(expr))
-    heads = list(dict.fromkeys(read.value.head for read in found))
+    values = list(reads(expr))
+    heads = list(dict.fromkeys(read.value.head for read in values))
     if not heads:
         raise ModelError(f"{label} contains no new process; expected an expression in one, such as `theta({now})`")
     if old in heads:
@@ -181,7 +181,7 @@ def _new_process(system: System, old: Process, expr: Expr, now: Time, label: str
     equation = next((item for item in system.equations if item.head == new), None)
     if new in system.noises or (equation is not None and not equation.is_differential):
         raise ModelError(f"{label} is written in `{new.name}`, which is defined otherwise; expected a new process")
-    for read in found:
+    for read in values:
         if read.integrals or read.expected or read.response:
             raise ModelError(
                 f"{label} reads `{read.value}` under an integral, expectation or response; expected `{new(now)}` itself"
@@ -262,8 +262,8 @@ def _candidates(at_start: Expr, placeholder: Symbol, begin: Expr) -> Iterator[Ex
     # operations in a map beyond which sympy.solve is not tried for its start
     if at_start.count_ops() <= 40:
         try:
-            found = [item for item in sp.solve(at_start - begin, placeholder) if item.is_real]
-            yield from sorted(found, key=lambda item: bool(item.is_negative))
+            roots = [item for item in sp.solve(at_start - begin, placeholder) if item.is_real]
+            yield from sorted(roots, key=lambda item: bool(item.is_negative))
         except (NotImplementedError, TypeError, ValueError, RecursionError):
             return
 
@@ -297,8 +297,8 @@ def _vanishes(expr: Expr) -> bool:
 # variables that an integrator follows with longer steps.
 def new_states(flow: Flow) -> tuple[State, ...]:
     """Return the states that only changes of variable use."""
-    found = {item for expr in flow.substitute.values() for item in expr.free_symbols if isinstance(item, State)}
-    return tuple(sorted(found - set(flow.state), key=str))
+    states = {item for expr in flow.substitute.values() for item in expr.free_symbols if isinstance(item, State)}
+    return tuple(sorted(states - set(flow.state), key=str))
 
 
 def change_states(flow: Flow) -> Flow:
@@ -324,6 +324,6 @@ def change_states(flow: Flow) -> Flow:
         state[new], drift[new] = change.initial, change.equation.rhs.xreplace(back)
     put = mapper(maps)
     averages = {node: E(put(node.argument)) for expr in flow.observables.values() for node in expr.atoms(E)}
-    made = flow._with(state=Table(state), drift=Table(drift), substitute=Table())
-    made = made._mapped(put, "drift", "weights", "variables")._mapped(mapper(averages), "observables")
-    return made._with(variables=Table({**made.variables, **{str(item): expr for item, expr in maps.items()}}))
+    changed = flow._with(state=Table(state), drift=Table(drift), substitute=Table())
+    changed = changed._mapped(put, "drift", "weights", "variables")._mapped(mapper(averages), "observables")
+    return changed._with(variables=Table({**changed.variables, **{str(item): expr for item, expr in maps.items()}}))

@@ -251,7 +251,7 @@ def _put_in_positive_steps(system: System, roots: list[_Driven]) -> System:
 
     With the noise √(x (1 − x)) ξ of genetic drift, the nearer end, 0 or 1, is the one that steps keep x from.
     """
-    made: dict[Equation, list[Equation]] = {}
+    replaced: dict[Equation, list[Equation]] = {}
     laws: dict[Any, Any] = dict(system.laws)
     for item in roots:
         others = [other.weights for other in driven(system) if other.equation != item.equation]
@@ -272,5 +272,5 @@ def _put_in_positive_steps(system: System, roots: list[_Driven]) -> System:
         laws = {key: law for key, law in laws.items() if key not in {noise.head for noise in item.weights}}
         laws[drawn] = GP(KroneckerDelta(item.now, Time("t'" if item.now.name != "t'" else "t1")))
         step = made_of[0] if root == x else sp.Piecewise((made_of[0], 2 * x < 1), (made_of[1], True))
-        made[item.equation] = [Equation(item.equation.lhs, (step - x) / STEP, item.equation.location)]
-    return put_in_steps(system._with(equations=_exchanged(system, made), laws=Table(laws)))._with(step=None)
+        replaced[item.equation] = [Equation(item.equation.lhs, (step - x) / STEP, item.equation.location)]
+    return put_in_steps(system._with(equations=_exchanged(system, replaced), laws=Table(laws)))._with(step=None)
