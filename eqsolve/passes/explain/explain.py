@@ -87,11 +87,12 @@ def write_tangents(form: PathForm) -> Iterator[TangentEquation]:
                 yield replace(item, equation=equation, instantaneous=jump, initial=initial)
 
 
-def write_memories(form: PathForm) -> Iterator[Equation]:
+def write_memories(form: PathForm) -> Iterator[str]:
     """Yield the integrals over the past that are unknowns of their own, since their weight differs between paths."""
     for ensemble in form.ensembles:
-        pairs = zip(ensemble.unknowns, _path_equations(ensemble, form.start), strict=True)
-        yield from (equation.changed(as_written) for unknown, equation in pairs if isinstance(unknown.symbol, Dummy))
+        for unknown, equation in zip(ensemble.unknowns, _path_equations(ensemble, form.start), strict=True):
+            if isinstance(unknown.symbol, Dummy):
+                yield " = ".join(equation_text(equation.changed(as_written)))
 
 
 def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
@@ -250,6 +251,12 @@ class Reads:
     past: tuple[str, ...]
     derivative: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        parts = (("now", self.now), ("from the past", self.past), ("in its derivative", self.derivative))
+        named = ((how, ", ".join("itself" if name == self.unknown else name for name in names)) for how, names in parts)
+        return "; ".join(f"{how}: {names}" for how, names in named if names) or "nothing"
+
 
 @dataclass(frozen=True)
 class Derived:
@@ -258,6 +265,10 @@ class Derived:
     text: str
     instantaneous: str
     initial: str | None
+
+    def lines(self) -> list[str]:
+        at_once = [f"    and at once, at t = t': {self.instantaneous} × δ(t − t')"] if self.instantaneous != "0" else []
+        return [self.text, *at_once, *([] if self.initial is None else [f"    from, at t = t': {self.initial}"])]
 
 
 @dataclass(frozen=True)
@@ -268,6 +279,10 @@ class Changed:
     equation: str
     initial: str
     made: bool
+
+    def lines(self) -> list[str]:
+        unused = "" if self.made else "; this solver works with the old variable"
+        return [self.map, f"    so that {self.equation}, from {self.initial}{unused}"]
 
 
 @dataclass(frozen=True)
@@ -361,17 +376,20 @@ class Explanation:
     def sections(self) -> list[tuple[str, list[str]]]:
         """Return titles and lines, in the order in which they are read."""
         order = [block[0] if len(block) == 1 else f"[{', '.join(block)} together]" for block in self.blocks]
-        operators = [line for item in self.operators for line in item.lines()]
+
+        def lines(items: Iterable[Any]) -> list[str]:
+            return [line for item in items for line in item.lines()]
+
         every = [
             ("equations", _columns((item.location, item.text) for item in self.equations)),
             ("unknowns", _columns((kind, ", ".join(names)) for kind, names in self.unknowns)),
-            ("dependencies", _columns((item.unknown, _reading(item)) for item in self.reads)),
+            ("dependencies", _columns((item.unknown, item.text) for item in self.reads)),
             ("evaluation order at each time", [" → ".join(order)] if order else []),
             ("multipliers (derived from the constraints)", list(self.multipliers)),
-            ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", operators),
-            ("exact change of variables (derived)", [line for item in self.substitutions for line in _changed(item)]),
+            ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", lines(self.operators)),
+            ("exact change of variables (derived)", lines(self.substitutions)),
             ("integrals along a path that are unknowns of their own", list(self.memories)),
-            ("tangent equations (derived; definitions put in)", [line for item in self.tangents for line in _tangent(item)]),
+            ("tangent equations (derived; definitions put in)", lines(self.tangents)),
             *((title, list(lines)) for title, lines in self.statements),
             ("parameters", _columns((item.name, item.text) for item in self.settings)),
             ("signature", [self.signature]),
@@ -421,7 +439,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
         parts["operators"] = () if shifts else write_operators(derivation.closed)
         parts["substitutions"] = tuple(_substitutions(derivation))
         if form is not None:
-            parts["memories"] = tuple(" = ".join(equation_text(item)) for item in write_memories(form))
+            parts["memories"] = tuple(write_memories(form))
             parts["tangents"] = tuple(_tangents(form))
     detailed = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # in other sections
     declared = ((title, tuple(map(" ".join, lines))) for title, lines in others if title not in detailed)
@@ -531,19 +549,3 @@ def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:
     pairs = list(rows)
     width = max((len(left) for left, _ in pairs), default=0)
     return [f"{left:<{width}}  {right}" for left, right in pairs]
-
-
-def _reading(item: Reads) -> str:
-    parts = (("now", item.now), ("from the past", item.past), ("in its derivative", item.derivative))
-    named = ((how, ", ".join("itself" if name == item.unknown else name for name in names)) for how, names in parts)
-    return "; ".join(f"{how}: {names}" for how, names in named if names) or "nothing"
-
-
-def _tangent(item: Derived) -> list[str]:
-    at_once = [f"    and at once, at t = t': {item.instantaneous} × δ(t − t')"] if item.instantaneous != "0" else []
-    return [item.text, *at_once, *([] if item.initial is None else [f"    from, at t = t': {item.initial}"])]
-
-
-def _changed(item: Changed) -> list[str]:
-    unused = "" if item.made else "; this solver works with the old variable"
-    return [item.map, f"    so that {item.equation}, from {item.initial}{unused}"]
