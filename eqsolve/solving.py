@@ -404,7 +404,8 @@ def _solve_generic(
 ) -> Result | None:
     """Solve a system whose members are alike, compiled for one that stands for all; None for others."""
     from eqsolve.compile.members import for_members
-    from eqsolve.passes.rewrite.indices import by_family, generic
+    from eqsolve.passes.check.indices import by_family
+    from eqsolve.passes.rewrite.indices import generic
     from eqsolve.results.provenance import describe
 
     if not isinstance(model, System) or options.derivatives or (stands := generic(model)) is None:

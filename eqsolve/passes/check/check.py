@@ -66,7 +66,8 @@ def zero_divisors(model: Model, settings: Mapping[str, Any]) -> Iterator[str]:
 def _accept(model: Model) -> None:
     """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""
     if model.is_indexed:
-        from eqsolve.passes.rewrite.indices import by_family, index_problems, representative
+        from eqsolve.passes.check.indices import by_family, index_problems
+        from eqsolve.passes.rewrite.indices import representative
 
         _demand(model, index_problems(model))
         try:

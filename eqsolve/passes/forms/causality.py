@@ -74,16 +74,11 @@ def _shortest_cycles(graph: Graph[str], names: list[str]) -> Iterator[tuple[str,
     There may be exponentially many cycles; one per part is enough to say what is wrong.
     """
     for part in strong_parts(graph):
-        inside = {node: [other for other in graph[node] if other in part] for node in part}
-        members = sorted(part, key=names.index)
-        closed: list[list[str]] = [
-            [source, *reversed(shortest_path(inside, reader, source)[:-1])]
-            for source in members
-            for reader in sorted(inside[source], key=names.index)
-        ]
-        if closed:
-            shortest = min(closed, key=len)
-            yield tuple(shortest)
+        inside = {node: sorted(part.intersection(graph[node]), key=names.index) for node in sorted(part, key=names.index)}
+        paths = [shortest_path(inside, reader, source) for source in inside for reader in inside[source]]
+        if paths:
+            shortest = min(paths, key=len)
+            yield shortest[-1], *shortest[-2::-1]
 
 
 def _dependency(equation: Equation, read: Read, source: str) -> Dependency:

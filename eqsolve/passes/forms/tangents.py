@@ -81,8 +81,8 @@ def derive_tangents(system: System) -> tuple[TangentEquation, ...]:
     paths = [equation for equation in system.equations if isinstance(equation.head, Process)]
     now: Any = paths[0].time if paths else None
     result: list[TangentEquation] = []
+    moments = sorted({value.moments[0] for value in noises} - {now}, key=str)
     for noise in sorted({value.head for value in noises}, key=lambda head: head.name):
-        moments = sorted({value.moments[0] for value in noises} - {now}, key=str)
         then = next((item for item in moments if isinstance(item, Time)), Time(f"{now.name}'"))
         result += linearise(paths, noise, now, then)
     return tuple(result)

@@ -227,8 +227,7 @@ def _known_diagonals(system: System) -> dict[Value, Expr]:
     for constraint in system.constraints.values():
         for side, other in ((constraint.lhs, constraint.rhs), (constraint.rhs, constraint.lhs)):
             if isinstance(side, Value) and isinstance(side.head, Correlation) and not other.has(Value, Int):
-                first, second = side.moments
-                if isinstance(first, Time) and first == second:
+                if isinstance(side.moments[0], Time) and side.moments[0] == side.moments[1]:
                     known[side] = other
     turned = {key.head.turned(*key.moments): value for key, value in known.items() if isinstance(key.head, Correlation)}
     return {**turned, **known}
@@ -287,13 +286,11 @@ class _Flow:
 
     def _value(self, value: Any, now: Time) -> Expr:
         head, moments = value.head, value.moments
-        if len(moments) == 1:
-            return self._right(head, (now,), now)
         if moments == (now, now):
             return self._diagonal(head, now)
-        if isinstance(head, Response) and moments[1] == now:
-            return S.Zero
         if moments[0] != now:
+            if isinstance(head, Response):
+                return S.Zero
             head, moments = head.turned, moments[::-1]
         return self._right(head, moments, now)
 
@@ -302,19 +299,17 @@ class _Flow:
         if head in self.auxiliary:
             return self.auxiliary[head].lhs.head(*moments)
         equation = self._equation(head)
-        right = self._moved(equation, moments)
-        right = without_future(right, moments) if len(moments) == 2 else right
+        right = without_future(self._moved(equation, moments), moments)
         return right if equation.is_differential else self.derivative(right, now)
 
     def _diagonal(self, head: Head, now: Time) -> Expr:
         """Return the derivative of K(now, now)."""
         equation = self._equation(head)
-        if isinstance(head, Response) and equation.is_differential:
-            for key, value in self.system.init.items():
-                if isinstance(key, Value) and key.head == head:
-                    return self.derivative(value.xreplace({key.moments[0]: now}), now)
         if not equation.is_differential:
             return self.derivative(self._moved(equation, (now, now)), now)
+        for key, value in self.system.init.items() if isinstance(head, Response) else ():
+            if isinstance(key, Value) and key.head == head:
+                return self.derivative(value.xreplace({key.moments[0]: now}), now)
         total: Expr = S.Zero
         earlier = Time("earlier")
         for side, order in ((head, (now, earlier)), (head.turned, (earlier, now))):  # ∂_t C on both sides of the diagonal
@@ -325,11 +320,7 @@ class _Flow:
     def _integral(self, node: Int, now: Time) -> Expr:
         """Return the derivative of an integral that ends (or begins) at the running time."""
         variable, integrand = node.variable, node.integrand
-        total: Expr = S.Zero
-        if node.high == now:
-            total += integrand.xreplace({variable: now})
-        if node.low == now:
-            total -= integrand.xreplace({variable: now})
+        total = ((node.high == now) - (node.low == now)) * integrand.xreplace({variable: now})
         for value in integrand.atoms(Value):  # a kernel with memory gets a derivative with a name
             if isinstance(value.head, Correlation | Response) and value.moments in ((now, variable), (variable, now)):
                 turned = isinstance(value.head, Correlation) and value.moments[1] == now

@@ -62,8 +62,7 @@ AnyModel = TypeVar("AnyModel", bound=Model)
 # Functions of time that an adaptive method with a dense Jacobian takes before collocation with GMRES. Logistic equations and
 # oscillators gain twice by it at 100 members and 8 times at 300, stiff equations lose 4 times at 100 and 300, 10 times at 1000
 _FEW = 100
-_MOST = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
-_REPRESENTATIVE = 3  # values of an index when a model is only checked: a first, a last and one between
+MOST_MEMBERS = 50_000  # numbers of one table, or members of one family, that are written out: a minute of symbolic work
 
 
 @dataclass(frozen=True)
@@ -140,21 +139,28 @@ def _standardised(law: Law) -> tuple[sympy.Expr, sympy.Expr, Law] | None:
     return None
 
 
-@kept_by_model
-def with_draws(model: Model) -> Model:
-    """Return a model whose jointly normal families, and those with laws of their own, are made of draws that are alike."""
-    swaps: dict[Basic, Basic] = {}
-    for item in _members(model):
-        if not isinstance(item, Random) or item.law is None or not free_indices(item.law):
-            continue
-        here = dict(zip(item.axes, item.indices, strict=True))
-        if (law := joint_normal(item)) is not None:
+def _joint_draws(model: Model) -> dict[Basic, Basic]:
+    """Return the members of jointly normal families as sums of independent draws, m + √f Σ_l R_kl ξ_l."""
+    sums: dict[Basic, Basic] = {}
+    for item in families_of(model):
+        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
             (axis,), (entry,) = item.axes, item.indices
             other = Index(f"{item.base}_draw", None, (axis.size,), integer=True, nonnegative=True)
             draw = Random(f"{item.base}_draw", None, (Normal(0, 1),), ((axis,), (other,)))
             root = Parameter(law.root, None, (), ((axis, axis), (entry, other)))
-            swaps[item] = at_indices(law.mean, here) + sympy.sqrt(at_indices(law.factor, here)) * Sum(root * draw, other)
-        elif (standard := _standardised(item.law)) is not None:
+            mean, factor = (at_indices(part, {axis: entry}) for part in (law.mean, law.factor))
+            sums[item] = mean + sympy.sqrt(factor) * Sum(root * draw, other)
+    return sums
+
+
+@kept_by_model
+def with_draws(model: Model) -> Model:
+    """Return a model whose jointly normal families, and those with laws of their own, are made of draws that are alike."""
+    swaps = _joint_draws(model)
+    for item in families_of(model):
+        own = isinstance(item, Random) and item not in swaps and item.law is not None and free_indices(item.law)
+        if own and (standard := _standardised(item.law)) is not None:
+            here = dict(zip(item.axes, item.indices, strict=True))
             draw = Random(f"{item.base}_draw", None, (standard[2],), (item.axes, item.indices))
             swaps[item] = at_indices(standard[0], here) + at_indices(standard[1], here) * draw
     starts = {}
@@ -164,7 +170,7 @@ def with_draws(model: Model) -> Model:
     if starts:
         model = model._with(init=Table((key, starts.get(key, value)) for key, value in model.init.items()))
     drawn = _changed(model, mapper(swaps)) if swaps else model
-    used = {item.base for item in _members(drawn)}  # a law given when solving may leave out what the declared one reads
+    used = {item.base for item in families_of(drawn)}  # a law given when solving may leave out what the declared one reads
     tables = Table(pair for pair in drawn.tables.items() if used & set(pair[1].names))
     if not swaps and len(tables) == len(drawn.tables):
         return drawn
@@ -172,123 +178,6 @@ def with_draws(model: Model) -> Model:
     read = {item.name for item in drawn._with(defaults=Table()).names.values()}
     read |= {name for sources in tables.values() for name in sources.arguments}
     return drawn._with(defaults=Table(pair for pair in drawn.defaults.items() if pair[0].name in read))
-
-
-# --- What can be wrong with indices.
-def index_problems(model: Model) -> list[str]:
-    """Return what is wrong with the indices of a model, in words."""
-    problems: list[str] = []
-    for equation in model.equations:
-        lhs, rhs, label = equation.lhs, equation.rhs, equation.label
-        left = free_indices(lhs)
-        named = model.kind == "System" or isinstance(lhs, Unknown) or left
-        lone = ", ".join(sorted(map(str, free_indices(rhs) - left))) if named and not rhs.has(sympy.Sum) else ""
-        target: Any = equation.head or lhs
-        entries, paths = getattr(target, "indices", ()), getattr(model, "processes", ())
-        wrong = {
-            "beside processes a correlation with two indices has no differential equation so far; define it by its mean, "
-            "E(x[k](t)*x[l](tp))": _is_pair(equation) and paths,
-            "the two indices of a correlation run over the same members, so that C[k, l](t, tp) = C[l, k](tp, t); those of "
-            f"`{target}` have different sizes": _is_pair(equation) and not paths and len({it.size for it in target.axes}) > 1,
-            f"the index `{lone}` stands on the right and not on the left `{lhs}`; sum over it, Sum(..., {lone}), or write it "
-            "on the left": lone,
-            f"the left-hand side `{lhs}` carries an index twice; write two indices": len({*entries}) < len(entries)
-            and any(entry.has(Index) for entry in entries),
-            f"the left-hand side `{lhs}` has a shifted index; write `{getattr(target, 'base', '')}[k]` there": any(
-                not entry.is_Atom for entry in entries
-            ),
-        }
-        texts = [*(text for text, holds in wrong.items() if holds), *_sum_problems(lhs, left), *_sum_problems(rhs, left)]
-        problems += [f"{label}: {text}" for text in texts]
-    for part in (item for item in model.content[2:] if item not in ("tables", "defaults")):
-        given = getattr(model, part)
-        for key, value in given.items() if isinstance(given, Table) else [("", item) for item in leaves(given)]:
-            label, own = f"{part}= of {model.label}{f', `{key}`' if key != '' else ''}", frozenset(ordered_indices(key))
-            problems += [f"{label}: {problem}" for item in leaves((value,)) for problem in _sum_problems(item, own)]
-            if part in ("init", "state", "drift") and (lone := ", ".join(sorted(map(str, {*ordered_indices(value)} - own)))):
-                problems.append(f"{label}: the index `{lone}` stands in its value alone; sum over it, Sum(..., {lone})")
-    known = {item.name for item in model.parameters}
-    for sources in model.tables.values():
-        names = ", ".join(sources.names)
-        problems += [
-            f"tables= of {model.label}: the function for {names} takes `{name}`, which is no parameter of the model; declare "
-            "it and give it a default, defaults={...}"
-            for name in sources.arguments
-            if name not in known
-        ]
-        if table_axes(model).keys().isdisjoint(sources.names):
-            problems.append(f"tables= of {model.label} gives {names}, which no equation uses")
-    for item in model.randoms:
-        try:
-            joint_normal(item)
-        except ModelError as error:
-            problems.append(f"{model.label}: {error}")
-    return list(dict.fromkeys((*problems, *_table_problems(model))))
-
-
-def _is_pair(equation: Equation) -> bool:
-    """Whether an equation gives the derivative of a correlation with two indices."""
-    return equation.is_differential and isinstance(equation.head, Correlation) and len(equation.head.indices) == 2
-
-
-def _table_problems(model: Model) -> Iterator[str]:
-    """Check tables against their indices: arrays, and what functions give at the defaults."""
-    sizes = {item.size.name for item in all_indices(model) if not item.size.is_Integer}
-    other = {item.name for item in model.parameters if item.is_integer} - sizes  # sizes that are set
-    try:
-        model = sized(model, {})
-    except ParameterError:
-        return
-    axes = table_axes(model)
-    given = {item.name: model.given(item) for item in model.parameters}
-    for sources in model.tables.values():
-        shapes = {name: counts(axes[name]) for name in sources.names if name in axes}
-        many = sum(np.prod([float(count) for count in shape]) for shape in shapes.values())
-        if any(given.get(name) is None for name in sources.arguments):
-            continue
-        if callable(sources.source) and (many > _MOST or other & set(sources.arguments)):  # slow, or not known
-            continue
-        for along, maker in {"": sources, **sources.slopes}.items():
-            of = f"the derivative along `{along}` of " if along else ""
-            try:
-                arrays = maker.arrays({name: float(given[name]) for name in maker.arguments})
-            except Exception as error:  # the user's function
-                text = f"what makes {of}{', '.join(sources.names)} fails at the defaults"
-                yield f"tables= of {model.label}: {text}, {type(error).__name__}: {error}"
-                continue
-            for name in shapes:
-                if wrong := _wrong_shape(name, axes[name], arrays[name]):
-                    yield f"tables= of {model.label}: {of}{wrong}"
-
-
-def _wrong_shape(name: str, axes: tuple[Index, ...], array: Any) -> str:
-    """Return in words that a table has another shape than its indices say; nothing where it has not."""
-    if np.shape(array) == counts(axes):
-        return ""
-    return f"the table `{name}[{', '.join(map(str, axes))}]` takes the shape {counts(axes)}, got {np.shape(array)}"
-
-
-def by_family(model: Model, text: str) -> str:
-    """Return a message about members, `x_0`, with the name of their family, `x[k]`."""
-    for base, axes in {**family_axes(model), **{item.base: item.axes for item in _members(model)}}.items():
-        over, member = ", ".join(map(str, axes)), rf"\b{base}(_\d+|{GENERIC.pattern}){{{len(axes)}}}"
-        text = re.sub(
-            rf'{member} = (?P<kind>\w+)\("{member}"\)', rf'{base} = \g<kind>("{base}", {over})', text
-        )  # how it is declared
-        text = re.sub(rf"{member}\b", f"{base}[{over}]", text)
-    return text
-
-
-def _sum_problems(expr: Basic, bound: frozenset[Index]) -> Iterator[str]:
-    if isinstance(expr, sympy.Sum):
-        yield f"`{expr}` is sympy's own Sum; write eqsolve's, `from eqsolve import Sum`: Sum(expression, p, q)"
-    if isinstance(expr, Sum):
-        for item in expr.over:
-            if item in bound:
-                yield f"`{expr}` sums over `{item}`, which has a meaning outside the sum; use another index there"
-        bound = bound | set(expr.over)
-    for arg in expr.args:
-        yield from _sum_problems(arg, bound)
 
 
 # --- Sizes.
@@ -310,7 +199,7 @@ def _resized(expr: Any, sizes: Mapping[Index, Index]) -> Any:
 def all_indices(model: Model) -> tuple[Index, ...]:
     """Return every index of a model, in order of their names."""
     indices = {item for item in model.names.values() if isinstance(item, Index)}
-    for item in _members(model):
+    for item in families_of(model):
         indices |= {*item.axes, *(index for entry in item.indices for index in entry.atoms(Index))}
     return tuple(sorted(indices, key=str))
 
@@ -339,14 +228,11 @@ def _sized(model: Model, numbers: tuple[tuple[str, Any], ...]) -> Model:
 
 
 def _small(model: Model) -> Model:
-    """Return a model with few values of every index."""
-    swaps: dict[Index, Index] = {}
-    entries = [entry for item in _members(model) for entry in item.indices]
-    least = 1 + max((abs(int(it)) for entry in entries for it in entry.atoms(Integer)), default=0)
-    for item in all_indices(model):
-        most = item.count if item.size.is_Integer else _REPRESENTATIVE
-        count = Integer(min(most, max(_REPRESENTATIVE, least)))
-        swaps[item] = item.changed((count, *item.extra))
+    """Return a model with few values of every index: so many that one member has all its neighbours."""
+    entries = {entry for item in families_of(model) for entry in item.indices}
+    few = 1 + 2 * max((1, *(abs(int(shift)) for entry in entries for shift in entry.atoms(Integer))))
+    sizes = {item: min(item.count, few) if item.size.is_Integer else few for item in all_indices(model)}
+    swaps = {item: item.changed((Integer(size), *item.extra)) for item, size in sizes.items()}
     return _changed(model, lambda expr: _resized(expr, swaps))
 
 
@@ -355,6 +241,11 @@ def _changed(model: Model, change: Any) -> Model:
 
 
 # --- Writing out.
+def is_pair(equation: Equation) -> bool:
+    """Whether an equation gives the derivative of a correlation with two indices."""
+    return equation.is_differential and isinstance(equation.head, Correlation) and len(equation.head.indices) == 2
+
+
 @kept_by_model
 def representative(model: Model) -> Expanded:
     """Return a model written out at small sizes, with numbers of tables that have a default."""
@@ -368,20 +259,21 @@ def representative(model: Model) -> Expanded:
 @kept_by_model
 def expand(model: Model) -> Expanded:
     """Return a model with every member written out."""
-    return _expanded(model, _MemberWriter(model))
+    return _expanded(model)
 
 
 @kept_by_model
 def expand_with_pairs(model: Model) -> Expanded:
     """Return the same with correlations of two different members as outputs, beside processes."""
-    return _expanded(model, _MemberWriter(model, pairs=bool(getattr(model, "processes", ()))))
+    return _expanded(model, pairs=bool(getattr(model, "processes", ())))
 
 
-def _expanded(model: Model, writer: "_MemberWriter") -> Expanded:
-    written = writer.written(model)
+def _expanded(model: Model, pairs: bool = False) -> Expanded:
+    model = _changed(model, mapper(draws)) if (draws := _joint_draws(model)) else model
+    written = _MemberWriter(model, pairs=pairs).written(model)
     idle = {size for item in all_indices(model) for size in item.extra} - {*written._with(defaults=Table()).names.values()}
     defaults = Table(pair for pair in written.defaults.items() if pair[0] not in idle)
-    return Expanded(written._with(defaults=defaults), frozenset(writer.tables))
+    return Expanded(written._with(defaults=defaults), frozenset(table_axes(model)))
 
 
 class _NotAlikeError(Exception):
@@ -431,7 +323,7 @@ def generic(model: System) -> System | None:
 
 
 class _MemberWriter:
-    """Writes the parts of a model without indices; ``tables`` are the names of those whose numbers stand in it.
+    """Writes the parts of a model without indices.
 
     With ``stand``, one member stands for all: an index becomes another, and names are made of it as of a number. With
     ``pairs``, correlations of two different members are defined, too.
@@ -441,27 +333,20 @@ class _MemberWriter:
         self.model, self.generic, self.pairs = model, stand, pairs
         self.called: dict[str, str] = {}  # observables, by the names that they have here
         # correlations with two indices: the names of those with differential equations, and the definitions of others
-        self.paired = {eq.defined.head.base for eq in model.equations if _is_pair(eq)}
+        self.paired = {eq.defined.head.base for eq in model.equations if is_pair(eq)}
         self.crossed = {
             eq.head.base: eq
             for eq in model.equations
             if isinstance(eq.head, Correlation) and len(eq.head.indices) == 2 and eq.head.base not in self.paired
         }
-        roots = {law.root: law.covariance.axes for law in _joint_laws(model)}
-        self.tables = {*table_axes(model), *roots}
-        if not stand:
-            self._refuse({item.base: item.axes for item in _members(model)} | roots)
-
-    def _refuse(self, families: Mapping[str, tuple[Index, ...]]) -> None:
-        """Raise where there are too many members, or one has a name that something else has."""
-        taken = {item.name for item in self.model.names.values() if not item.indices}
-        for base, axes in families.items():
+        taken = {item.name for item in model.names.values() if not item.indices}
+        for base, axes in {} if stand else {item.base: item.axes for item in families_of(model)}.items():
             count = int(np.prod(counts(axes)))
-            if count > _MOST:
-                text = f"`{base}` has {count} members; here these are written out one by one, at most {_MOST} of them"
-                raise ModelError(f"{self.model.label}: {text}: take a smaller size of its indices")
+            if count > MOST_MEMBERS:
+                text = f"`{base}` has {count} members; here these are written out one by one, at most {MOST_MEMBERS} of them"
+                raise ModelError(f"{model.label}: {text}: take a smaller size of its indices")
             for name in taken.intersection(member_names(base, counts(axes))):
-                raise ModelError(f"{self.model.label}: `{name}` is the name of a member of `{base}`; rename one of them")
+                raise ModelError(f"{model.label}: `{name}` is the name of a member of `{base}`; rename one of them")
 
     def stand(self, axes: Iterable[Index]) -> tuple[Index, ...]:
         """Return the indices of what stands for all members of a family: the first of each size, then the second, ..."""
@@ -528,14 +413,6 @@ class _MemberWriter:
             cross = item.base in self.paired and item.indices[0] != item.indices[1]
             return self._cross(item) if cross else type(item)(name, latex)
         here = dict(zip(item.axes, item.indices, strict=True))
-        if isinstance(item, Random) and (law := joint_normal(item)) is not None:
-            mean, factor = self.at(law.mean, here, label), self.at(law.factor, here, label)
-            terms = (
-                Parameter(member_name(law.root, (*item.indices, place)))
-                * Random(member_name(f"{item.base}_draw", (place,)), None, (Normal(0, 1),))
-                for place in range(item.axes[0].count)
-            )
-            return mean + sympy.sqrt(factor) * Add(*terms)
         extra = tuple(self.at(entry, here, label) for entry in item.extra)
         return type(item)(name, latex, extra, **item._assumptions_orig)
 
@@ -679,12 +556,13 @@ def table_arrays(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, n
             text = f"the table `{name}` of model `{model.name}` has no values"
             raise ParameterError(f"{text}; give them: tables={{{name}: array}}, or {name}=array")
         tables[name] = array = _array(name, values[name])
-        if wrong := _wrong_shape(name, indices, array):
+        if wrong := wrong_shape(name, indices, array):
             raise ParameterError(wrong)
         if not np.isfinite(array).all():
             where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
             raise ParameterError(f"the table `{name}` is not finite at [{where}]")
-    tables |= {law.root: law.array(tables[law.covariance.base]) for law in _joint_laws(model)}
+    joint = (joint_normal(item) for item in families_of(model) if isinstance(item, Random))
+    tables |= {law.root: law.array(tables[law.covariance.base]) for law in joint if law is not None}
     return tables, rest
 
 
@@ -707,24 +585,26 @@ def with_slopes(model: Model, arrays: Mapping[str, Any], settings: Mapping[str, 
             for base in slopes.keys() & arrays.keys() - settings.keys():
                 tables[f"{base}_by_{name}"] = change = np.asarray(slopes[base], dtype=float)
                 tables[base] = tables[base] - value * change
-                for item in (item for item in _members(model) if item.base == base):
+                for item in (item for item in families_of(model) if item.base == base):
                     more = symbol * Parameter(f"{base}_by_{name}", None, (), (item.axes, item.indices))
                     swaps[item] = swaps.get(item, item) + more
     return (_changed(model, mapper(swaps)) if swaps else model), tables, known
 
 
+def wrong_shape(name: str, axes: tuple[Index, ...], array: Any) -> str:
+    """Return in words that a table has another shape than its indices say; nothing where it has not."""
+    if np.shape(array) == counts(axes):
+        return ""
+    return f"the table `{name}[{', '.join(map(str, axes))}]` takes the shape {counts(axes)}, got {np.shape(array)}"
+
+
 def table_axes(model: Model) -> dict[str, tuple[Index, ...]]:
-    return {item.base: item.axes for item in _members(model) if isinstance(item, Parameter)}
+    return {item.base: item.axes for item in families_of(model) if isinstance(item, Parameter)}
 
 
-def _members(model: Model) -> list[Named | Head]:
+def families_of(model: Model) -> list[Named | Head]:
     """Return the members of families in a model, in the laws of its random constants too."""
     return [item for item in model.names.values() if item.indices]
-
-
-def _joint_laws(model: Model) -> list[JointNormal]:
-    laws = (joint_normal(item) for item in _members(model) if isinstance(item, Random))
-    return [law for law in laws if law is not None]
 
 
 def _array(name: str, given: Any) -> np.ndarray:
@@ -771,7 +651,7 @@ def written_out(model: Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
 
 def family_axes(model: Model) -> dict[str, tuple[Index, ...]]:
     """Return the axes of what a result holds: unknowns and observables with indices, by name."""
-    unknowns = {item.base: item.axes for item in _members(model) if not isinstance(item, Parameter)}
+    unknowns = {item.base: item.axes for item in families_of(model) if not isinstance(item, Parameter)}
     over = {name: ordered_indices(expr) for name, expr in model.observables.items()}
     return {**unknowns, **{name: axes for name, axes in over.items() if axes}}
 

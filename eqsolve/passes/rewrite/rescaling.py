@@ -229,13 +229,13 @@ def _split(expr: Expr) -> tuple[Expr, Expr]:
 
 def _rewritten(equation: Equation, rewrite: Callable[[Any], Any]) -> Equation:
     """Return an equation in other units, its terms in the order in which they are written where that is kept."""
-    factor, left = _split(rewrite(equation.lhs))
-    right = Add(*(term / factor for term in Add.make_args(rewrite(equation.rhs))))
-    order = {rewrite(whole): tuple(map(rewrite, parts)) for whole, parts in equation.order.items()}
+    moved = equation.changed(rewrite)
+    factor, left = _split(moved.lhs)
+    right = Add(*(term / factor for term in Add.make_args(moved.rhs)))
+    order = dict(moved.order)
     if equation.rhs.is_Add and equation.rhs in equation.order:
         order[right] = tuple(rewrite(part) / factor for part in equation.order[equation.rhs])
-    sorted_terms = {whole: parts for whole, parts in order.items() if whole.func(*parts) == whole}
-    return Equation(left, right, equation.location, sorted_terms)
+    return Equation(left, right, equation.location, {it: parts for it, parts in order.items() if it.func(*parts) == it})
 
 
 def _without(expr: Any, heads: set[Any]) -> Any:

@@ -89,14 +89,12 @@ def _fold(expr: Expr, symbol: Dummy, exponent: Expr) -> Expr:
     rest = parts.get(S.One, S.Zero)
     if any(not power.is_Integer for power in powers) or rest.has(symbol):
         return expr
-    total = rest
-    for power in sorted(power for power in powers if power > 0):
-        above, below = powers[power], powers.pop(-power, None)
-        if below is None or below not in (above, -above):
+    for power in sorted(map(abs, powers)):
+        above, below = powers.get(power), powers.get(-power)
+        if above is None or below not in (above, -above):
             return expr
-        total += 2 * above * (sp.cosh if below == above else sp.sinh)(power * exponent)
-        powers.pop(power)
-    return expr if powers else total
+        rest += above * (sp.cosh if below == above else sp.sinh)(power * exponent)  # of each of the two
+    return rest
 
 
 @dataclass(frozen=True)
@@ -160,9 +158,8 @@ def _derive(system: System, old: Process, expr: Expr) -> Substitution:
     right = _present(equation.rhs, {old(now): mapped, new(now): placeholder})
     derived = cancel_exponentials((right - mapped.diff(now)) / slope).xreplace({placeholder: new(now)})
     _compare(system, new, now, derived, {old(now): expr}, label)
-    initial = _initial(system, old, new, mapped, placeholder, now, label)
     changed = Equation(Derivative(new(now), now, evaluate=False), derived, equation.location)
-    return Substitution(old, new, expr, changed, initial)
+    return Substitution(old, new, expr, changed, _initial(system, old, new, mapped, placeholder, now, label))
 
 
 def _new_process(system: System, old: Process, expr: Expr, now: Time, label: str) -> Process:
@@ -256,11 +253,9 @@ def _initial(system: System, old: Process, new: Process, mapped: Expr, placehold
 def _candidates(at_start: Expr, placeholder: Symbol, begin: Expr) -> Iterator[Expr]:
     """Yield values that may solve φ = w(t₀): zero, the inverse read off the map, and what sympy finds."""
     yield S.Zero
-    peeled = _peel(at_start, placeholder, begin)
-    if peeled is not None:
+    if (peeled := _peel(at_start, placeholder, begin)) is not None:
         yield peeled
-    # operations in a map beyond which sympy.solve is not tried for its start
-    if at_start.count_ops() <= 40:
+    if at_start.count_ops() <= 40:  # beyond, sympy takes minutes
         try:
             roots = [item for item in sp.solve(at_start - begin, placeholder) if item.is_real]
             yield from sorted(roots, key=lambda item: bool(item.is_negative))
