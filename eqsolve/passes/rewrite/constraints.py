@@ -226,9 +226,9 @@ def _known_diagonals(system: System) -> dict[Value, Expr]:
     }
     for constraint in system.constraints.values():
         for side, other in ((constraint.lhs, constraint.rhs), (constraint.rhs, constraint.lhs)):
-            if isinstance(side, Value) and isinstance(side.head, Correlation) and not other.has(Value, Int):
-                if isinstance(side.moments[0], Time) and side.moments[0] == side.moments[1]:
-                    known[side] = other
+            held = isinstance(side, Value) and isinstance(side.head, Correlation) and side.moments[0] == side.moments[1]
+            if held and isinstance(side.moments[0], Time) and not other.has(Value, Int):
+                known[side] = other
     turned = {key.head.turned(*key.moments): value for key, value in known.items() if isinstance(key.head, Correlation)}
     return {**turned, **known}
 
