@@ -2,7 +2,8 @@
 
 A multiplier μ(t) that keeps g(t) = 0, say C(t, t) − 1 = 0, need not stand in g. Along the solution all derivatives of g
 vanish too, and in them every derivative of an unknown is the right-hand side of its equation: g is differentiated until the
-multipliers appear outside integrals. What is linear in them is solved for; the rest is left to Newton's method, as
+multipliers appear outside integrals (index reduction of differential-algebraic equations; Hairer & Wanner, Solving Ordinary
+Differential Equations II, section VII.1). What is linear in them is solved for; the rest is left to Newton's method, as
 μ = μ − g/(∂g/∂μ), which a solver iterates with everything else on a panel.
 
 The derivative of an integral over a kernel is an integral over the kernel's own right-hand side. If that has memory, it
@@ -56,7 +57,7 @@ def constraint_label(head: Head, constraint: Equation) -> str:
 def reduce_constraints(system: System) -> Reduction:
     """Return the system with explicit equations in place of its constraints; raise when there are none.
 
-    Beside functions at shifted times constraints stay: they are collocated with the equations.
+    In a system with functions at shifted times constraints stay: they are collocated with the equations.
     """
     if not system.constraints or has_shifts(system):
         return Reduction(system)
@@ -81,7 +82,7 @@ def reduce_constraints(system: System) -> Reduction:
         right = right.xreplace({key.head(now, now): value.xreplace({key.moments[0]: now}) for key, value in known.items()})
         equations.append(Equation(head(now), _folded(right, now), system.constraints[head].location))
     newton = frozenset(head.name for head in heads) if implicit else frozenset()
-    # kernels held on the diagonal start from there
+    # kernels held on the diagonal start from there; a start of their own could contradict the constraint
     held = {key.head: key for key in known}
     given = {key: value for key, value in system.init.items() if implicit or key not in heads}
     init = {key: value for key, value in given.items() if not (isinstance(key, Value) and key.head in held)}

@@ -145,7 +145,7 @@ def _joint_draws(model: Model) -> dict[Basic, Basic]:
     for item in families_of(model):
         if isinstance(item, Random) and (law := joint_normal(item)) is not None:
             (axis,), (entry,) = item.axes, item.indices
-            other = Index(f"{item.base}_draw", None, (axis.size,), integer=True, nonnegative=True)
+            other = Index(f"{item.base}_draw", None, axis.extra, integer=True, nonnegative=True)
             draw = Random(f"{item.base}_draw", None, (Normal(0, 1),), ((axis,), (other,)))
             root = Parameter(law.root, None, (), ((axis, axis), (entry, other)))
             mean, factor = (at_indices(part, {axis: entry}) for part in (law.mean, law.factor))
@@ -285,11 +285,11 @@ def _named_sums(model: System) -> System:
     named: dict[Basic, Basic] = {}
     sums: list[Equation] = []
     taken = {item.base for item in model.names.values()}
-    for eq in model.equations:
-        for node in outermost(eq.rhs, Sum, but=Int) if isinstance(eq.head, Process) else ():
+    for eq in (eq for eq in model.equations if isinstance(eq.head, Process)):
+        for node in outermost(eq.rhs, Sum, but=Int):
             times, axes = free_times(node), ordered_indices(node)
             if len(times) == 1 and node not in named and not is_random(node):
-                taken.add(name := fresh_name(f"{eq.head.base}_sum", taken))
+                taken.add(name := fresh_name(f"{eq.defined.head.base}_sum", taken))
                 named[node] = Function(name, None, (axes, axes))(*times)
                 sums.append(Equation(named[node], node, eq.location))
     changed = model._mapped(mapper(named), "equations")

@@ -5,8 +5,9 @@ integral of a response over the past to a static susceptibility χ, so that ∫ 
 the stable root of its force. Where the force has a factor that vanishes at x = 0, the root is that of the rest on the side on
 which the path leaves zero, and zero where it leaves on neither: x = 0 or x > 0 of a population, a soft threshold.
 
-Beside it stands ``stability``: small disturbances δz of the noises, of their own for each path, move correlations by
-E[x_z²] δz² and these the variance of the noises: 1 less what comes back of δz². It is positive where the state is stable.
+With it comes ``stability``: small disturbances δz of the noises, of their own for each path, move correlations by E[x_z²] δz²
+and these the variance of the noises; it is 1 minus the gain of this loop, positive where the state is stable (de Almeida &
+Thouless 1978, doi:10.1088/0305-4470/11/5/028).
 """
 
 import functools
@@ -115,7 +116,7 @@ class _Limit:
         held = Dummy("response", positive=True)
         weight = right.xreplace({node: held for node in right.atoms(E)}).diff(held)
         force = self.equations[inner.output.head].rhs
-        for _ in range(3):
+        for _ in range(3):  # definitions of definitions; those that refer to themselves go on for ever
             force = force.xreplace({
                 value: self.equations[value.head].rhs for value in force.atoms(Value)
                 if value.head in self.equations and isinstance(value.head, Process) and not self._is_state(value.head)
@@ -238,16 +239,16 @@ class _Limit:
     # --- paths
     def _settle(self) -> None:
         """Find the root of every process."""
-        open_ones = [eq for eq in self.system.equations if isinstance(eq.head, Process)]
-        plain: dict[Any, Any] = {eq.head: self.still(eq.rhs) for eq in open_ones}
-        for _ in open_ones:  # definitions go into what uses them
+        paths = [eq for eq in self.system.equations if isinstance(eq.head, Process)]
+        plain: dict[Any, Any] = {eq.head: self.still(eq.rhs) for eq in paths}
+        for _ in paths:  # definitions go into what uses them
             for head, right in plain.items():
                 known = {self.marks[other]: plain[other] for other in plain if not self._is_state(other) and other != head
                          and not plain[other].has(self.marks[other])}  # fmt: skip
                 plain[head] = right.xreplace(known)
         for noise in self.noises:
             self.slopes[noise, noise] = self.instant[noise, noise] = S.One
-        moving = [eq for eq in open_ones if eq.is_differential or plain[eq.head].has(self.marks[eq.head])]
+        moving = [eq for eq in paths if eq.is_differential or plain[eq.head].has(self.marks[eq.head])]
         for eq in moving:
             head, mark, right = cast(Process, eq.head), self.marks[eq.head], plain[eq.head]
             if any(right.has(self.marks[other.head]) for other in moving if other is not eq):
@@ -259,7 +260,7 @@ class _Limit:
                 if not eq.is_differential:
                     at_once = _without_memory(eq.rhs)
                     self.instant[head, noise] = self.put_noises(self.still(at_once).diff(self.marks[noise]))
-        for eq in open_ones:
+        for eq in paths:
             if eq not in moving:
                 head, right = cast(Process, eq.head), plain[eq.head]
                 at_once = self.still(_without_memory(eq.rhs)).xreplace(

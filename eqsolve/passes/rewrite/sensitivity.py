@@ -236,8 +236,8 @@ def _laws(system: System, derivatives: list[_Derivative]) -> Table:
         kernel = ImmutableMatrix(count, count, entries(law.covariance))
         mean = entries(law.mean) if isinstance(law.mean, ImmutableMatrix) else [law.mean] * count
         moved = [ImmutableMatrix(count, count, [item.total(entry, label) / 2 for entry in kernel]) for item in derivatives]
-        beside = [zeros(count)] * len(moved)  # the covariance of what follows with itself does not matter
-        rows = [[kernel, *moved], *([block, *beside] for block in moved)]
+        # the covariance of the followers with themselves does not enter the first order
+        rows = [[kernel, *moved], *([block, *[zeros(count)] * len(moved)] for block in moved)]
         whole = ImmutableMatrix.vstack(*(ImmutableMatrix.hstack(*row) for row in rows))
         followers = [item.heads[member] for item in derivatives for member in driven]
         centres = [*mean, *(item.total(entry, label) for item in derivatives for entry in mean)]
