@@ -7,7 +7,7 @@ take one, it says so. Names are kept: after ``rescale_time(system, c)`` the symb
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sympy import Add, Basic, Dummy, Expr, Mul, S, expand, limit, nan, oo, sympify, zoo
+from sympy import Add, Basic, Dummy, Expr, S, expand, limit, nan, oo, sympify, zoo
 from sympy.calculus.accumulationbounds import AccumBounds
 from sympy.core.function import Derivative
 from sympy.series.limits import Limit
@@ -222,9 +222,8 @@ def _constant(system: System, value: Any) -> Expr:
 
 def _split(expr: Expr) -> tuple[Expr, Expr]:
     """Return the factors made of parameters alone, and the rest."""
-    factors = Mul.make_args(expr)
-    outside = [f for f in factors if not f.has(Value, E, Int, Resp) and all(isinstance(s, Parameter) for s in f.free_symbols)]
-    return Mul(*outside), Mul(*(f for f in factors if f not in outside))
+    outside, inside = expr.as_independent(Value, E, Int, Resp, Random, Time, as_Add=False)
+    return outside, inside
 
 
 def _rewritten(equation: Equation, rewrite: Callable[[Any], Any]) -> Equation:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
-from math import gcd, lcm
 from typing import Any
 
 import sympy as sp
@@ -67,11 +66,7 @@ def _exponentials(expr: Expr) -> dict[Expr, tuple[Dummy, Rational]]:
     for node in sorted(outermost(expr, exp), key=str):
         for number, monomial in _terms(node):
             multiples.setdefault(monomial, []).append(number)
-    units = {
-        monomial: Rational(reduce(gcd, (n.p for n in numbers)), reduce(lcm, (n.q for n in numbers)))
-        for monomial, numbers in multiples.items()
-    }
-    return {monomial: (Dummy("Y", positive=True), unit) for monomial, unit in units.items()}
+    return {item: (Dummy("Y", positive=True), reduce(Rational.gcd, numbers)) for item, numbers in multiples.items()}
 
 
 def _power(node: Expr, symbols: dict[Expr, tuple[Dummy, Rational]]) -> Expr:
