@@ -241,8 +241,8 @@ def _singularity(model: Singularity) -> Iterator[str]:
     for _, item in sorted(model.names.items()):
         if isinstance(item, Unknown) and item not in (model.variable, model.unknown):
             yield (
-                f"{model.label} uses the unknown `{item}`, which is neither its variable `{model.variable}` nor its "
-                f"transform `{model.unknown}`; declare it with param()"
+                f"{model.label} uses the unknown `{item}`, which is neither its variable "
+                f"`{model.variable}` nor its transform `{model.unknown}`; declare it with param()"
             )
     yield from _chosen(model, model.law_of, "law_of=")
     if model.law_of and not model.randoms:

@@ -97,8 +97,8 @@ class ExpressionCheck:
             case E():
                 if scope.expected:
                     yield (
-                        f"has an expectation inside an expectation, `{expr}`; give the inner one a name "
-                        "of its own by a further equation"
+                        f"has an expectation inside an expectation, `{expr}`; give the inner one a "
+                        "name of its own by a further equation"
                     )
                 self.visit(expr.argument, replace(scope, expected=True, random=True))
             case Resp():
@@ -114,8 +114,8 @@ class ExpressionCheck:
                     self._undefined(expr.expr, scope)
             case AppliedUndef():
                 yield (
-                    f"uses `{expr}`, an undeclared sympy function; declare it with function(), process(), "
-                    "correlation() or response()"
+                    f"uses `{expr}`, an undeclared sympy function; declare it with function(), "
+                    "process(), correlation() or response()"
                 )
             case Integral():
                 yield f"has sympy's own integral `{expr}`; write Int(integrand, (s, {self.start}, t))"
@@ -125,8 +125,8 @@ class ExpressionCheck:
                 yield from self._symbol(expr, scope)
             case S.ImaginaryUnit if not isinstance(self.model, Singularity):
                 yield (
-                    "contains the imaginary unit `I`, but a model is real; does it take a root or a logarithm of a "
-                    "negative number?"
+                    "contains the imaginary unit `I`, but a model is real; does it take a root or "
+                    "a logarithm of a negative number?"
                 )
             case Pow() if expr.is_number and expr.is_real is False and not isinstance(self.model, Singularity):
                 yield f"contains `{expr}`, which is not real; write the real root, -cbrt(8) for cbrt(-8)"
@@ -168,8 +168,8 @@ class ExpressionCheck:
         if isinstance(head, Process) and not scope.random and (scope.label, head) not in self._bare:
             self._bare.add((scope.label, head))
             yield (
-                f"uses the process `{value}` outside an expectation, which only the equation of a process may; "
-                f"{_averaged(scope)}"
+                f"uses the process `{value}` outside an expectation, which only the equation of a "
+                f"process may; {_averaged(scope)}"
             )
         for moment in value.moments:
             yield from self._moment(moment, value, scope)
@@ -246,8 +246,8 @@ class ExpressionCheck:
         yield from self._end(low, "starts", scope)
         yield from self._end(high, "ends", scope)
         yield from first_that_holds({
-            f"integrates over `{variable}`, which already has a meaning there; take another time variable for the "
-            "integration": variable in scope.times,
+            f"integrates over `{variable}`, which already has a meaning there; take another time "
+            "variable for the integration": variable in scope.times,
             f"has an integral from `{low}` to `{high}`, which is empty": low == high,
             f"has an integral that runs backwards, from `{low}` to `{high}`; exchange its ends": high == self.start
             or scope.precedes(high, low),
@@ -265,10 +265,10 @@ class ExpressionCheck:
                 f'times("{end}")': str(end) in map(str, scope.times),
                 f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there": end == 0
                 and verb == "starts",
-                f"has an integral that is not causal: it ends at `{end}`, so it reads the future; expected as upper end "
-                f"{quoted(scope.times)}": verb == "ends",
-                f"has an integral that starts at `{end}`, which is neither a time variable nor the start; expected "
-                f"{self._choices(scope)}": True,
+                f"has an integral that is not causal: it ends at `{end}`, so it reads the future; "
+                f"expected as upper end {quoted(scope.times)}": verb == "ends",
+                f"has an integral that starts at `{end}`, which is neither a time variable nor the "
+                f"start; expected {self._choices(scope)}": True,
             })  # fmt: skip
 
     def _response(self, node: Resp, scope: Scope) -> Iterator[str]:
@@ -299,7 +299,7 @@ def first_that_holds(wrong: Mapping[str, Any]) -> list[str]:
 
 
 def strangers(expr: Basic, *allowed: type[Named]) -> list[str]:
-    """Return the symbols and values of an expression that are of none of some kinds, in order of their names."""
+    """Return the names of the symbols and values in an expression that are of none of some kinds."""
     return sorted(str(item) for item in expr.free_symbols | expr.atoms(Value) if not isinstance(item, allowed))
 
 
@@ -352,8 +352,8 @@ def shift_problem(value: Value, model: Model, times: Iterable[Expr], integrals: 
             return FUTURE.format(value)
         if not delay.is_nonnegative:
             return (
-                f"reads `{value}`, whose delay `{delay}` may be negative; declare its parameters positive, "
-                "param('tau', positive=True)"
+                f"reads `{value}`, whose delay `{delay}` may be negative; declare its parameters "
+                "positive, param('tau', positive=True)"
             )
         if integrals:
             return (
@@ -369,8 +369,8 @@ def shift_problem(value: Value, model: Model, times: Iterable[Expr], integrals: 
         )
     if now is not None and moment.atoms(Time) == {now}:
         return (
-            f"reads `{value}`, whose delay `{now - moment}` changes with time; expected a constant delay of parameters, "
-            f"such as `{name}({now} - tau)`"
+            f"reads `{value}`, whose delay `{now - moment}` changes with time; expected a constant "
+            f"delay of parameters, such as `{name}({now} - tau)`"
         )
     return None
 
@@ -390,8 +390,8 @@ def derivative_problem(expr: Derivative, model: Model, integrals: tuple[Int, ...
     if moment == variable or is_lag(moment, high, variable):
         return ""
     return (
-        f"has the derivative `{expr}` under an integral over `{variable}`; expected one of `{name}({variable})` "
-        f"or `{name}({high} - {variable})`"
+        f"has the derivative `{expr}` under an integral over `{variable}`; expected one of "
+        f"`{name}({variable})` or `{name}({high} - {variable})`"
     )
 
 

@@ -46,8 +46,8 @@ def flow_problems(model: Flow) -> list[str]:
         if switch is not None:  # its mean response is a density of paths, and paths may get stuck on it
             where = min((item for item in crossed[role] if switch.has(item)), key=str)
             jumping.append(
-                f"{scope.label} jumps where `{switch}` = 0, so that it has no derivative in `{where}` that is a function, but "
-                f"the mean-field equations need one; {SMOOTH}"
+                f"{scope.label} jumps where `{switch}` = 0, so that it has no derivative in "
+                f"`{where}` that is a function, but the mean-field equations need one; {SMOOTH}"
             )
     check.add(jumping)
     for noise, law in model.laws.items():
@@ -114,8 +114,8 @@ def _noise(check: ExpressionCheck, model: Flow, noise: Process, law: Any) -> Non
             if weight.has(value) or weight.free_symbols - {*model.time_symbols} - {*model.parameters}:
                 check.report(
                     Scope(f"the drift of `{state.name}` ({model.location})"),
-                    f"multiplies the white noise `{value}` by `{weight}`; expected a factor that is the same for all "
-                    "coordinates: change to a variable whose noise is additive",
+                    f"multiplies the white noise `{value}` by `{weight}`; expected a factor that "
+                    "is the same for all coordinates: change to a variable whose noise is additive",
                 )
 
 
@@ -138,15 +138,15 @@ def _unused(model: Flow) -> Iterator[str]:
     for field in model.fields:
         if field not in seen:
             yield (
-                f"{model.label} has the field `{field}`, which no loss gradient and no observable uses; "
-                "use it, or remove it with its weight"
+                f"{model.label} has the field `{field}`, which no loss gradient and no observable "
+                "uses; use it, or remove it with its weight"
             )
     drifts: set[Basic] = set().union(*(drift.free_symbols for drift in model.drift.values()))
     for gradient, loss in zip(model.gradients, model.loss_gradient, strict=True):
         if gradient in drifts and loss == 0:
             yield (
-                f"{model.label} has the gradient `{gradient}` in a drift, but its loss gradient is 0; "
-                "give it one, or leave it out of the drift"
+                f"{model.label} has the gradient `{gradient}` in a drift, but its loss gradient is "
+                "0; give it one, or leave it out of the drift"
             )
 
 
@@ -163,9 +163,9 @@ def _two_sided(model: Flow) -> Iterator[str]:
     coordinates, samples = _sides(model)
     for item in sorted(coordinates & samples, key=str):
         yield (
-            f"{model.label} uses `{item}` per coordinate (weights, drift or start) "
-            "and per sample (loss gradient); a teacher enters the loss through its field, noise through a "
-            "random variable of its own"
+            f"{model.label} uses `{item}` per coordinate (weights, drift or start) and per sample "
+            "(loss gradient); a teacher enters the loss through its field, noise through a random "
+            "variable of its own"
         )
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with indices: sums that are not written, sizes that do not fit, tables of other shapes."""
+"""What can be wrong with indices: missing sums, sizes that do not fit, tables of other shapes."""
 
 import re
 from collections.abc import Iterator
@@ -37,12 +37,14 @@ def index_problems(model: Model) -> list[str]:
         target: Any = equation.head or lhs
         entries, paths = getattr(target, "indices", ()), getattr(model, "processes", ())
         wrong = {
-            "beside processes a correlation with two indices has no differential equation so far; define it by its mean, "
-            "E(x[k](t)*x[l](tp))": is_pair(equation) and paths,
-            "the two indices of a correlation run over the same members, so that C[k, l](t, tp) = C[l, k](tp, t); those of "
-            f"`{target}` have different sizes": is_pair(equation) and not paths and len({it.size for it in target.axes}) > 1,
-            f"the index `{lone}` stands on the right and not on the left `{lhs}`; sum over it, Sum(..., {lone}), or write it "
-            "on the left": lone,
+            "beside processes a correlation with two indices has no differential equation so far; "
+            "define it by its mean, E(x[k](t)*x[l](tp))": is_pair(equation) and paths,
+            "the two indices of a correlation run over the same members, so that C[k, l](t, tp) = "
+            f"C[l, k](tp, t); those of `{target}` have different sizes": is_pair(equation)
+            and not paths
+            and len({it.size for it in target.axes}) > 1,
+            f"the index `{lone}` stands on the right and not on the left `{lhs}`; sum over it, "
+            f"Sum(..., {lone}), or write it on the left": lone,
             f"the left-hand side `{lhs}` carries an index twice; write two indices": len({*entries}) < len(entries)
             and any(entry.has(Index) for entry in entries),
             f"the left-hand side `{lhs}` has a shifted index; write `{getattr(target, 'base', '')}[k]` there": any(

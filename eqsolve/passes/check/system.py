@@ -35,8 +35,8 @@ def white_problems(system: System) -> list[str]:
     """Return what is wrong with the use of white noise, the equations first."""
     problems = [f"{eq.label} {text}" for eq in system.equations for text in _rough_terms(eq, system)]
     problems += [
-        f"{label} reads the white noise `{read.value}`, which has no values; it may stand in the equation of a derivative, "
-        "added to the rest"
+        f"{label} reads the white noise `{read.value}`, which has no values; it may stand in the "
+        "equation of a derivative, added to the rest"
         for label, expr in _elsewhere(system)
         for read in _rough_reads(expr, system)
     ]
@@ -66,14 +66,15 @@ def _rough_terms(equation: Equation, system: System) -> Iterator[str]:
         own = [read for read in rough if read.value.head == head]
         name, value, law = head.name, own[0].value, system.laws[head]
         weight = partial(equation.rhs, value)
+        moving = isinstance(equation.head, Process) and equation.is_differential
         yield from first_that_holds({
-            f"averages the white noise `{value}`, which has no values; average what it drives, or a response, "
-            f"E(Resp(x(t), {name}(tp)))": any(read.expected for read in own),
+            f"averages the white noise `{value}`, which has no values; average what it drives, or "
+            f"a response, E(Resp(x(t), {name}(tp)))": any(read.expected for read in own),
             f"takes the response of the white noise `{value}`; take that of a process it drives": any(
                 read.response == "output" for read in own
             ),
-            f"gives values by the white noise `{value}`, which has none; it may stand in the equation of a derivative, such "
-            f"as Eq(x(t).diff(t), -x(t) + {name}(t))": not (isinstance(equation.head, Process) and equation.is_differential),
+            f"gives values by the white noise `{value}`, which has none; it may stand in the "
+            f"equation of a derivative, such as Eq(x(t).diff(t), -x(t) + {name}(t))": not moving,
             f"has the white noise `{value}` under an integral; give the integral an equation of its own, such as "
             f"Eq(y(t).diff(t), -y(t) + {name}(t))": any(read.integrals for read in own),
             f"reads the white noise at another time, `{value}`; expected `{name}({equation.time})`": any(
@@ -106,8 +107,8 @@ def _rough_laws(system: System) -> Iterator[str]:
             (node, *_) = entry.atoms(DiracDelta)
             how = f"laws={{{members(key)[0]}: White({entry / node})}}" if entry.coeff(node) == entry / node else "White(...)"
             yield (
-                f"{label} has a Dirac function in its covariance, `{entry}`; white noise is declared by {how}, as a process "
-                "of its own"
+                f"{label} has a Dirac function in its covariance, `{entry}`; white noise is "
+                f"declared by {how}, as a process of its own"
             )
         if isinstance(law, White) and len(free_times(law.strength)) > 1:
             yield f"{label} has a strength `{law.strength}` in more than one time; expected a function of one time"
@@ -277,8 +278,8 @@ class SystemCheck(ExpressionCheck):
                 if switch is not None:
                     self.report(
                         _scope(equation),
-                        f"takes the response `{node}` of what jumps where `{switch}` = 0; its mean is a density of paths, "
-                        f"which is not derived; {SMOOTH}",
+                        f"takes the response `{node}` of what jumps where `{switch}` = 0; its mean "
+                        f"is a density of paths, which is not derived; {SMOOTH}",
                     )
 
     def _substitutions(self) -> Iterator[str]:
@@ -339,8 +340,8 @@ class SystemCheck(ExpressionCheck):
                 left, right = ("K", "K") if size == 1 else (f"K_{row + 1}{column + 1}", f"K_{column + 1}{row + 1}")
                 self.report(
                     scope,
-                    f"has a covariance `{upper}` that is not symmetric: {left}({first}, {second}) must "
-                    f"equal {right}({second}, {first})",
+                    f"has a covariance `{upper}` that is not symmetric: {left}({first}, {second}) "
+                    f"must equal {right}({second}, {first})",
                 )
 
     def _positive(self, kernels: list[Expr], names: tuple[str, ...], scope: Scope) -> None:
@@ -385,16 +386,16 @@ class SystemCheck(ExpressionCheck):
             elif equation is not None and not equation.is_differential and head not in self.delayed:
                 self.report(
                     scope,
-                    f"has no use: the {equation.label} gives `{head.name}` at every time; only a differential "
-                    "equation needs a start",
+                    f"has no use: the {equation.label} gives `{head.name}` at every time; only a "
+                    "differential equation needs a start",
                 )
             if isinstance(key, Value):
                 first, second = key.moments
                 if first != second or not (isinstance(first, Time) or first == system.start):
                     self.report(
                         scope,
-                        f"stands at ({first}, {second}); expected the diagonal, `{head.name}(t, t)`, or the start, "
-                        f"`{head.name}({system.start}, {system.start})`",
+                        f"stands at ({first}, {second}); expected the diagonal, `{head.name}(t, "
+                        f"t)`, or the start, `{head.name}({system.start}, {system.start})`",
                     )
                 scope = replace(scope, times=(first,) if isinstance(first, Time) else ())
             elif head in self.delayed and isinstance(value, Expr):
@@ -425,8 +426,8 @@ class SystemCheck(ExpressionCheck):
                 yield f"is differential, but `{name}` has no {what}; give it by init={{{where}: ...}}"
         elif head in self.delayed and not given:
             yield (
-                f"defines `{name}`, which is read at a delay, but its past is not known; give it by init={{{name}: ...}}, an "
-                "expression in t"
+                f"defines `{name}`, which is read at a delay, but its past is not known; give it "
+                f"by init={{{name}: ...}}, an expression in t"
             )
 
     # --- constraints
@@ -457,8 +458,8 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
     if target is None:
         if isinstance(lhs, Named):
             yield (
-                f"{equation.label} defines the {lhs.kind_name} `{lhs}`, which is not an unknown function; "
-                "the left-hand side must be a function at its times, such as `w(t)`"
+                f"{equation.label} defines the {lhs.kind_name} `{lhs}`, which is not an unknown "
+                "function; the left-hand side must be a function at its times, such as `w(t)`"
             )
         else:
             zero = "; sympy makes 0 of a derivative along another time, `w(t).diff(t')`: did you mean `w(t).diff(t)`?"
@@ -469,10 +470,10 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
         return
     moments, usage = target.moments, target.head.usage
     wrong = {
-        f"has `{target}` on its left; expected time variables there, `{usage}`; a value at the start belongs into "
-        "init=": not all(isinstance(moment, Time) for moment in moments),
-        f"has the same time twice on its left, `{target}`; expected two times, `{usage}`; a value on the diagonal belongs "
-        "into init=": len(set(moments)) < len(moments),
+        f"has `{target}` on its left; expected time variables there, `{usage}`; a value at the "
+        "start belongs into init=": not all(isinstance(moment, Time) for moment in moments),
+        f"has the same time twice on its left, `{target}`; expected two times, `{usage}`; a value "
+        "on the diagonal belongs into init=": len(set(moments)) < len(moments),
         f"is a derivative in the second time `{equation.time}`; expected one in the first, "
         f"`{target}.diff({moments[0]})`": equation.time != moments[0],
     }

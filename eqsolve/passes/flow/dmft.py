@@ -53,7 +53,7 @@ def _free_name(flow: Flow, wanted: str) -> str:
     return fresh_name(wanted, {*flow.names, *flow.observables, *flow.variables})
 
 
-# --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its own.
+# --- Inertia: a flow whose drift is a force. Each component of the state gets its velocity.
 def add_momentum(flow: Flow, friction: Any) -> Flow:
     """Return θ' = v, v' = −friction v + p_t(g, θ), starting at rest."""
     rate = as_scalar(friction, "friction")
@@ -63,7 +63,7 @@ def add_momentum(flow: Flow, friction: Any) -> Flow:
     return plain.replace(f"{flow.name}_momentum", state={speed: 0 for speed in velocities.values()}, drift=drift)
 
 
-# --- Training with noise: batches, temperature and label noise as flows of their own, which combine in any order.
+# --- Training with noise: batches, temperature and label noise as flows, combined in any order.
 def add_batches(flow: Flow, batch: Any) -> Flow:
     """Return ℓ → s ℓ/b, with s = 1 for the samples in the batch, drawn afresh at every step with probability b."""
     takes = "the share of the samples in a batch, 0 < batch <= 1;"
@@ -249,9 +249,9 @@ class FlowParts:
             if common != 0:
                 raise ModelError(
                     f"{flow.label}: the loss gradients jump in `{flow.fields[first]}` and in "
-                    f"`{flow.fields[second]}`, whose weights `{flow.weights[first]}` and `{flow.weights[second]}` are "
-                    f"correlated (E = {common}); expected uncorrelated ones: combine independent weights of mean 0 into other "
-                    "fields"
+                    f"`{flow.fields[second]}`, whose weights `{flow.weights[first]}` and "
+                    f"`{flow.weights[second]}` are correlated (E = {common}); expected "
+                    "uncorrelated ones: combine independent weights of mean 0 into other fields"
                 )
         return rough
 
@@ -311,7 +311,8 @@ def derive_descent(flow: Flow, eta: Any) -> System:
 
 def general_limit(parts: FlowParts, teachers: tuple[int, ...]) -> System:
     """Return the general mean-field system of a flow; ``teachers`` are the places of the fields that it is conditioned on."""
-    flow, t, tp, w, active, ratio = parts.flow, parts.t, parts.other, parts.weights, parts.active, parts.flow.ratio
+    flow, t, tp, w, active = parts.flow, parts.t, parts.other, parts.weights, parts.active
+    ratio = flow.ratio
     fields, names = [item.name for item in flow.fields], parts.weight_names
     others = [i for i in parts.needed if i not in teachers]
     students = [i for i in others if i in parts.responsive]
@@ -374,7 +375,7 @@ def general_limit(parts: FlowParts, teachers: tuple[int, ...]) -> System:
 
     def field(i: int) -> Expr:
         """Return f_i = u_i + Σ_a ∫ R_ia ℓ_a, with what the teacher's field says of it."""
-        if i in teachers:  # a constant; where labels jump in it, rules have nodes on either side of zero
+        if i in teachers:  # a constant: where labels jump in it, rules have nodes on both sides
             return sqrt(parts.overlap_of(i, i)) * parts.normal(f"level_{fields[i]}")
         total = noise_f[i](t)
         for j in teachers:
@@ -605,8 +606,8 @@ def derive_infinite_data(flow: Flow) -> System:
     """Return the δ → ∞ system of a flow."""
     if flow.laws:
         raise ModelError(
-            f"{flow.label}: the limit of infinitely many samples is derived for flows without noise "
-            f"so far, and this one has {quoted(flow.laws)}"
+            f"{flow.label}: the limit of infinitely many samples is derived for flows without "
+            f"noise so far, and this one has {quoted(flow.laws)}"
         )
     parts = FlowParts(flow)
     slopes = parts.slopes(parts.needed)

@@ -195,7 +195,8 @@ def _plain(expr: Any, placeholders: dict[Basic, Symbol], variables: frozenset[Ba
 
 def _is_crossed(expr: Expr, inside: Expr, crossing: frozenset[Symbol]) -> bool:
     """Whether a function stays apart on both sides of where another vanishes, in one of the variables."""
-    # a jump keeps its size from the first step to the second, a square root loses the root of their ratio: half way
+    # from the first step to the second a jump keeps its size, and a square root shrinks by the
+    # root of their ratio: half way between the two
     left = (_STEPS[1] / _STEPS[0]) ** 0.25
     rng = np.random.default_rng(0)
     symbols = sorted(expr.free_symbols, key=str)

@@ -108,8 +108,8 @@ def mixes(term: Expr, one: set[Time], other: set[Time]) -> bool:
 def unseparated(label: str, node: E) -> str:
     """Return what is wrong with an expectation in which a function of two times meets paths, and what to do."""
     return (
-        f"{label}: `{as_written(node)}` mixes paths at two times with a function of both; write what is averaged as a sum of "
-        "products f(t)*g(t'), with that function outside"
+        f"{label}: `{as_written(node)}` mixes paths at two times with a function of both; write "
+        "what is averaged as a sum of products f(t)*g(t'), with that function outside"
     )
 
 

@@ -57,7 +57,7 @@ def constraint_label(head: Head, constraint: Equation) -> str:
 def reduce_constraints(system: System) -> Reduction:
     """Return the system with explicit equations in place of its constraints; raise when there are none.
 
-    In a system with functions at shifted times constraints stay: they are collocated with the equations.
+    With functions at shifted times constraints stay: they are collocated with the equations.
     """
     if not system.constraints or has_shifts(system):
         return Reduction(system)
@@ -82,7 +82,7 @@ def reduce_constraints(system: System) -> Reduction:
         right = right.xreplace({key.head(now, now): value.xreplace({key.moments[0]: now}) for key, value in known.items()})
         equations.append(Equation(head(now), _folded(right, now), system.constraints[head].location))
     newton = frozenset(head.name for head in heads) if implicit else frozenset()
-    # kernels held on the diagonal start from there; a start of their own could contradict the constraint
+    # kernels held on the diagonal start from there: other starts may contradict the constraint
     held = {key.head: key for key in known}
     given = {key: value for key, value in system.init.items() if implicit or key not in heads}
     init = {key: value for key, value in given.items() if not (isinstance(key, Value) and key.head in held)}
@@ -98,8 +98,8 @@ def _determinant(slopes: ImmutableMatrix, system: System) -> Expr:
     if determinant == 0:
         (first, constraint), *_ = system.constraints.items()
         raise ModelError(
-            f"{constraint_label(first, constraint)}: the constraints do not determine {quoted(system.constraints)}; "
-            "each needs a constraint that it acts upon"
+            f"{constraint_label(first, constraint)}: the constraints do not determine "
+            f"{quoted(system.constraints)}; each needs a constraint that it acts upon"
         )
     return determinant
 
@@ -110,8 +110,8 @@ def without_constraints(binding: Binding) -> Binding:
     assert isinstance(system, System)
     if system.processes and not keeps_means(system):
         raise UsageError(
-            f"model `{system.name}`: beside processes constraints on means are taken, Eq(E(x(t)), 1), and no others yet; "
-            "write the multiplier's own equation"
+            f"model `{system.name}`: beside processes constraints on means are taken, Eq(E(x(t)), "
+            "1), and no others yet; write the multiplier's own equation"
         )
     reduction = reduce_constraints(system)
     for label, residual in reduction.invariants:
@@ -274,8 +274,8 @@ class _Flow:
         """Return d/dnow of an expression, other times held fixed and taken to be earlier."""
         if expr.has(E, Resp):
             raise ModelError(
-                f"the constraint `{expr}` = 0: beside processes constraints on means are taken, Eq(E(x(t)), 1), and no "
-                "others; write the multiplier's own equation"
+                f"the constraint `{expr}` = 0: beside processes constraints on means are taken, "
+                "Eq(E(x(t)), 1), and no others; write the multiplier's own equation"
             )
 
         def rate(node: Expr) -> Expr:

@@ -67,7 +67,7 @@ MOST_MEMBERS = 50_000  # numbers of one table, or members of one family, that ar
 
 @dataclass(frozen=True)
 class Expanded:
-    """A model without indices; ``tables`` are the names of those whose numbers are parameters of it."""
+    """A model without indices; ``tables`` names those whose numbers are parameters of it."""
 
     model: Model
     tables: frozenset[str]
@@ -120,9 +120,9 @@ def joint_normal(item: Random) -> JointNormal | None:
     if len(item.axes) != 1 or len(tables) != 1 or {*item.axes, *more} != set(tables[0].indices) or not plain:
         own = ", ".join(map(str, item.axes))
         raise ModelError(
-            f"the law {law} of `{item.base}[{own}]` has the index `{', '.join(sorted(map(str, more)))}`; "
-            "a family that is jointly normal carries one index and has the law Normal(mean, K[k, l]), "
-            "with a table `K`, or a factor times it"
+            f"the law {law} of `{item.base}[{own}]` has the index "
+            f"`{', '.join(sorted(map(str, more)))}`; a family that is jointly normal carries one "
+            "index and has the law Normal(mean, K[k, l]), with a table `K`, or a factor times it"
         )
     return JointNormal(item.base, mean, factor, tables[0])
 
@@ -228,7 +228,7 @@ def _sized(model: Model, numbers: tuple[tuple[str, Any], ...]) -> Model:
 
 
 def _small(model: Model) -> Model:
-    """Return a model with few values of every index: so many that one member has all its neighbours."""
+    """Return a model with so few values of every index that one member has all its neighbours."""
     entries = {entry for item in families_of(model) for entry in item.indices}
     few = 1 + 2 * max((1, *(abs(int(shift)) for entry in entries for shift in entry.atoms(Integer))))
     sizes = {item: min(item.count, few) if item.size.is_Integer else few for item in all_indices(model)}
@@ -592,7 +592,7 @@ def with_slopes(model: Model, arrays: Mapping[str, Any], settings: Mapping[str, 
 
 
 def wrong_shape(name: str, axes: tuple[Index, ...], array: Any) -> str:
-    """Return in words that a table has another shape than its indices say; nothing where it has not."""
+    """Return in words that a table has another shape than its indices say, or nothing."""
     if np.shape(array) == counts(axes):
         return ""
     return f"the table `{name}[{', '.join(map(str, axes))}]` takes the shape {counts(axes)}, got {np.shape(array)}"

@@ -116,7 +116,7 @@ class _Limit:
         held = Dummy("response", positive=True)
         weight = right.xreplace({node: held for node in right.atoms(E)}).diff(held)
         force = self.equations[inner.output.head].rhs
-        for _ in range(3):  # definitions of definitions; those that refer to themselves go on for ever
+        for _ in range(3):  # definitions of definitions; self-referring ones have no end
             force = force.xreplace({
                 value: self.equations[value.head].rhs for value in force.atoms(Value)
                 if value.head in self.equations and isinstance(value.head, Process) and not self._is_state(value.head)

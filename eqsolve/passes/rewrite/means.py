@@ -13,7 +13,8 @@ from eqsolve.passes.forms.expressions import free_times, outermost
 def name_means(system: System) -> System:
     """Return a system whose means in forces, and under integrals of functions and observables, are unknowns of their own.
 
-    Those of one time are functions, those of two times kernels: a correlation, or a response where one is averaged.
+    Those of one time are functions, those of two times correlations, or responses where these
+    are averaged.
     """
     if not system.processes or system.is_indexed:
         return system

@@ -65,8 +65,8 @@ def take_limit(expr: Any, parameter: Parameter, to: Any, where: str) -> Any:
     if result.has(*_ODD, large):
         shown = result.xreplace({**dummies, large: parameter})
         raise ModelError(
-            f"{where}: `{expr}` has no finite limit as {parameter} → {to} (got `{shown}`); rescale time or unknowns first "
-            "so that every term is of order one"
+            f"{where}: `{expr}` has no finite limit as {parameter} → {to} (got `{shown}`); rescale "
+            "time or unknowns first so that every term is of order one"
         )
     return result.xreplace(dummies)
 

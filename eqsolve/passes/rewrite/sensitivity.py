@@ -123,9 +123,9 @@ def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
     score = law.score(item, parameter) if isinstance(law, Law) else None
     if score is None:
         raise UsageError(
-            f"`{item.name}` has the law {law}, and there is no derivative along `{parameter.name}` in it: laws whose "
-            "parameters can be differentiated are Bernoulli, Rademacher, Normal, Uniform, Laplace, StudentT, GaussBernoulli, "
-            "Point, and the probabilities of Discrete"
+            f"`{item.name}` has the law {law}, and there is no derivative along `{parameter.name}` "
+            "in it: laws whose parameters can be differentiated are Bernoulli, Rademacher, Normal, "
+            "Uniform, Laplace, StudentT, GaussBernoulli, Point, and the probabilities of Discrete"
         )
     return score
 
@@ -311,8 +311,8 @@ class _Derivative:
         for node in bare.atoms(Piecewise):
             if (switch := jumps(node, [*back, self.parameter])) is not None:
                 raise UsageError(
-                    f"{label} is given by cases, and jumps where `{switch.xreplace(back)}` = 0: it has no derivative there; "
-                    "leave it out (observables=), or write it otherwise"
+                    f"{label} is given by cases, and jumps where `{switch.xreplace(back)}` = 0: it "
+                    "has no derivative there; leave it out (observables=), or write it otherwise"
                 )
         total = chain(expr, nodes, lambda node: self._total(node, label), self.parameter)
         if any(not isinstance(item.expr, Value) for item in total.atoms(Derivative)) or total.has(Subs):

@@ -207,8 +207,8 @@ def _compare(system: System, new: Process, now: Time, derived: Expr, mapping: di
     difference = cancel_exponentials(derived - _present(declared.rhs.xreplace({declared.time: now}), mapping))
     if difference != 0:
         raise ModelError(
-            f"{label} is not exact: {declared.lhs} should be {derived}, but the {declared.label} declares "
-            f"{declared.rhs} (difference {difference})"
+            f"{label} is not exact: {declared.lhs} should be {derived}, but the {declared.label} "
+            f"declares {declared.rhs} (difference {difference})"
         )
 
 
@@ -220,8 +220,8 @@ def _initial(system: System, old: Process, new: Process, mapped: Expr, placehold
         raise ModelError(f"{label} needs the initial value of `{old.name}`; give it by init={{{old.name}: ...}}")
     if isinstance(begin, Law):
         raise ModelError(
-            f"{label} cannot be used: `{old.name}` starts from the law {begin}; declare a random constant "
-            f"with that law and give it as initial value, init={{{old.name}: x0}}"
+            f"{label} cannot be used: `{old.name}` starts from the law {begin}; declare a random "
+            f"constant with that law and give it as initial value, init={{{old.name}: x0}}"
         )
     at_start = mapped.subs(now, system.start)
     given = system.init.get(new)
@@ -240,8 +240,8 @@ def _initial(system: System, old: Process, new: Process, mapped: Expr, placehold
         )
     raise ModelError(
         f"{label} does not reach the initial value {begin} of `{old.name}`: no real "
-        f"`{new.name}({system.start})` is found that gives it; correct the map or the start, or give "
-        f"init={{{new.name}: ...}}"
+        f"`{new.name}({system.start})` is found that gives it; correct the map or the start, or "
+        f"give init={{{new.name}: ...}}"
     )
 
 
