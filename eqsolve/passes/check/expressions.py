@@ -328,51 +328,33 @@ def shift_problem(value: Value, model: Model, times: Iterable[Expr], integrals: 
     head, moment = value.head, value.moments[0]
     if not isinstance(head, Function) or not isinstance(model, System) or not moment.atoms(Time):
         return None
-    name = head.name
-    if moment.has(Value):
-        return (
-            f"reads `{value}`, whose delay depends on the solution; which past is read, and where the solution has break "
-            f"points, must be known beforehand: expected a constant delay, such as `{name}(t - tau)` with tau = param('tau')"
-        )
-    if other := _others(model):
-        return (
-            f"reads `{value}` at a shifted time beside `{other}`; shifted times are read in systems of one-time functions "
-            "only: write the equation with two times, or leave the other unknowns out"
-        )
-    variables = [node.variable for node in integrals]
-    if integrals and is_lag(moment, integrals[-1].high, integrals[-1].variable):
-        if model.start != 0:
-            return f"reads `{value}`, but the system starts at `{model.start}`; a convolution starts at 0: use shift_time()"
-        return ""
-    for now in (item for item in times if item not in variables):
-        delay = delay_of(moment, now)
-        if delay is None:
-            continue
-        if delay.is_negative:
-            return FUTURE.format(value)
-        if not delay.is_nonnegative:
-            return (
-                f"reads `{value}`, whose delay `{delay}` may be negative; declare its parameters "
-                "positive, param('tau', positive=True)"
-            )
-        if integrals:
-            return (
-                f"reads `{value}` at a delay under an integral; give it a name by a further equation, Eq(z({now}), {value}), "
-                f"and read z({variables[-1]}) or z({integrals[-1].high} - {variables[-1]})"
-            )
-        return ""
-    now = next((item for item in times if item not in variables), None)
-    if variables and moment.atoms(Time) <= {*times}:
-        return (
-            f"reads `{value}` under an integral over `{variables[-1]}`; expected `{name}({variables[-1]})`, or "
-            f"`{name}({integrals[-1].high} - {variables[-1]})` in a convolution"
-        )
-    if now is not None and moment.atoms(Time) == {now}:
-        return (
-            f"reads `{value}`, whose delay `{now - moment}` changes with time; expected a constant "
-            f"delay of parameters, such as `{name}({now} - tau)`"
-        )
-    return None
+    name, other = head.name, _others(model)
+    over, high = (integrals[-1].variable, integrals[-1].high) if integrals else (S.NaN, S.NaN)
+    lagged = is_lag(moment, high, over)
+    outside = [time for time in times if all(time != node.variable for node in integrals)]
+    delays = {now: delay for now in outside if (delay := delay_of(moment, now)) is not None}
+    now, delay = (moment, S.Zero) if lagged else next(iter(delays.items()), ((*outside, moment)[0], S.Zero))
+    texts = first_that_holds({
+        f"reads `{value}`, whose delay depends on the solution; which past is read, and where the "
+        "solution has break points, must be known beforehand: expected a constant delay, such as "
+        f"`{name}(t - tau)` with tau = param('tau')": moment.has(Value),
+        f"reads `{value}` at a shifted time beside `{other}`; shifted times are read in systems of "
+        "one-time functions only: write the equation with two times, or leave the other unknowns "
+        "out": other,
+        f"reads `{value}`, but the system starts at `{model.start}`; a convolution starts at 0: use "
+        "shift_time()": lagged and model.start != 0,
+        FUTURE.format(value): delay.is_negative,
+        f"reads `{value}`, whose delay `{delay}` may be negative; declare its parameters positive, "
+        "param('tau', positive=True)": not delay.is_nonnegative,
+        f"reads `{value}` at a delay under an integral; give it a name by a further equation, "
+        f"Eq(z({now}), {value}), and read z({over}) or z({high} - {over})": delays and integrals and not lagged,
+        "": lagged or delays,
+        f"reads `{value}` under an integral over `{over}`; expected `{name}({over})`, or "
+        f"`{name}({high} - {over})` in a convolution": integrals and moment.atoms(Time) <= {*times},
+        f"reads `{value}`, whose delay `{now - moment}` changes with time; expected a constant "
+        f"delay of parameters, such as `{name}({now} - tau)`": moment.atoms(Time) == {now},
+    })  # fmt: skip
+    return texts[0] if texts else None
 
 
 def derivative_problem(expr: Derivative, model: Model, integrals: tuple[Int, ...]) -> str:
