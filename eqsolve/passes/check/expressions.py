@@ -219,15 +219,13 @@ class ExpressionCheck:
                 )
         elif (problem := shift_problem(value, self.model, scope.times, scope.integrals)) is not None:
             yield from filter(None, [problem])
-        elif moment == 0:
-            yield f"reads `{value}` at time 0, but the system starts at `{self.start}`"
-        elif any((moment - now).is_positive for now in scope.times):
-            yield FUTURE.format(value)
         else:
-            yield (
+            yield from first_that_holds({
+                f"reads `{value}` at time 0, but the system starts at `{self.start}`": moment == 0,
+                FUTURE.format(value): any((moment - now).is_positive for now in scope.times),
                 f"reads `{value}` at `{moment}`, which is neither a time variable nor the start; "
-                f"expected {self._choices(scope)}"
-            )
+                f"expected {self._choices(scope)}": True,
+            })  # fmt: skip
 
     def _choices(self, scope: Scope) -> str:
         return quoted((*scope.times, self.start))
