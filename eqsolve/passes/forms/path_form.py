@@ -78,8 +78,11 @@ def separate_times(term: Expr) -> tuple[Expr, Expr, Expr, Expr]:
     """Return a product as (outer, left, right, joint): factors without MIDDLE, without COLUMN, without ROW, with all three."""
 
     def group(factor: Expr) -> str:
-        times = factor.free_symbols
-        return "outer" if MIDDLE not in times else "left" if COLUMN not in times else "right" if ROW not in times else "joint"
+        if MIDDLE not in factor.free_symbols:
+            return "outer"
+        if COLUMN not in factor.free_symbols:
+            return "left"
+        return "right" if ROW not in factor.free_symbols else "joint"
 
     outer, left, right, joint = products(term, group, "outer", "left", "right", "joint")
     return outer, left, right, joint
@@ -234,6 +237,7 @@ class _Builder:
         edges = [(value.head, eq.head) for eq in pointwise for value in eq.rhs.atoms(Value) if value.head in heads]
         graph = make_graph(heads, edges)
         looped = {node for node in graph if node in reached(graph, [node])}
+        # one unknown in place of one for each of its integrals
         several = [eq.head for eq in pointwise if len(eq.rhs.atoms(Int)) > 1]
         looped |= {head for head in several if self._enters_nonlinearly(head)}
         self.loops = [eq for eq in pointwise if eq.head in looped]

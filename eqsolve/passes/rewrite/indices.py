@@ -305,6 +305,8 @@ def generic(model: System) -> System | None:
     """
     model = _named_sums(model)
     writer = _MemberWriter(model, stand=True)
+    # paths are drawn once for a member that stands for all: what is random must run over the same indices, and a force,
+    # or an expectation, must not read the paths of several members
     random = {writer.stand(item.axes) for item in model.names.values() if isinstance(item, Process | Random)}
     inner = [node for eq in model.equations for node in ((eq.rhs,) if isinstance(eq.head, Process) else eq.rhs.atoms(E))]
     sums = any(node.has(Sum) for node in inner) or model.constraints or model.substitute
