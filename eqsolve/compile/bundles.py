@@ -143,7 +143,7 @@ class _StaticParts:
             self._made[module] = as_function(self.arguments, self.bodies, module)
         function = self._made[module]
         if module == "numpy":
-            return [np.asarray(made) * np.ones(size) for made in function(*columns, *map(float, numbers))]
+            return [np.asarray(values) * np.ones(size) for values in function(*columns, *map(float, numbers))]
         rows = [function(*(column[i] for column in columns), *numbers) for i in range(size)]
         return [np.array([row[k] for row in rows], dtype=object) for k in range(len(self.bodies))]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,28 +92,23 @@ class IndexedTerm:
 
     def _contracted(self, arguments: Sequence[Any], sums: list[Any]) -> Any:
         """Return a sum of products by pairwise contractions."""
-        found: list[tuple[Array, list[int], tuple[int, ...]]] = []
+        operands, subscripts = [], []
         for place in self.factors:
             if place < len(self.uses):
                 use = self.uses[place]
-                array = np.asarray(use.broadcast(arguments[use.argument], self.frame))
-                axes = sorted({axis for axis, _ in use.axes if axis >= 0})
+                array, along = np.asarray(use.broadcast(arguments[use.argument], self.frame)), {axis for axis, _ in use.axes}
             else:
-                array, axes = np.asarray(sums[place - len(self.uses)]), sorted(self.inner[place - len(self.uses)][1])
-            found.append((array, axes, array.shape[len(self.frame) :] if axes else array.shape))
-        shape = np.broadcast_shapes(*(points for _, _, points in found))
-        operands, subscripts = [], []
-        for array, axes, points in found:
-            sizes = [self.frame[axis] for axis in axes]
-            whole, last = (shape, (-1,)) if points else ((), ())
-            flat = np.broadcast_to(array.reshape((*sizes, *points)), (*sizes, *whole))
-            operands.append(np.asarray(flat.reshape((*sizes, *last)), order="C"))
-            subscripts.append("".join(chr(97 + axis) for axis in axes) + ("z" if points else ""))
-        out = "".join(chr(97 + axis) for axis in range(self.free)) + ("z" if shape else "")
-        text = f"{','.join(subscripts)}->{out}"
+                array, along = np.asarray(sums[place - len(self.uses)]), {*self.inner[place - len(self.uses)][1]}
+            axes = sorted(along - {-1})
+            points = array.shape[len(self.frame) :] if axes else array.shape
+            operands.append(array.reshape((*(self.frame[axis] for axis in axes), *points)))
+            subscripts.append("".join(map(_LETTERS.__getitem__, axes)) + "...")
+        text = f"{','.join(subscripts)}->{_LETTERS[: self.free]}..."
         path = _path(text, tuple(item.shape for item in operands))
-        value = np.einsum(text, *operands, optimize=path)
-        return self.function()[0] * value.reshape((*self.frame[: self.free], *shape))
+        return self.function()[0] * np.einsum(text, *operands, optimize=path)
+
+
+_LETTERS = string.ascii_letters  # of the axes of a frame, for ``einsum``
 
 
 @functools.lru_cache(maxsize=1024)
@@ -138,16 +134,16 @@ def as_term(expr: Expr, free: Sequence[Index], arguments: Sequence[Basic], param
     for node in sums:
         own = sorted(free_indices(node), key=str)
         inner.append((as_term(node, own, arguments, parameters), tuple(places[item] for item in own)))
-    found = bare.atoms(Slot, Parameter, Index) | bare.free_symbols
-    used = sorted((item for item in found if item in numbers), key=numbers.__getitem__)
+    read = bare.atoms(Slot, Parameter, Index) | bare.free_symbols
+    used = sorted((item for item in read if item in numbers), key=numbers.__getitem__)
     axes = [(item,) if isinstance(item, Index) else getattr(item, "indices", ()) for item in used]
     uses = tuple(
         IndexMap(numbers[item], tuple(_axis(entry, places) for entry in own)) for item, own in zip(used, axes, strict=True)
     )
     inputs = [*used, *standing.values()]
     make = functools.partial(IndexedTerm, counts(frame), len(free), uses, tuple(inner))
-    if summed and (found := _product(bare, inputs)) is not None:
-        factors, rest = found
+    if summed and (read := _product(bare, inputs)) is not None:
+        factors, rest = read
         running = [{axis for axis, _ in use.axes if axis >= 0} for use in uses] + [set(axes) for _, axes in inner]
         if set(range(len(frame))) == set().union(*(running[place] for place in factors)):
             return make(lower([rest], [], parameters), factors)
@@ -235,16 +231,16 @@ def _changes(expr: Expr, free: tuple[Index, ...], by: frozenset[Basic]) -> Itera
         for item, frame, change in _changes(node.body, (*free, *node.over), by):
             carried = set().union(*(entry.atoms(Index) for entry in getattr(item, "indices", ())))
             summed = [index for index in node.over if index not in carried]
-            kept = tuple(index for index in frame if index not in summed)
-            yield item, kept, outer * sum_over(change, summed)
+            remaining = tuple(index for index in frame if index not in summed)
+            yield item, remaining, outer * sum_over(change, summed)
 
 
 def tables_in(*expressions: Basic) -> list[Any]:
     """Return the entries of tables in expressions, as they are written, and the indices that stand for numbers."""
-    found: set[Any] = {item for item in members_in(*expressions) if isinstance(item, Parameter)}
+    entries: set[Any] = {item for item in members_in(*expressions) if isinstance(item, Parameter)}
     for expr in expressions:
-        found |= _numbers(expr)
-    return sorted(found, key=str)
+        entries |= _numbers(expr)
+    return sorted(entries, key=str)
 
 
 def _numbers(expr: Basic) -> set[Index]:
@@ -268,9 +264,9 @@ class Functions:
         """Return all values, axes of indices first."""
         if not self.indexed:
             return list(self.plain(*arguments))
-        made: dict[int, Any] = dict(zip(self.places, self.plain(*arguments), strict=True)) if self.places else {}
-        made |= {place: term(arguments) for place, term in self.indexed}
-        return [made[place] for place in range(len(made))]
+        values: dict[int, Any] = dict(zip(self.places, self.plain(*arguments), strict=True)) if self.places else {}
+        values |= {place: term(arguments) for place, term in self.indexed}
+        return [values[place] for place in range(len(values))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,11 +279,11 @@ class Slopes:
 
     def __call__(self, arguments: Sequence[Any], points: int) -> list[tuple[int, int, Array, Array, Array]]:
         """Return (expression, argument, rows, columns, values) of each; values are (entries, *points)."""
-        made = []
+        slopes = []
         for (row, column), value in zip(self.partials, self.plain(*arguments) if self.partials else (), strict=True):
             array = np.asarray(value, dtype=float)
-            made.append((row, column, _FIRST, _FIRST, array.reshape(1, *(1,) * (points - array.ndim), *array.shape)))
-        return made + [(row, item.argument, item.rows, item.columns, item(arguments, points)) for row, item in self.indexed]
+            slopes.append((row, column, _FIRST, _FIRST, array.reshape(1, *(1,) * (points - array.ndim), *array.shape)))
+        return slopes + [(row, item.argument, item.rows, item.columns, item(arguments, points)) for row, item in self.indexed]
 
 
 _FIRST = np.zeros(1, dtype=int)
@@ -298,9 +294,9 @@ def lower_families(
 ) -> Functions:
     """Return several expressions, each with its free indices in order, as functions of arrays."""
     plain = [place for place, (expr, free) in enumerate(expressions) if not free and not _has_index(expr)]
-    made = lower([expressions[place][0] for place in plain], arguments, parameters)
+    function = lower([expressions[place][0] for place in plain], arguments, parameters)
     rest = [(k, as_term(*item, arguments, parameters)) for k, item in enumerate(expressions) if k not in plain]
-    return Functions(made, tuple(plain), tuple(rest))
+    return Functions(function, tuple(plain), tuple(rest))
 
 
 def lower_slopes(

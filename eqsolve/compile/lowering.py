@@ -106,8 +106,8 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
         left = [node for node in body.atoms(*_LEFT_OVER)]
         if left:
             raise ModelError(f"`{left[0]}` cannot be computed pointwise")
-    made = as_function([*used, *placeholders], bodies, names=[*used, *arguments])
-    return dataclasses.replace(made, parameters=tuple(item.name for item in used))
+    function = as_function([*used, *placeholders], bodies, names=[*used, *arguments])
+    return dataclasses.replace(function, parameters=tuple(item.name for item in used))
 
 
 def as_function(

@@ -99,8 +99,8 @@ class Plan:
         if form.name not in self._programs:
             source = self.model if form.source == "model" else self.derivation(form)
             parameters = (self.parameters,) if isinstance(self.model, System) else ()
-            made = form.compile(source, *parameters)
-            self._programs[form.name] = MEMBERS.compile(made) if self.model.generic and form.reads_members else made
+            program = form.compile(source, *parameters)
+            self._programs[form.name] = MEMBERS.compile(program) if self.model.generic and form.reads_members else program
         return self._programs[form.name]
 
     def derivation(self, form: Form[Any] | None) -> Derivation:
@@ -114,8 +114,8 @@ class Plan:
             assert isinstance(system, System)
             changes = derive_substitutions(system)
             system = apply_substitutions(system, changes) if change else system
-            made = derive_path_form(system) if source != "model" else None
-            self._derivations[source] = Derivation(system, _reduce(self.declared), changes, change, made)
+            form_of_paths = derive_path_form(system) if source != "model" else None
+            self._derivations[source] = Derivation(system, _reduce(self.declared), changes, change, form_of_paths)
         return self._derivations[source]
 
     @functools.cached_property
@@ -123,9 +123,9 @@ class Plan:
         """Why the law of the paths is not known to be Gaussian; nothing when it is."""
         from eqsolve.compile.gaussian import why_not_gaussian
 
-        made = self.derivation(GAUSSIAN).form
-        assert made is not None
-        return why_not_gaussian(made)
+        form = self.derivation(GAUSSIAN).form
+        assert form is not None
+        return why_not_gaussian(form)
 
     @functools.cached_property
     def why_not_convolution(self) -> str:
@@ -203,8 +203,8 @@ def _fresh(model: System) -> tuple[str, ...]:
     def rough(law: Any) -> bool:
         return law.has(KroneckerDelta) or any(value.head in apart for value in law.atoms(Value))
 
-    found = [key for key, law in model.laws.items() if isinstance(law, IN_STEPS) or (isinstance(law, GP) and rough(law))]
-    return tuple(item.name for key in found for item in members(key))
+    fresh = [key for key, law in model.laws.items() if isinstance(law, IN_STEPS) or (isinstance(law, GP) and rough(law))]
+    return tuple(item.name for key in fresh for item in members(key))
 
 
 def _reduce(declared: Model) -> Reduction:
@@ -248,9 +248,9 @@ class Branches:
 
     def key(self, numbers: Mapping[str, float], exact: Callable[[], Mapping[Parameter, Expr]]) -> tuple[Any, ...]:
         """Return what selects a plan; the numbers are asked for exactly where two sides are close."""
-        found = self._sides.at(numbers)() if self._relations else []
+        sides = self._sides.at(numbers)() if self._relations else []
         signs = []
-        for place, (left, right) in enumerate(zip(found[::2], found[1::2], strict=True)):
+        for place, (left, right) in enumerate(zip(sides[::2], sides[1::2], strict=True)):
             sign = (left > right) - (left < right)
             # sides of a condition that are nearer than this are compared exactly
             if sign and abs(left - right) <= 1e-12 * (abs(left) + abs(right)) and not math.isinf(left):
@@ -383,13 +383,13 @@ class Binder:
         except EqsolveError:  # whoever reads exactly says why
             return
         laws = [(item, law) for item in self.model.randoms if (law := self.model.given(item)) is not None]
-        found = {item.name for item, _ in laws if is_found(self.model, item)}
-        moving = {item.name: law for item, law in laws if item.name not in found and law.free_symbols}
+        derived = {item.name for item, _ in laws if is_found(self.model, item)}
+        moving = {item.name: law for item, law in laws if item.name not in derived and law.free_symbols}
         self._fixed = not any(law.parts or law.has(E) for law in moving.values())
         known = self.model.parameters
         plain = moving if self._fixed else {}
         self._moving = {name: (type(law).__name__, compile_law(law, known)) for name, law in plain.items()}
-        self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in found}
+        self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in derived}
 
     def choose(self, settings: Mapping[str, Any]) -> Chosen:
         """Return which of several cases settings choose; told from plain numbers without symbols."""
@@ -404,8 +404,8 @@ class Binder:
             chosen = self._chosen[key]
             own = binder_of(chosen.model)._names
             if load(chosen.model.name) is chosen.model and plain.keys() <= own.keys() | self._names.keys():
-                kept = {name: value for name, value in {**numbers, **plain}.items() if name in own}
-                return Chosen(chosen.model, kept, chosen.reason)
+                concerned = {name: value for name, value in {**numbers, **plain}.items() if name in own}
+                return Chosen(chosen.model, concerned, chosen.reason)
         return select_case(self.model, settings)
 
     # --- plans
@@ -498,10 +498,10 @@ def _made(model: Model) -> dict[Any, Any]:
 
 def _once(model: Model, what: Any, laws: Mapping[str, Any], make: Callable[[Any], Any]) -> Any:
     """Return what is made of a model with some laws put in: moments are taken of them, and they are differentiated too."""
-    made, key = _made(model), (what, *((name, str(law)) for name, law in laws.items()))
-    if key not in made:
-        made[key] = make(model.subs(bind_some(model, laws)) if laws else model)
-    return made[key]
+    known, key = _made(model), (what, *((name, str(law)) for name, law in laws.items()))
+    if key not in known:
+        known[key] = make(model.subs(bind_some(model, laws)) if laws else model)
+    return known[key]
 
 
 def _mean_field(flow: Any) -> Model:
@@ -516,8 +516,8 @@ def _in_steps(model: System) -> tuple[Model, bool]:
     from eqsolve.passes.rewrite.starts import STEP, put_in_steps
     from eqsolve.passes.rewrite.white import in_ito_sense
 
-    made = put_in_steps(in_ito_sense(model))
-    return made, made.step == STEP
+    stepped = put_in_steps(in_ito_sense(model))
+    return stepped, stepped.step == STEP
 
 
 @kept_by_model
@@ -526,8 +526,8 @@ def _additive(model: System) -> tuple[Model, bool]:
     from eqsolve.passes.rewrite.starts import STEP, follow_memories
     from eqsolve.passes.rewrite.white import make_additive
 
-    made = make_additive(model) if model.whites else follow_memories(model)
-    return made, made.step is None and STEP in made.parameters
+    additive = make_additive(model) if model.whites else follow_memories(model)
+    return additive, additive.step is None and STEP in additive.parameters
 
 
 @kept_by_model
@@ -618,9 +618,9 @@ def make_task(
     if observables is not None:  # a parameter of those left out may still be set
         shown = observables if isinstance(observables, str) else tuple(observables)
         own: Model = _once(model, shown, {}, functools.partial(select_observables, names=shown))
-        kept = own.settable
-        bind_some(model, {name: value for name, value in settings.items() if name not in kept})
-        model, settings = own, {name: value for name, value in settings.items() if name in kept}
+        settable = own.settable
+        bind_some(model, {name: value for name, value in settings.items() if name not in settable})
+        model, settings = own, {name: value for name, value in settings.items() if name in settable}
     wanted = tuple(derivatives)
     companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
@@ -634,11 +634,11 @@ def make_task(
         laws = {name: value for name, value in settings.items() if name in names}
         steps = step is not None or model.step is not None
         derive = functools.partial(derive_sensitivity, names=wanted, change=not steps)
-        made: Sensitivity = _once(model, (wanted, steps), laws, derive)
-        model, companions, switches = made.system, made.companions, made.switches
+        sensitivity: Sensitivity = _once(model, (wanted, steps), laws, derive)
+        model, companions, switches = sensitivity.system, sensitivity.companions, sensitivity.switches
         settings = {name: value for name, value in settings.items() if name not in names and model.knows(name)}
-        if made.base.noises:
-            binder = binder_of(made.base)
+        if sensitivity.base.noises:
+            binder = binder_of(sensitivity.base)
             alone = _shown(binder.read(settings), declares)
             base = (binder.plan(alone), alone)
     binder = binder_of(model)

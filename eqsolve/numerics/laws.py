@@ -30,8 +30,8 @@ class NumericLaw:
         """Return the law in floats, or in mpmath's numbers: those that the floats spell in decimals or as fractions."""
         if digits is None:
             return self
-        made = {item.name: _precise(getattr(self, item.name), digits) for item in fields(self)}  # type: ignore[arg-type]
-        return type(self)(**made)
+        numbers = {item.name: _precise(getattr(self, item.name), digits) for item in fields(self)}  # type: ignore[arg-type]
+        return type(self)(**numbers)
 
     def __str__(self) -> str:
         parts = [getattr(self, item.name) for item in fields(self)]  # type: ignore[arg-type]
@@ -388,13 +388,13 @@ def _half_normal(order: int) -> tuple[Array, Array]:
     """Return a Gauss rule of the density of |x|, x standard normal, from its recurrence (Stieltjes' procedure)."""
     x, w = np.polynomial.legendre.leggauss(400)
     x, w = 6 * (x + 1), 6 * w * np.exp(-18 * (x + 1) ** 2) * math.sqrt(2 / math.pi)
-    last, now, along, beside = np.zeros_like(x), np.sqrt(1 / w.sum()) * np.ones_like(x), [], [0.0]
+    last, now, diagonal, off_diagonal = np.zeros_like(x), np.sqrt(1 / w.sum()) * np.ones_like(x), [], [0.0]
     for _ in range(order):
-        along.append(float(w @ (x * now**2)))
-        new = (x - along[-1]) * now - beside[-1] * last
-        beside.append(math.sqrt(float(w @ new**2)))
-        last, now = now, new / beside[-1]
-    nodes, vectors = np.linalg.eigh(np.diag(along) + np.diag(beside[1:-1], 1) + np.diag(beside[1:-1], -1))
+        diagonal.append(float(w @ (x * now**2)))
+        new = (x - diagonal[-1]) * now - off_diagonal[-1] * last
+        off_diagonal.append(math.sqrt(float(w @ new**2)))
+        last, now = now, new / off_diagonal[-1]
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off_diagonal[1:-1], 1) + np.diag(off_diagonal[1:-1], -1))
     return nodes, vectors[0] ** 2
 
 
@@ -435,8 +435,8 @@ class Part:
 
 def parts_of(law: NumericLaw) -> tuple[Part, ...]:
     """Return the parts of a law; none if it has no density, or one that grows too fast in the coordinate, or too many."""
-    made = _parts(law) if law.has_density else None
-    return tuple(made) if made is not None and len(made) <= 8 else ()  # parts of a law
+    parts = _parts(law) if law.has_density else None
+    return tuple(parts) if parts is not None and len(parts) <= 8 else ()  # parts of a law
 
 
 def place_on(parts: tuple[Part, ...], numbers: Array, x: Array) -> tuple[Array, Array]:
@@ -459,9 +459,9 @@ def _parts(law: NumericLaw) -> list[Part] | None:
         case LaplaceLaw():
             return [Part(1.0, _laplace(float(law.scale)))]
         case MixtureLaw():
-            found = [(float(share), _parts(inner)) for share, inner in zip(law.probabilities, law.laws, strict=True)]
-            if all(parts is not None for _, parts in found):
-                return [Part(share * p.probability, p.at) for share, parts in found if share > 0 for p in parts or ()]
+            shares = [(float(share), _parts(inner)) for share, inner in zip(law.probabilities, law.laws, strict=True)]
+            if all(parts is not None for _, parts in shares):
+                return [Part(share * p.probability, p.at) for share, parts in shares if share > 0 for p in parts or ()]
     return None
 
 
