@@ -60,7 +60,7 @@ def break_times(program: Breaks, numbers: Mapping[str, float], end: float) -> tu
     if len(breaks) > _MOST:
         logger.info("coefficients break more than %d times: no panels end there", _MOST)
         return ()
-    apart = 8 * np.finfo(float).eps * max(abs(begin), abs(end))
+    apart = 8 * np.finfo(float).eps * max(abs(begin), abs(end))  # so that a node at the break is on its left for certain
     inside = [moment - apart for moment in sorted(breaks) if begin + 1e-9 * span < moment < end - 1e-9 * span]
     return tuple(b for a, b in itertools.pairwise([begin, *inside]) if b - a > 1e-9 * span)
 
@@ -84,6 +84,7 @@ def _ends_of_short(values: Array) -> list[int]:
     stretches, waiting = list[tuple[int, int]](), [(0, len(values) - 1)]
     while waiting:
         low, high = waiting.pop()
+        # nine Chebyshev points, moved to the grid: the polynomial through them is near the best one
         nodes = np.unique(np.round(low + (high - low) * (1 - np.cos(np.pi * np.arange(9) / 8)) / 2).astype(int))
         left = lagrange(nodes.astype(float), np.arange(low, high + 1.0)) @ values[nodes] - values[low : high + 1]
         if high - low > 8 and np.abs(left).max() > _ROUGH * size:

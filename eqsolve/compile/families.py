@@ -113,6 +113,7 @@ _LETTERS = string.ascii_letters  # of the axes of a frame, for ``einsum``
 
 @functools.lru_cache(maxsize=1024)
 def _path(text: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    # kept by shapes: to search the best order takes longer than to contract small arrays
     return np.einsum_path(text, *(np.broadcast_to(0.0, shape) for shape in shapes), optimize="optimal")[0]
 
 

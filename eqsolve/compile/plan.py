@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sympy import Add, Basic, Expr, KroneckerDelta, expand
 from sympy.core.relational import Relational
 
-from eqsolve.compile.forms import GAUSSIAN, MEMBERS, Form
+from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.compile.lowering import compile_law, lower
+from eqsolve.compile.members import write_members
 from eqsolve.errors import EqsolveError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, ParameterDomain, bind, bind_some, read_value
 from eqsolve.language.indices import counts
@@ -100,7 +100,7 @@ class Plan:
             source = self.model if form.source == "model" else self.derivation(form)
             parameters = (self.parameters,) if isinstance(self.model, System) else ()
             program = form.compile(source, *parameters)
-            self._programs[form.name] = MEMBERS.compile(program) if self.model.generic and form.reads_members else program
+            self._programs[form.name] = write_members(program) if self.model.generic else program
         return self._programs[form.name]
 
     def derivation(self, form: Form[Any] | None) -> Derivation:
@@ -303,7 +303,7 @@ class Binder:
         self._names = {item.name: item for item in model.parameters}
         self._domains = {item.name: ParameterDomain.of(item) for item in model.parameters}
         self._free = frozenset(item.name for item in model.parameters if item not in self.choosing)
-        self._conditions = [(item.rel_op, lower([item.lhs, item.rhs], [], model.parameters)) for item in model.conditions]
+        self._conditions = lower(list(model.conditions), [], model.parameters)
         self._base: Values | None = None
         self._plans: dict[Any, Plan] = {}
         known = {item.name: model.given(item) for item in model.parameters}
@@ -344,7 +344,7 @@ class Binder:
         if any(self._domains[name].problem(value) for name, value in given.items()):
             return None
         numbers = {name: given.get(name, self._defaults.get(name, math.nan)) for name in self._names}
-        if any(not _HOLDS[kind](*sides.at(numbers)()) for kind, sides in self._conditions):
+        if not all(self._conditions.at(numbers)()):
             return None
         chosen = dict(settings)
         laws, shown = dict(self._base.laws), {**numbers, **self._texts}
@@ -420,9 +420,6 @@ class Binder:
             exact: Mapping[Parameter, Expr] = values.exact().values
             self._plans[key] = make_plan(self.model, {self._names[name]: exact[self._names[name]] for name, _ in key[0]})
         return self._plans[key]
-
-
-_HOLDS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
 
 
 def _itself(binding: Binding) -> Binding:

@@ -63,6 +63,7 @@ def radau(m: int) -> Radau:
     """Return the m-node Radau IIA rule."""
     series = np.append(np.zeros(m - 1), (1.0, -1.0))  # P_{m−1} − P_m, whose last root is 1
     roots = legendre.legroots(series).real  # numpy 2.5 gives complex ones
+    # the companion matrix leaves digits: one step of Newton's method
     roots -= legendre.legval(roots, series) / legendre.legval(roots, legendre.legder(series))
     nodes = np.append((roots[:-1] + 1) / 2, 1.0)
     return Radau(nodes, lagrange_integrals(nodes, nodes))

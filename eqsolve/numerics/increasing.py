@@ -52,7 +52,7 @@ def increasing_roots(
                     step[over] = value[over] * np.log(value[over] / wanted[over]) / slope[over]
                     size = np.abs(step)
             new = y - step
-            slow = size > 0.5 * last
+            slow = size > 0.5 * last  # near a root steps shrink quadratically
             exact = (gap == 0) | (slow & (last < _STUCK * (1 + room)))
             final = exact | (size <= enough * room)
             bad = np.flatnonzero((~((new > left) & (new < right)) | slow) & ~final)

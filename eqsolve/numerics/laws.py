@@ -19,6 +19,10 @@ import numpy as np
 from eqsolve.numerics.arrays import EPSILON, Array, special, tensor_rule
 
 STRATA = 16  # combinations of values of random constants that are followed one by one, at most
+# Nodes by which a Gauss rule has converged for what is smooth. Functions that are steep somewhere take many more, on panels:
+# those of Gauss–Hermite rules are π (2N)^−½ apart. Panels begin as dense as Gauss rules end, at the centre. Rotors, phase
+# oscillators of normal and uniform frequencies and |x| cost the same from 60 to 200; at 700 oscillators of t = 8 are lost
+_SMOOTH = 200
 Gaussian = tuple[Any, Any, Any, bool]
 """Probability, mean and variance of a Gaussian part, and whether it is exact; a point has variance zero."""
 
@@ -68,7 +72,7 @@ class NumericLaw:
 
     def moments(self) -> tuple[float, float]:
         """Return mean and variance."""
-        nodes, weights = self.rule(200)
+        nodes, weights = self.rule(_SMOOTH)
         mean = float(weights @ nodes)
         return mean, float(weights @ (nodes - mean) ** 2)
 
@@ -175,7 +179,7 @@ class LaplaceLaw(NumericLaw):
         return None if self.scale > 0 else f"the scale must be > 0, got {_word(self.scale)}"
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        nodes, weights = special.roots_laguerre(min(order, 180))
+        nodes, weights = special.roots_laguerre(min(order, 180))  # of more nodes the weights underflow
         nodes = float(self.scale) * nodes
         return np.concatenate([-nodes[::-1], nodes]), np.concatenate([weights[::-1], weights]) / 2
 
@@ -333,7 +337,7 @@ def joint_groups(laws: Mapping[str, NumericLaw]) -> list[tuple[str, ...]]:
     return [tuple(members) for members in groups.values()]
 
 
-def expectation(function: Callable[..., Any], laws: Sequence[NumericLaw], order: int = 200) -> float:
+def expectation(function: Callable[..., Any], laws: Sequence[NumericLaw], order: int = _SMOOTH) -> float:
     """Return the mean of a function of independent constants, by the product of their rules."""
     points, weights = tensor_rule([law.rule(order) for law in laws])
     return float(np.sum(weights * function(*points)))
@@ -344,7 +348,7 @@ def _precise(value: Any, digits: int) -> Any:
         return tuple(_precise(item, digits) for item in value)
     if isinstance(value, NumericLaw):
         return value.numeric(digits)
-    near = Fraction(repr(float(value))).limit_denominator(10**9)
+    near = Fraction(repr(float(value))).limit_denominator(10**9)  # 1/3 was meant, not the float next to it
     spelled = near if abs(float(near) - value) <= 2 * EPSILON * abs(value) else Fraction(value)
     with mpmath.workdps(digits):
         return mpmath.mpf(spelled.numerator) / spelled.denominator
@@ -356,12 +360,6 @@ def hermite(order: int) -> tuple[Array, Array]:
     nodes, weights = special.roots_hermitenorm(order)
     keep = weights > 0
     return nodes[keep], weights[keep] / weights.sum()
-
-
-# Nodes by which a Gauss rule has converged for what is smooth. Functions that are steep somewhere take many more, on panels:
-# those of Gauss–Hermite rules are π (2N)^−½ apart. Panels begin as dense as Gauss rules end, at the centre. Rotors, phase
-# oscillators of normal and uniform frequencies and |x| cost the same from 60 to 200; at 700 oscillators of t = 8 are lost
-_SMOOTH = 200
 
 
 def _panels(nodes: float) -> tuple[Array, Array]:

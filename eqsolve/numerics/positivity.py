@@ -41,6 +41,7 @@ def find_negative(
     """
     failures = []
     for span in _SPANS:  # (more times in a set only show failures that are below what is allowed for errors)
+        # (random times: a function may be positive on all even ones)
         times = begin + span * (end - begin) * np.sort(np.random.default_rng(7).random(12))
         times = times if step is None else np.unique(begin + step * np.round((times - begin) / step))
         with np.errstate(all="ignore"):

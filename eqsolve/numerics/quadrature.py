@@ -173,8 +173,8 @@ def plane_means(
     for begin in range(0, len(means), step):
         places = np.arange(begin, min(begin + step, len(means)))
         (first_breaks, second_breaks), rho, count = (item[places] for item in breaks), correlation[places, None], len(places)
-        width = np.sqrt(np.maximum(1 - rho**2, 1e-28))
-        steep = np.where(np.abs(rho) > 1e-3, rho, 1e-3)
+        width = np.sqrt(np.maximum(1 - rho**2, 1e-28))  # ρ = ±1 in rounding: a layer of no width would be 0/0
+        steep = np.where(np.abs(rho) > 1e-3, rho, 1e-3)  # of nearly independent variables the layer is wider than the plane
         centre, layer = second_breaks / steep, _PLANE * width / np.abs(steep)
         base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 8), (count, 8))
         edges = np.concatenate([base, first_breaks, centre, centre - layer, centre + layer], axis=1)
@@ -428,7 +428,7 @@ def stacked(entries: Sequence[Any], size: int) -> Array:
 _REACH = math.sqrt(-2 * math.log(np.finfo(float).tiny))  # where the normal density underflows: 37.6
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
-_SNAP = 0.05
+_SNAP = 0.05  # standard deviations: an edge that is nearer to a kink moves with it
 _OF_PANELS = ("row", "left", "right", "left_kink", "right_kink", "signs")
 _PANELS = 5000  # to be cut at once; more there are only of integrands with a pole on the way
 _CURVED = 4  # zeros looked for of a switch that is not linear
@@ -590,7 +590,7 @@ class Evaluator:
     def curved_kinks(self, place: int, lines: LineSet, chosen: Array) -> list[Array]:
         """Return the first few zeros of a switch that is not linear: sign changes on a grid, then halved."""
         most, steps = _CURVED, 240
-        grid = np.sinh(np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH), steps))
+        grid = np.sinh(np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH), steps))  # densest where the variable is likely
         at = np.repeat(chosen, steps)
         table = self.signs(lines, at, np.tile(grid, len(chosen)))[:, place].reshape(len(chosen), steps)
         kinks = np.full((len(chosen), most), _REACH)
@@ -607,7 +607,7 @@ class Evaluator:
         return list(kinks.T)
 
 
-def coarse_mesh(integrands: Evaluator, lines: LineSet, order: int = 8) -> PanelMesh:
+def coarse_mesh(integrands: Evaluator, lines: LineSet, order: int) -> PanelMesh:
     """Return few panels of few nodes, enough to find where solutions are."""
     return PanelMesh.between(lines, integrands.kinks(lines), _COARSE, order).with_signs(
         integrands, np.flatnonzero(lines.is_point)
@@ -654,6 +654,8 @@ def adapt(
         mass = np.abs(scaled) @ weights * half
         tail = np.abs(scaled @ top.T).sum(axis=2)
         peak = np.abs(scaled).max(axis=2)
+        # With n nodes a Gauss rule is exact to degree 2n: where coefficients fall geometrically, what it misses is as much
+        # smaller than the last ones as these are than the values.
         with np.errstate(all="ignore"):
             error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
         whole = np.maximum(size + lines.sums(mass, panels.row), 1e-300)
@@ -703,7 +705,7 @@ def _jump_terms(integrands: Evaluator, lines: LineSet, along: tuple[str, ...]) -
         return out
     x = kinks[row, which]
     number = np.array(column)[which]
-    nudge = 1e-7 * (1 + np.abs(x))
+    nudge = 1e-7 * (1 + np.abs(x))  # to both sides of a kink, beyond the rounding of its place
     before, after = (integrands.signs(lines, row, x + side * nudge) for side in (-1, 1))
     own = np.arange(len(row))
     real = before[own, number] != after[own, number]
