@@ -35,15 +35,12 @@ class MemoryEquation:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Several expressions of times, readings, integrals and constants, in this order of arguments.
-
-    The times are t, or of an integrand, over s from 0 to t, s and u = t − s.
-    """
+    """Several expressions of times, readings, integrals and constants, in this order of arguments."""
 
     readings: tuple[Reading, ...]
     integrals: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    function: Functions
+    function: Functions  # the times are t, or of an integrand, over s from 0 to t, s and u = t − s
     slopes: Slopes
 
 

@@ -52,36 +52,30 @@ class IndexMap:
 
 @dataclass(frozen=True, eq=False)
 class IndexedTerm:
-    """An expression on a frame whose axes behind the first ``free`` ones are summed over.
-
-    ``inner`` are the sums inside, each with the frame's axes along which its own free axes lie. ``factors``, where the
-    expression is a product, are the places of its factors among uses and inner sums, and ``function`` the coefficient.
-    """
+    """An expression on a frame whose axes behind the first ``free`` ones are summed over."""
 
     frame: tuple[int, ...]
     free: int
     uses: tuple[IndexMap, ...]
+    # the sums inside, each with the frame's axes along which its own free axes lie
     inner: tuple[tuple[IndexedTerm, tuple[int, ...]], ...]
-    function: Lowered
+    function: Lowered  # of uses and inner sums; of a product with ``factors``, which are places among these, the coefficient
     factors: tuple[int, ...] = ()
 
     def __call__(self, arguments: Sequence[Any]) -> Any:
         """Return the values, free axes first, points behind."""
-        inner = [(term(arguments), tuple((axis, 0) for axis in axes)) for term, axes in self.inner]
-        sums = [IndexMap(0, axes).broadcast(value, self.frame) for value, axes in inner]
-        if self.factors and math.prod(self.frame[: self.free]) > 1:
-            return self._contracted(arguments, sums)
-        over = [bool(use.axes) for use in self.uses] + [bool(axes) for _, axes in self.inner]
-        placed = [use.broadcast(arguments[use.argument], self.frame) for use in self.uses] + sums
-        count = len(self.frame)
+        placed = [use.broadcast(arguments[use.argument], self.frame) for use in self.uses]
+        for term, axes in self.inner:
+            placed.append(IndexMap(0, tuple((axis, 0) for axis in axes)).broadcast(term(arguments), self.frame))
+        along = [[axis for axis, _ in use.axes] for use in self.uses] + [[*axes] for _, axes in self.inner]
+        if self.factors:
+            return self._contracted([(np.asarray(placed[place]), along[place]) for place in self.factors])
+        over, count = [bool(axes) for axes in along], len(self.frame)
         points = max((np.ndim(item) - count * own for item, own in zip(placed, over, strict=True)), default=0)
         for place, own in enumerate(over):
             if own and placed[place].ndim < count + points:
                 placed[place] = placed[place].reshape(placed[place].shape + (1,) * (count + points - placed[place].ndim))
-        if self.factors:  # at one member: nothing is gained by the order of contractions
-            value = math.prod((placed[place] for place in self.factors), start=self.function()[0])
-        else:
-            value = self.function(*placed)[0]
+        value = self.function(*placed)[0]
         if not count:
             return value
         value = np.asarray(value)
@@ -90,17 +84,11 @@ class IndexedTerm:
         )
         return value.sum(axis=tuple(range(self.free, count))) if count > self.free else value
 
-    def _contracted(self, arguments: Sequence[Any], sums: list[Any]) -> Any:
-        """Return a sum of products by pairwise contractions."""
+    def _contracted(self, factors: list[tuple[Array, list[int]]]) -> Any:
+        """Return a sum of products by pairwise contractions; the axes of a factor are the frame's, −1 is a fixed index."""
         operands, subscripts = [], []
-        for place in self.factors:
-            if place < len(self.uses):
-                use = self.uses[place]
-                array, along = np.asarray(use.broadcast(arguments[use.argument], self.frame)), {axis for axis, _ in use.axes}
-            else:
-                array, along = np.asarray(sums[place - len(self.uses)]), {*self.inner[place - len(self.uses)][1]}
-            axes = sorted(along - {-1})
-            points = array.shape[len(self.frame) :] if axes else array.shape
+        for array, along in factors:
+            points, axes = array.shape[len(self.frame) * bool(along) :], sorted({*along} - {-1})
             operands.append(array.reshape((*(self.frame[axis] for axis in axes), *points)))
             subscripts.append("".join(map(_LETTERS.__getitem__, axes)) + "...")
         text = f"{','.join(subscripts)}->{_LETTERS[: self.free]}..."
@@ -177,14 +165,11 @@ def _product(expr: Expr, inputs: list[Any]) -> tuple[tuple[int, ...], Expr] | No
 # --- Derivatives.
 @dataclass(frozen=True, eq=False)
 class SlopeTerm:
-    """The derivative of an expression by an argument: of which entries, by which entries, and their values.
-
-    ``rows`` are numbers of the expression's members, ``columns`` those of the argument's, one for each entry of the term.
-    """
+    """The derivative of an expression by an argument: of which entries, by which entries, and their values."""
 
     argument: int
-    rows: Array
-    columns: Array
+    rows: Array  # numbers of the expression's members, one for each entry of the term
+    columns: Array  # and of the argument's members
     term: IndexedTerm
 
     def __call__(self, arguments: Sequence[Any], points: int) -> Array:

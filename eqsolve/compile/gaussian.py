@@ -27,29 +27,21 @@ from eqsolve.passes.forms.structure import Derivation
 
 @dataclass(frozen=True, eq=False)
 class ArgumentPlan:
-    """Σ coefficient × variable at one time.
+    """Σ coefficient × variable at one time."""
 
-    ``variables`` are ("unknown" | "noise" | "constant", place); ``coefficients`` a function of the time, the conditions and
-    the functions of time.
-    """
-
-    variables: tuple[tuple[str, int], ...]
-    coefficients: Lowered
+    variables: tuple[tuple[str, int], ...]  # ("unknown" | "noise" | "constant", place)
+    coefficients: Lowered  # a function of the time, the conditions and the functions of time
 
 
 @dataclass(frozen=True, eq=False)
 class FactorPlan:
-    """A function of Gaussian arguments, the time, the conditions and the functions of time.
-
-    ``degree`` is that of a polynomial in the arguments, None of another function. ``switches`` are
-    functions of the same, affine in the only argument: kinks and jumps are at their zeros.
-    """
+    """A function of Gaussian arguments, the time, the conditions and the functions of time."""
 
     arguments: tuple[int, ...]
     function: Lowered
-    degree: int | None
-    bends: int
-    switches: Lowered
+    degree: int | None  # of a polynomial in the arguments; None of another function
+    bends: int  # kinks and jumps: they are at the zeros of
+    switches: Lowered  # functions of the same, affine in the only argument
 
 
 @dataclass(frozen=True)
@@ -243,8 +235,8 @@ class _GaussianLaw:
         functions = sorted({head for head in values if isinstance(head, Function)}, key=str)
         inputs: list[Basic] = [ROW, *self.conditions, *(head(ROW) for head in functions)]
         arguments = tuple(
-            ArgumentPlan(tuple(self.variables[it] for it, _ in terms), lower([it for _, it in terms], inputs, parameters))
-            for terms in self.arguments
+            ArgumentPlan(tuple(map(self.variables.__getitem__, variables)), lower(slopes, inputs, parameters))
+            for variables, slopes in (zip(*terms, strict=True) for terms in self.arguments)
         )
         order, factors = list(self.arguments.values()), []
         for function, (symbols, degree, kinks) in self.factors.items():

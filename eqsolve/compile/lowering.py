@@ -39,15 +39,12 @@ _SETTINGS = {"fully_qualified_modules": True, "inline": True, "allow_unknown_fun
 
 @dataclass(frozen=True)
 class Lowered:
-    """A function of arrays, or of mpmath's numbers, that returns a list; its leading arguments are ``parameters``, by name.
-
-    ``functions`` are those that the text calls and no module has, by name.
-    """
+    """A function of arrays, or of mpmath's numbers, that returns a list."""
 
     text: str
-    parameters: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()  # its leading arguments, by name
     module: Module = "numpy"
-    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()  # those that the text calls and no module has, by name
 
     def __call__(self, *arguments: Any) -> list[Any]:
         return self.function(*arguments)

@@ -44,15 +44,12 @@ class PerMember:
 
 @dataclass(frozen=True, eq=False)
 class FamilySum:
-    """A sum as a function of all members of the families it reads, at one member (``place``) or at all of them.
-
-    ``shapes`` are those of the families, ``scalars`` what it reads besides, and ``constants`` its tables.
-    """
+    """A sum as a function of all members of the families it reads, at one member (``place``) or at all of them."""
 
     term: IndexedTerm
-    shapes: tuple[tuple[int, ...], ...]
-    scalars: Lowered
-    constants: tuple[Any, ...]
+    shapes: tuple[tuple[int, ...], ...]  # of the families
+    scalars: Lowered  # what it reads besides
+    constants: tuple[Any, ...]  # its tables
     free: tuple[str, ...]
     place: tuple[int, ...] = ()
 

@@ -50,15 +50,12 @@ class OdeEquation:
 
 @dataclass(frozen=True)
 class OdeConstant:
-    """A random constant, or a family of independent ones; ``name`` is that of its law.
-
-    Where no two members ``meet``, in an equation of a process or under an expectation, all of them take the same nodes.
-    """
+    """A random constant, or a family of independent ones."""
 
     key: str
-    name: str
+    name: str  # of its law
     shape: tuple[int, ...]
-    meet: bool
+    meet: bool  # two members, in an equation of a process or under an expectation; else all take the same nodes
 
     @property
     def coordinates(self) -> list[str]:
@@ -80,15 +77,12 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class OdeQuantity:
-    """A quantity as a function of those before it; if ``averaged``, its mean over the paths of the ``members``.
+    """A quantity as a function of those before it."""
 
-    Where an expectation is over a product of two families, ``functions`` are both, else the one quantity.
-    """
-
-    functions: tuple[Reader, ...]
+    functions: tuple[Reader, ...]  # both families of an expectation over a product, else the one quantity
     shapes: tuple[tuple[int, ...], ...]
-    averaged: bool = False
-    members: tuple[str, ...] = ()
+    averaged: bool = False  # whether it is a mean over the paths,
+    members: tuple[str, ...] = ()  # of these constants and processes
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +156,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         doubtful, head = not_everywhere(equation.rhs), equation.defined.head
         process, place = isinstance(head, Process), builder.places[head.base]
         own = links.axes.get(head.base, {})
-        constants = tuple((it, None if it in links.meeting else axes) for it, axes in own.items())
+        constants = tuple((name, None if name in links.meeting else axes) for name, axes in own.items())
         return OdeEquation(head.base, equation.label, doubtful, process, place, counts(head.axes), constants)
 
     return OdeProgram(

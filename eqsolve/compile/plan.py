@@ -174,7 +174,7 @@ def _is_composition(system: System) -> bool:
     for equation in system.equations:
         head = equation.head
         given = [key.moments for key in system.init if isinstance(key, Value) and key.head == head]
-        if isinstance(head, Correlation) and any(isinstance(it[0], Time) and len({*it}) == 1 for it in given):
+        if isinstance(head, Correlation) and any(isinstance(times[0], Time) and len({*times}) == 1 for times in given):
             return False  # a value on the diagonal means a cusp there
         for node in equation.rhs.atoms(Int):
             kernels = [value for value in node.integrand.atoms(Value) if value.head.arity == 2]
@@ -270,19 +270,14 @@ class Branches:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Numbers of the parameters and laws of the random constants, by name.
-
-    ``settings`` is what results record; ``exact`` gives the same as exact numbers, for more digits than floats have.
-    ``given`` names the constants whose declared law was replaced, ``behind`` is the fixed point that gives a singularity its
-    laws.
-    """
+    """Numbers of the parameters and laws of the random constants, by name."""
 
     numbers: Mapping[str, float]
     laws: Mapping[str, NumericLaw]
-    settings: Mapping[str, float | str]
-    exact: Callable[[], Binding]
-    given: frozenset[str] = frozenset()
-    behind: tuple[Plan, Values] | None = None
+    settings: Mapping[str, float | str]  # what results record
+    exact: Callable[[], Binding]  # the same as exact numbers, for more digits than floats have
+    given: frozenset[str] = frozenset()  # constants whose declared law was replaced
+    behind: tuple[Plan, Values] | None = None  # the fixed point that gives a singularity its laws
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def precise_law(self, name: str, digits: int) -> NumericLaw:
@@ -414,7 +409,7 @@ class Binder:
         key: tuple[Any, Any] = ((), ())
         if isinstance(self.model, System):
             own = ((name, value) for name, value in values.numbers.items() if name in self._names)
-            put = tuple((name, it) for name, it in own if name not in self._free or it == 0 or math.isinf(it))
+            put = tuple((name, number) for name, number in own if name not in self._free or number == 0 or math.isinf(number))
             key = (put, tuple((name, type(law).__name__) for name, law in values.laws.items()))
         if key not in self._plans:
             exact: Mapping[Parameter, Expr] = values.exact().values
@@ -466,25 +461,21 @@ def select_observables(model: AnyModel, names: Iterable[str] | str | None) -> An
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A plan, its numbers, and how it came from what was asked for.
+    """A plan, its numbers, and how it came from what was asked for."""
 
-    ``declared`` is the model, or the case chosen; ``step`` is the model's own step in time, ``reason`` why this case,
-    ``case`` its name. With ``companions``, derivatives along parameters, the plan is that of the system enlarged by them, and
-    ``base`` that of the system alone, with its values; ``switches`` is the system with arguments of non-smooth functions as
-    observables, if there are any.
-    """
-
-    declared: Model
+    declared: Model  # or the case chosen
     plan: Plan
     values: Values
-    step: float | None
+    step: float | None  # the model's own step in time
     observables: tuple[str, ...]
     signature: str
-    case: str = ""
-    reason: str = ""
+    case: str = ""  # its name,
+    reason: str = ""  # and why it was chosen
+    # With derivatives along parameters, the plan is that of the system enlarged by them; ``base`` is that of the system
+    # alone, with its values.
     companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
-    switches: System | None = None
+    switches: System | None = None  # the system with arguments of non-smooth functions, if any, as observables
 
 
 @kept_by_model

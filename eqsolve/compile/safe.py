@@ -218,7 +218,7 @@ def _with_roots(writer: Writer, terms: list[Expr], plain: set[Expr]) -> Expr:
     waiting = [term for term in terms if term in plain]
     written = [term for term in terms if term not in plain]
     powers = {term: [node for node in Mul.make_args(term) if isinstance(node, Pow)] for term in waiting}
-    for root in [term for term in waiting if any(it.exp == S.Half and it.base.is_Add for it in powers[term])]:
+    for root in [term for term in waiting if any(power.exp == S.Half and power.base.is_Add for power in powers[term])]:
         others = [term for term in waiting if term is not root]
         for used in [others] if len(others) == 1 else [others, *([term] for term in others)]:
             rest = Add(*used)
@@ -282,7 +282,7 @@ class Writer:
         pieces = [self.pair(factor) for factor in factors]
         if sum(exponent != 0 for _, exponent in pieces) < 2:
             # the reciprocal of what overflows is zero: no warning is due
-            falls = [isinstance(it, Pow) and it.exp.is_negative and isinstance(it.base, sp.cosh | sp.sinh) for it in factors]
+            falls = [isinstance(f, Pow) and f.exp.is_negative and isinstance(f.base, sp.cosh | sp.sinh) for f in factors]
             pieces = [
                 piece if piece[1] != 0 and harmless else (self._plain(factor), S.Zero)
                 for factor, piece, harmless in zip(factors, pieces, falls, strict=True)
@@ -410,8 +410,8 @@ class Writer:
             number = Mul(*(part for part in Mul.make_args(argument) if part.is_number))
             node = ratio(self.write(factor**-side), self.write(argument), slope)
             taken.append(node**-side * number**-side)
-        for pole in [it for it in rest if isinstance(it, Pow) and it.exp.is_Integer and it.exp.is_negative]:
-            above = [it for it in rest if it != pole and it.free_symbols and it.free_symbols <= pole.free_symbols]
+        for pole in [node for node in rest if isinstance(node, Pow) and node.exp.is_Integer and node.exp.is_negative]:
+            above = [f for f in rest if f != pole and f.free_symbols and f.free_symbols <= pole.free_symbols]
             limit = _limit(Mul(*above), pole.base, -pole.exp) if pole in rest else None
             if limit is not None and not (value := self.write(Mul(*above))).is_Add:  # which would cancel there
                 rest = [factor for factor in rest if factor not in (pole, *above)]

@@ -24,40 +24,32 @@ from eqsolve.numerics.laws import NumericLaw
 # --- An implicit transform h(R, p) = 0: h and its derivatives, random denominators, h solved for R.
 @dataclass(frozen=True)
 class Denominator:
-    """What must not vanish under an expectation: its text, its random variables, and its coefficients in powers of p.
-
-    The coefficients, highest first, are a function of (R, parameters, static random parts); None where it is no polynomial.
-    """
+    """What must not vanish under an expectation."""
 
     text: str
-    randoms: tuple[str, ...]
+    randoms: tuple[str, ...]  # its random variables
+    # its coefficients in powers of p, highest first, a function of (R, parameters, static random parts); None where it
+    # is no polynomial
     coefficients: Lowered | None
 
 
 @dataclass(frozen=True)
 class ExplicitForm:
-    """R(p) = −b(p)/a(p) of an equation that is linear in R, its logarithms and roots by their arguments.
-
-    ``inner`` are the arguments of logarithms, each a function of (p, parameters, means, logarithms before it), ``outer`` is
-    (a, b), a function of all of them.
-    """
+    """R(p) = −b(p)/a(p) of an equation that is linear in R, its logarithms and roots by their arguments."""
 
     means: Bundle | None
     known: tuple[int, ...] | None  # places of the static parts of the means among those of h, if all are there
-    inner: tuple[Lowered, ...]
-    outer: Lowered
+    inner: tuple[Lowered, ...]  # arguments of logarithms, functions of (p, parameters, means, logarithms before)
+    outer: Lowered  # (a, b), a function of all of them
 
 
 @dataclass(frozen=True)
 class PolynomialForm:
-    """P(p, R) = Σ c R^i p^j with the same solutions R(p) as h: the powers (i, j), and c as a function of the parameters.
+    """P(p, R) = Σ c R^i p^j with the same solutions R(p) as h."""
 
-    ``exact`` are the coefficients where they are rational numbers.
-    """
-
-    powers: tuple[tuple[int, int], ...]
-    coefficients: Lowered
-    exact: tuple[Fraction, ...] | None
+    powers: tuple[tuple[int, int], ...]  # (i, j)
+    coefficients: Lowered  # c, a function of the parameters
+    exact: tuple[Fraction, ...] | None  # the same where they are rational numbers
 
     def rows(self, parameters: Sequence[float]) -> list[list[Fraction]] | None:
         """Return the coefficients in powers of p of each power of R; None where one of them is not finite."""

@@ -13,25 +13,21 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.numerics.arrays import CHUNK, Array, special, tensor_rule
+from eqsolve.numerics.arrays import Array, special, tensor_rule
 from eqsolve.numerics.laws import Component, NormalLaw, NumericLaw, joint_groups
 from eqsolve.numerics.sobol import sobol_normals
 
-_MOST_PATHS = CHUNK  # combinations of nodes: more are not worked on at once
+_MOST_PATHS = 400_000  # combinations of nodes of one rule
 
 
 @dataclass(frozen=True, eq=False)
 class ConstantPaths:
-    """Quadrature nodes of the random constants: one value per path and constant, and each rule's paths.
-
-    ``shares`` are the weights, a row per part, zero on the paths of the other parts; ``best`` is,
-    per part, where the paths of the rule of the highest order are.
-    """
+    """Quadrature nodes of the random constants: one value per path and constant, and each rule's paths."""
 
     values: dict[str, Array]
-    shares: Array
+    shares: Array  # the weights, a row per part, zero on the paths of the other parts
     rules: tuple[slice, ...]
-    best: tuple[slice, ...]
+    best: tuple[slice, ...]  # of each part, the paths of the rule of the highest order
 
     @property
     def count(self) -> int:

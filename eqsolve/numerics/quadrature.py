@@ -60,15 +60,12 @@ RULE = 6 * LineRule.nodes  # nodes across lines and of densities; error estimate
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Functions of standard normal variables, a row each, by their Hermite coefficients.
-
-    ``power`` is E f², ``size`` E|f|, ``rest`` the part of E f² beyond the last coefficient.
-    """
+    """Functions of standard normal variables, a row each, by their Hermite coefficients."""
 
     coefficients: Array
-    power: Array
-    size: Array
-    rest: Array
+    power: Array  # E f²
+    size: Array  # E|f|
+    rest: Array  # the part of E f² beyond the last coefficient
 
 
 def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | None, count: int, rule: LineRule) -> Expansion:
@@ -210,14 +207,13 @@ def precise_legendre(order: int, digits: int) -> tuple[tuple[Any, Any], ...]:
 class LawBranch:
     """One part of the joint law of the random constants: each is mean + √variance × a standard normal variable.
 
-    ``exact`` is false where a density was replaced by a rule, whose error has to be looked at.
     Numbers are floats, or those of mpmath for laws made with digits.
     """
 
     probability: Any
     means: tuple[Any, ...]
     variances: tuple[Any, ...]
-    exact: bool = True
+    exact: bool = True  # not where a density was replaced by a rule, whose error has to be looked at
 
     @functools.cached_property
     def numbers(self) -> tuple[float, Array, Array]:
@@ -270,8 +266,7 @@ class LineSet:
     """Lines through the space of random variables; along each the expectation is an integral over one Gaussian.
 
     A random variable at x on a line is mean + scale × (base + direction × x); with direction zero
-    the line is a single point. ``owner`` is the column of the unknowns that it belongs to, of those
-    evaluated together. ``exact`` says that nothing was left to the number of nodes across.
+    the line is a single point.
     """
 
     weight: Array
@@ -279,8 +274,8 @@ class LineSet:
     scale: Array
     base: Array
     direction: Array
-    owner: Array
-    exact: bool
+    owner: Array  # the column of the unknowns that a line belongs to, of those evaluated together
+    exact: bool  # whether nothing was left to the number of nodes across
 
     @property
     def turned(self) -> bool:
@@ -440,10 +435,7 @@ def normal_density(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class PanelMesh:
-    """Panels [left, right] on lines, with the signs of the switches on each; an end may be a kink that moves.
-
-    ``cuts`` are all panels that were looked at in the end, those that add nothing included.
-    """
+    """Panels [left, right] on lines, with the signs of the switches on each; an end may be a kink that moves."""
 
     lines: LineSet
     row: Array
@@ -454,7 +446,6 @@ class PanelMesh:
     signs: Array
     points: Array
     order: int
-    cuts: PanelMesh | None = None
 
     @classmethod
     def between(cls, lines: LineSet, kinks: Array, edges: Array, order: int) -> PanelMesh:
@@ -616,24 +607,17 @@ def coarse_mesh(integrands: Evaluator, lines: LineSet, order: int) -> PanelMesh:
 
 def adapt(
     integrands: Evaluator, lines: LineSet, *, order: int = 16, tolerance: float = 1e-16, rounds: int = 45,
-    dropped: float = 1e-19, reach: float = _REACH, like: PanelMesh | None = None,
-    most: int = _PANELS,
+    dropped: float = 1e-19, reach: float = _REACH, most: int = _PANELS,
 ) -> PanelMesh:  # fmt: skip
     """Return panels on which every integrand is resolved: the high Legendre coefficients are negligible.
 
     Gauss quadrature with n nodes errs like the coefficient of degree 2n, about the square of that
-    of degree n. Panels that add less than ``dropped`` relative to the whole are left out. The
-    panels of ``like``, a mesh of the same problem at other unknowns, are taken to begin with. More
-    than ``most`` at once are not cut further.
+    of degree n. Panels that add less than ``dropped`` relative to the whole are left out. More than
+    ``most`` at once are not cut further.
     """
     kinks, points = integrands.kinks(lines), np.flatnonzero(lines.is_point)
-    panels = None
-    if like is not None and like.cuts is not None and len(like.lines.weight) == len(lines.weight):
-        panels = replace(like.cuts, lines=lines, order=order).moved(kinks)
-    if panels is None or not (panels.right > panels.left).all():  # kinks that have changed order are no ends
-        panels = PanelMesh.between(lines, kinks, np.unique(np.clip(_EDGES, -reach, reach)), order)
+    panels = PanelMesh.between(lines, kinks, np.unique(np.clip(_EDGES, -reach, reach)), order)
     accepted: list[PanelMesh] = []
-    looked: list[PanelMesh] = []
     size: Any = 0.0
     if len(points):
         values = integrands.values(
@@ -662,10 +646,9 @@ def adapt(
         reference = whole[:, lines.owner[panels.row]]
         good = (error <= tolerance * reference).all(axis=0) | (not left or count > most * whole.shape[1])
         size = size + lines.sums(mass[:, good], panels.row[good])
-        looked.append(panels.part(good))
         accepted.append(panels.part(good & (mass > dropped * reference).any(axis=0)))
         panels = panels.part(~good).halved()
-    return replace(panels.joined(accepted), cuts=panels.joined(looked)).with_signs(integrands, points)
+    return panels.joined(accepted).with_signs(integrands, points)
 
 
 def expectations(integrands: Evaluator, mesh: PanelMesh) -> Array:
