@@ -26,8 +26,8 @@ _NOW = Time("t")
 _STEPS = (floor, ceiling, frac, Mod)
 _BREAKING = (*KINKS, *_STEPS)
 _MOST = 256  # breaks: panels of four nodes that end at more have over 1,000
-# Times at which coefficients are looked at, 32 for each of the most breaks: pulses of a thousandth of the whole are seen as
-# often as a panel has nodes, 8 times.
+# Times at which coefficients are looked at, 32 for each of the most breaks: pulses of a thousandth
+# of the whole are seen as often as a panel has nodes, 8 times.
 _LOOKS = 32 * _MOST
 # A stretch that is shorter than a share of the whole is quick; the largest remainder of a polynomial, of the range. With an
 # epidemic, a neuron and a noisy network, half and twice the first, a tenth and ten times the second keep errors as stated.
@@ -60,7 +60,7 @@ def break_times(program: Breaks, numbers: Mapping[str, float], end: float) -> tu
     if len(breaks) > _MOST:
         logger.info("coefficients break more than %d times: no panels end there", _MOST)
         return ()
-    apart = 8 * np.finfo(float).eps * max(abs(begin), abs(end))  # so that a node at the break is on its left for certain
+    apart = 8 * np.finfo(float).eps * max(abs(begin), abs(end))  # beyond rounding
     inside = [moment - apart for moment in sorted(breaks) if begin + 1e-9 * span < moment < end - 1e-9 * span]
     return tuple(b for a, b in itertools.pairwise([begin, *inside]) if b - a > 1e-9 * span)
 

@@ -27,7 +27,7 @@ class MemoryEquation:
     key: str  # name of the unknown
     label: str  # name of the equation in messages
     doubtful: str  # the parts that are not defined everywhere, for messages
-    # "differential": its body is the unknown's derivative; "defined": its value; "constraint": what must vanish
+    # "differential", "defined", "constraint": its body is the derivative, the value, what must vanish
     kind: str
     shape: tuple[int, ...]  # of its family; () for a single unknown
     past: Functions | None  # its values up to the start, as functions of time
@@ -40,7 +40,7 @@ class Terms:
     readings: tuple[Reading, ...]
     integrals: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    function: Functions  # the times are t, or of an integrand, over s from 0 to t, s and u = t − s
+    function: Functions  # of t; of an integrand of s, from 0 to t, and u = t − s
     slopes: Slopes
 
 
@@ -49,9 +49,9 @@ class ConvolutionProgram:
     """The array functions of a system with convolutions and delays."""
 
     begin: Lowered  # the time from which times are counted
-    moments: tuple[tuple[str, Moment], ...]  # means of random constants, which enter as further parameters
+    moments: tuple[tuple[str, Moment], ...]  # means of random constants: more parameters
     equations: tuple[MemoryEquation, ...]
-    bodies: Terms  # the derivatives, values or residuals of the unknowns, by the kinds of their equations
+    bodies: Terms  # derivatives, values or residuals, by the kinds of the equations
     observables: tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes
     outputs: Terms  # their expressions
     integrals: tuple[Terms, ...]  # the integrands, each over s from 0 to t

@@ -59,8 +59,8 @@ class IndexedTerm:
     uses: tuple[IndexMap, ...]
     # the sums inside, each with the frame's axes along which its own free axes lie
     inner: tuple[tuple[IndexedTerm, tuple[int, ...]], ...]
-    function: Lowered  # of uses and inner sums; of a product with ``factors``, which are places among these, the coefficient
-    factors: tuple[int, ...] = ()
+    function: Lowered  # of uses and inner sums; of a product the coefficient
+    factors: tuple[int, ...] = ()  # of a product: places among uses and inner sums
 
     def __call__(self, arguments: Sequence[Any]) -> Any:
         """Return the values, free axes first, points behind."""

@@ -125,7 +125,7 @@ class FixedPointPlan:
 
         exchange = {node: mean(node.argument, True) for node in nodes}
         last = [self._over_first_normal(expr) for expr in extra]
-        if any(len(self._normals_in(expr)) > 1 for expr in (*names, *extra)):  # together, along directions they share
+        if any(len(self._normals_in(expr)) > 1 for expr in (*names, *extra)):  # along shared directions
             names.clear()
             exchange, last = {node: mean(node.argument, False) for node in nodes}, list(extra)
         more = [Dummy(f"e{len(names) + place}", real=True) for place in range(len(extra))]

@@ -128,8 +128,7 @@ class _GaussianLaw:
         self.back = {placeholder: item for item, placeholder in self.plain.items()}
         # combinations of variables at one time, (variable, coefficient) pairs, and their symbols
         self.arguments: dict[tuple[tuple[Basic, Expr], ...], Dummy] = {}
-        # by functions of arguments that are averaged: their symbols, their degree, and their
-        # kinks
+        # by functions of arguments that are averaged: their symbols, their degree, and their kinks
         self.factors: dict[Expr, tuple[tuple[Dummy, ...], int | None, list[Expr]]] = {}
         self.parts: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] = {}
         self.moments: dict[tuple[int, int], tuple[ByParts, ...]] = {}

@@ -44,7 +44,7 @@ class Lowered:
     text: str
     parameters: tuple[str, ...] = ()  # its leading arguments, by name
     module: Module = "numpy"
-    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()  # those that the text calls and no module has, by name
+    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()  # that no module has
 
     def __call__(self, *arguments: Any) -> list[Any]:
         return self.function(*arguments)

@@ -175,7 +175,7 @@ def _write(item: Any, place: Mapping[str, int], written: dict[int, Any]) -> Any:
 
 def axes_of(item: Any) -> list[str]:
     """Return the ends of names, as ``_at_0_of_4``, of families of which a part is one member."""
-    _write(item, axes := collections.defaultdict[str, int](int), {})  # the axes that are asked for a place
+    _write(item, axes := collections.defaultdict[str, int](int), {})  # axes that are asked for
     return list(axes)
 
 

@@ -39,8 +39,8 @@ class OdeEquation:
     process: bool  # whether the unknown differs from path to path
     place: int  # of the unknown among the quantities
     shape: tuple[int, ...] = ()  # of its family; () for a single unknown
-    # names of random constants that a process depends on, and the axes along which the members of both are the same;
-    # None if it depends on all members
+    # names of random constants that a process depends on, and the axes along which the members of
+    # both are the same; None if it depends on all members
     constants: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
 
     @property
@@ -55,7 +55,7 @@ class OdeConstant:
     key: str
     name: str  # of its law
     shape: tuple[int, ...]
-    meet: bool  # two members, in an equation of a process or under an expectation; else all take the same nodes
+    meet: bool  # two members, in an equation or an expectation; else all take the same nodes
 
     @property
     def coordinates(self) -> list[str]:
@@ -79,7 +79,7 @@ class Reader:
 class OdeQuantity:
     """A quantity as a function of those before it."""
 
-    functions: tuple[Reader, ...]  # both families of an expectation over a product, else the one quantity
+    functions: tuple[Reader, ...]  # two, of an expectation over a product of families
     shapes: tuple[tuple[int, ...], ...]
     averaged: bool = False  # whether it is a mean over the paths,
     members: tuple[str, ...] = ()  # of these constants and processes
@@ -94,7 +94,7 @@ class OdeProgram:
     states: tuple[OdeEquation, ...]  # the differential equations
     definitions: tuple[OdeEquation, ...]  # the pointwise equations
     seen: tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes of the observables
-    steps: tuple[OdeQuantity, ...]  # the quantities that follow the states, in the order of their evaluation
+    steps: tuple[OdeQuantity, ...]  # the quantities that follow the states, in order
     needed: int  # how many of them the derivatives need,
     reported: int  # and how many the observables do
     starts: Reader  # the states at the start
@@ -104,7 +104,7 @@ class OdeProgram:
     rates: Reader
     sizes: tuple[Reader, ...]
     coupled: bool  # whether the derivatives need means
-    meetings: tuple[tuple[str, ...], ...]  # the constants and processes that one equation or one expectation combines
+    meetings: tuple[tuple[str, ...], ...]  # what one equation or expectation combines
     begin: Lowered  # the time at which the system starts
     jumps: bool  # whether states make something jump, for which there are ramps
 

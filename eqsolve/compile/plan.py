@@ -471,11 +471,11 @@ class Task:
     signature: str
     case: str = ""  # its name,
     reason: str = ""  # and why it was chosen
-    # With derivatives along parameters, the plan is that of the system enlarged by them; ``base`` is that of the system
-    # alone, with its values.
+    # With derivatives along parameters, the plan is that of the system enlarged by them; ``base`` is
+    # that of the system alone, with its values.
     companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
-    switches: System | None = None  # the system with arguments of non-smooth functions, if any, as observables
+    switches: System | None = None  # observes the arguments of non-smooth functions
 
 
 @kept_by_model

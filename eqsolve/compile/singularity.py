@@ -28,8 +28,7 @@ class Denominator:
 
     text: str
     randoms: tuple[str, ...]  # its random variables
-    # its coefficients in powers of p, highest first, a function of (R, parameters, static random parts); None where it
-    # is no polynomial
+    # in powers of p, highest first, of (R, parameters, static random parts); None of no polynomial
     coefficients: Lowered | None
 
 
@@ -39,7 +38,7 @@ class ExplicitForm:
 
     means: Bundle | None
     known: tuple[int, ...] | None  # places of the static parts of the means among those of h, if all are there
-    inner: tuple[Lowered, ...]  # arguments of logarithms, functions of (p, parameters, means, logarithms before)
+    inner: tuple[Lowered, ...]  # arguments of logarithms, of (p, parameters, means, those before)
     outer: Lowered  # (a, b), a function of all of them
 
 

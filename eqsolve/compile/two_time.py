@@ -85,11 +85,11 @@ class CompiledContraction:
     symbol: str  # stands for the integral in the equation's body
     span: str  # "low" (start to column), "high" (column to row) or "all" (start to row)
     left: str  # name of the factor in (row, middle)
-    right: str | None  # name of the factor in (column, middle), with the later one as its row; None for 1
+    right: str | None  # the same in (column, middle), the later one as its row; None for 1
     joint: PointwiseTerm | None  # the factor of all three times that does not separate; None for 1
-    # Where the integral contains the equation's own unknown: the derivative of the right-hand side by the integral, a
-    # function of the row alone, and that of the left factor by the unknown, over (row, middle as column). The latter is
-    # None where the unknown is a kernel: it is then the right factor.
+    # Where the integral contains the equation's own unknown: the derivative of the right-hand side by
+    # the integral, a function of the row alone, and that of the left factor by the unknown, over
+    # (row, middle as column). The latter is None where a kernel is unknown: it is the right factor.
     gain: PointwiseTerm | None
     feedback: PointwiseTerm | None
 
@@ -118,12 +118,12 @@ class TwoTimeProgram:
     """The equations of a two-time system, and the factors that their integrals share."""
 
     begin: Lowered  # the time at which the system starts
-    moments: tuple[tuple[str, Moment], ...]  # means of random constants, which enter as further parameters
+    moments: tuple[tuple[str, Moment], ...]  # means of random constants: more parameters
     kernels: tuple[CompiledEquation, ...]
     functions: tuple[CompiledEquation, ...]
     observables: tuple[CompiledEquation, ...]
-    factors: dict[str, PointwiseTerm]  # of the integrands, by name, with the time integrated over as the column
-    aliases: dict[str, str | None]  # by name of a factor, the kernel that it is equal to, if it is one
+    factors: dict[str, PointwiseTerm]  # of integrands; the column is the time integrated over
+    aliases: dict[str, str | None]  # by name of a factor, the kernel that it is
     stored: dict[str, None] = field(default_factory=dict)  # the names of the right factors
 
     @functools.cached_property

@@ -96,7 +96,7 @@ def lagrange(nodes: Array, points: Array) -> Array:
 
 WIDTH = 6  # nodes: with four, soft spins at 1e-2 would need twice the steps
 _JUMP = 0.1  # of the variation on a panel: smooth functions leave at most 0.008 at its left end (seven models at 1e-2)
-_BREAK = EPSILON**0.5  # of half a step: two nodes that are nearer, as rounding is, stand on both sides of a break
+_BREAK = EPSILON**0.5  # of half a step: two nodes that are nearer are both sides of a break
 
 
 @dataclass(frozen=True, eq=False)

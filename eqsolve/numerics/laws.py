@@ -179,7 +179,7 @@ class LaplaceLaw(NumericLaw):
         return None if self.scale > 0 else f"the scale must be > 0, got {_word(self.scale)}"
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        nodes, weights = special.roots_laguerre(min(order, 180))  # of more nodes the weights underflow
+        nodes, weights = special.roots_laguerre(min(order, 180))  # then weights underflow
         nodes = float(self.scale) * nodes
         return np.concatenate([-nodes[::-1], nodes]), np.concatenate([weights[::-1], weights]) / 2
 
@@ -348,7 +348,7 @@ def _precise(value: Any, digits: int) -> Any:
         return tuple(_precise(item, digits) for item in value)
     if isinstance(value, NumericLaw):
         return value.numeric(digits)
-    near = Fraction(repr(float(value))).limit_denominator(10**9)  # 1/3 was meant, not the float next to it
+    near = Fraction(repr(float(value))).limit_denominator(10**9)  # 1/3 was meant
     spelled = near if abs(float(near) - value) <= 2 * EPSILON * abs(value) else Fraction(value)
     with mpmath.workdps(digits):
         return mpmath.mpf(spelled.numerator) / spelled.denominator

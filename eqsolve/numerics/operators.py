@@ -54,7 +54,7 @@ def recovery(order: int, start_known: bool) -> Array:
         none = np.zeros((order * order, order))
         data = np.block([[data, none], [none.T, np.eye(order)]])
     values = _basis(c[:, None], c[None, :], degree).reshape(order * order, -1)
-    # moments of high degree are nearly dependent: what they tell to 1e-10 only is left out of the fit
+    # moments of high degree are nearly dependent: what they tell to 1e-10 is left out of the fit
     return np.asarray(values @ np.linalg.pinv(equations, rcond=1e-10) @ data)
 
 

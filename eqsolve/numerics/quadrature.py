@@ -26,8 +26,8 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
 # tolerance. With f(m + s x) = Σ aₖ Heₖ(x)/√k! and g alike, E f g = Σ aₖ bₖ ρᵏ (Mehler 1866). What a
 # series cut after K terms leaves is at most |ρ|ᴷ √(T_f T_g), T being the part of the variance
-# beyond K. For analytic f the coefficients fall like e^{−c√k}; where f has kinks or jumps they fall as
-# powers, and pairs with ρ near one are integrated over the plane, between kinks. Smooth functions
+# beyond K. For analytic f the coefficients fall like e^{−c√k}; where f has kinks or jumps they fall
+# as powers, and pairs with ρ near one are integrated over the plane, between kinks. Smooth functions
 # are integrated along the line by evenly spaced points (Trefethen & Weideman, SIAM Review 56, 385
 # (2014), doi:10.1137/130932132), others by Gauss–Legendre panels between kinks.
 
@@ -170,8 +170,8 @@ def plane_means(
     for begin in range(0, len(means), step):
         places = np.arange(begin, min(begin + step, len(means)))
         (first_breaks, second_breaks), rho, count = (item[places] for item in breaks), correlation[places, None], len(places)
-        width = np.sqrt(np.maximum(1 - rho**2, 1e-28))  # ρ = ±1 in rounding: a layer of no width would be 0/0
-        steep = np.where(np.abs(rho) > 1e-3, rho, 1e-3)  # of nearly independent variables the layer is wider than the plane
+        width = np.sqrt(np.maximum(1 - rho**2, 1e-28))  # a layer of no width would be 0/0
+        steep = np.where(np.abs(rho) > 1e-3, rho, 1e-3)  # else wider than the plane
         centre, layer = second_breaks / steep, _PLANE * width / np.abs(steep)
         base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 8), (count, 8))
         edges = np.concatenate([base, first_breaks, centre, centre - layer, centre + layer], axis=1)
@@ -213,7 +213,7 @@ class LawBranch:
     probability: Any
     means: tuple[Any, ...]
     variances: tuple[Any, ...]
-    exact: bool = True  # not where a density was replaced by a rule, whose error has to be looked at
+    exact: bool = True  # not where a density was replaced by a rule: that has an error
 
     @functools.cached_property
     def numbers(self) -> tuple[float, Array, Array]:
@@ -581,7 +581,7 @@ class Evaluator:
     def curved_kinks(self, place: int, lines: LineSet, chosen: Array) -> list[Array]:
         """Return the first few zeros of a switch that is not linear: sign changes on a grid, then halved."""
         most, steps = _CURVED, 240
-        grid = np.sinh(np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH), steps))  # densest where the variable is likely
+        grid = np.sinh(np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH), steps))
         at = np.repeat(chosen, steps)
         table = self.signs(lines, at, np.tile(grid, len(chosen)))[:, place].reshape(len(chosen), steps)
         kinks = np.full((len(chosen), most), _REACH)
@@ -638,8 +638,8 @@ def adapt(
         mass = np.abs(scaled) @ weights * half
         tail = np.abs(scaled @ top.T).sum(axis=2)
         peak = np.abs(scaled).max(axis=2)
-        # With n nodes a Gauss rule is exact to degree 2n: where coefficients fall geometrically, what it misses is as much
-        # smaller than the last ones as these are than the values.
+        # With n nodes a Gauss rule is exact to degree 2n: where coefficients fall geometrically, its
+        # error is as much smaller than the last ones as these are than the values.
         with np.errstate(all="ignore"):
             error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
         whole = np.maximum(size + lines.sums(mass, panels.row), 1e-300)
