@@ -18,7 +18,6 @@ from sympy.core.power import Pow
 from sympy.core.sympify import SympifyError
 from sympy.functions.elementary.piecewise import ExprCondPair
 
-from eqsolve.compile.bundles import roots_at
 from eqsolve.compile.families import Functions, Slopes, lower_families, lower_slopes, tables_in
 from eqsolve.compile.lowering import Constant, Lowered, Module, as_function
 from eqsolve.compile.plan import Branches, Values
@@ -31,6 +30,7 @@ from eqsolve.language.symbols import Parameter, Random, Unknown
 from eqsolve.language.system import FixedPoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
+from eqsolve.numerics.increasing import roots_at
 from eqsolve.numerics.laws import Atoms
 from eqsolve.passes.forms.expressions import rebuilt
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
