@@ -36,13 +36,13 @@ def shortest_path(graph: Graph[N], start: N, end: N) -> list[N]:
 
 def reached(graph: Graph[N], starts: Iterable[N]) -> set[N]:
     """Return the nodes after some, and those after these; the first ones only where a path leads back to them."""
-    found: set[N] = set()
+    after: set[N] = set()
     pending = list(starts)
     while pending:
-        new = set(graph.get(pending.pop(), ())) - found
-        found |= new
+        new = set(graph.get(pending.pop(), ())) - after
+        after |= new
         pending.extend(new)
-    return found
+    return after
 
 
 def strong_parts(graph: Graph[N]) -> list[set[N]]:
@@ -72,10 +72,10 @@ def blocks_in_order(graph: Graph[N], key: Callable[[N], Any]) -> list[list[N]]:
     before: dict[int, set[int]] = {place: set() for place in range(len(parts))}
     for first, second in ((owner[a], owner[b]) for a, later in graph.items() for b in later if owner[a] != owner[b]):
         before[second].add(first)
-    made = []
+    blocks = []
     while before:
         ready = [place for place, needed in before.items() if needed.isdisjoint(before)]
         place = min(ready, key=lambda place: min(map(key, parts[place])))
-        made.append(sorted(parts[place], key=key))
+        blocks.append(sorted(parts[place], key=key))
         del before[place]
-    return made
+    return blocks

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Abs, Add, Basic, Expr, Heaviside, Max, Min, Mod, Mul, Piecewise, Symbol, ceiling, floor, frac, pi, sign, sin
-from sympy.core.relational import Relational
+from sympy import Add, Basic, Expr, Mod, Mul, Symbol, ceiling, floor, frac, pi, sin
 
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.errors import logger
@@ -21,11 +20,15 @@ from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import lagrange
+from eqsolve.passes.forms.kinks import KINKS, switches
 
 _NOW = Time("t")
-_BREAKING = (Abs, sign, Heaviside, Max, Min, Piecewise, floor, ceiling, frac, Mod)
-_HALVED = 13  # times that the whole is halved: pulses of a thousandth of it are seen as often as a panel has nodes, 8 times
+_STEPS = (floor, ceiling, frac, Mod)
+_BREAKING = (*KINKS, *_STEPS)
 _MOST = 256  # breaks: panels of four nodes that end at more have over 1,000
+# Times at which coefficients are looked at, 32 for each of the most breaks: pulses of a thousandth
+# of the whole are seen as often as a panel has nodes, 8 times.
+_LOOKS = 32 * _MOST
 # A stretch that is shorter than a share of the whole is quick; the largest remainder of a polynomial, of the range. With an
 # epidemic, a neuron and a noisy network, half and twice the first, a tenth and ten times the second keep errors as stated.
 _SHORT, _ROUGH = 16, 1e-2
@@ -46,19 +49,19 @@ def break_times(program: Breaks, numbers: Mapping[str, float], end: float) -> tu
     begin = float(program.start.at(numbers)()[0])
     if not (span := end - begin) > 0:
         return ()
-    even = np.linspace(begin, end, 2**_HALVED + 1)
+    even = np.linspace(begin, end, _LOOKS + 1)
     times = np.unique(np.concatenate([even, begin + span * np.geomspace(1e-9, 1, len(even) // 4)]))
-    found: list[float] = []
+    breaks: list[float] = []
     with np.errstate(all="ignore"):
         for place, values in enumerate(zeros(times)):
-            found += _changes_of_sign(zeros, place, np.broadcast_to(values, times.shape), times)
+            breaks += _changes_of_sign(zeros, place, np.broadcast_to(values, times.shape), times)
         for values in coefficients(even):
-            found += [float(even[place]) for place in _ends_of_short(np.broadcast_to(values, even.shape))]
-    if len(found) > _MOST:
+            breaks += [float(even[place]) for place in _ends_of_short(np.broadcast_to(values, even.shape))]
+    if len(breaks) > _MOST:
         logger.info("coefficients break more than %d times: no panels end there", _MOST)
         return ()
-    apart = 8 * np.finfo(float).eps * max(abs(begin), abs(end))
-    inside = [moment - apart for moment in sorted(found) if begin + 1e-9 * span < moment < end - 1e-9 * span]
+    apart = 8 * np.finfo(float).eps * max(abs(begin), abs(end))  # beyond rounding
+    inside = [moment - apart for moment in sorted(breaks) if begin + 1e-9 * span < moment < end - 1e-9 * span]
     return tuple(b for a, b in itertools.pairwise([begin, *inside]) if b - a > 1e-9 * span)
 
 
@@ -81,6 +84,7 @@ def _ends_of_short(values: Array) -> list[int]:
     stretches, waiting = list[tuple[int, int]](), [(0, len(values) - 1)]
     while waiting:
         low, high = waiting.pop()
+        # nine Chebyshev points, moved to the grid: the polynomial through them is near the best one
         nodes = np.unique(np.round(low + (high - low) * (1 - np.cos(np.pi * np.arange(9) / 8)) / 2).astype(int))
         left = lagrange(nodes.astype(float), np.arange(low, high + 1.0)) @ values[nodes] - values[low : high + 1]
         if high - low > 8 and np.abs(left).max() > _ROUGH * size:
@@ -126,18 +130,7 @@ def _coefficients(expr: Basic) -> Iterator[Expr]:
 
 def _break_functions(expr: Basic) -> Iterator[Expr]:
     """Yield functions of time that change sign where a node of an expression jumps or has a kink."""
-    for node in expr.atoms(*_BREAKING):
-        match node:
-            case Max() | Min():
-                zeros = [a - b for a, b in itertools.combinations(node.args, 2)]
-            case Piecewise():
-                zeros = [item.lhs - item.rhs for _, condition in node.args for item in condition.atoms(Relational)]
-            case Mod():
-                zeros = [sin(pi * node.args[0] / node.args[1])]
-            case floor() | ceiling() | frac():
-                zeros = [sin(pi * node.args[0])]
-            case _:
-                zeros = [node.args[0]]
-        for zero in zeros:
-            if _of_time(zero):
-                yield zero.xreplace(dict.fromkeys(zero.atoms(Time), _NOW))
+    steps = [Mul(*node.args[:1], *(1 / item for item in node.args[1:])) for node in expr.atoms(*_STEPS)]
+    for zero in (*switches([expr]), *(sin(pi * inside) for inside in steps)):
+        if _of_time(zero):
+            yield zero.xreplace(dict.fromkeys(zero.atoms(Time), _NOW))

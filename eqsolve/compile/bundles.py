@@ -11,27 +11,7 @@ from eqsolve.compile.lowering import Lowered, Module, as_function
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Random
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.increasing import increasing_roots
-
-
-def roots_at(function: Lowered, arguments: Sequence[Any], size: int, ends: Sequence[Any], *, rough: bool = False) -> Array:
-    """Return at many points the y with f(y) = target; the function gives f and its slope at (y, arguments).
-
-    ``ends`` are the target, and the ends of the interval in which f increases; arrays of this size hold a value per point.
-    """
-    arrays = [k for k, item in enumerate(arguments) if np.ndim(item) and np.size(item) == size]
-
-    def value_and_slope(y: Array, places: Array) -> tuple[Array, Array]:
-        given = list(arguments)
-        if len(places) < size:
-            for k in arrays:
-                given[k] = given[k][places]
-        value, slope = function(y, *given)
-        return value, slope
-
-    target, low, high = ends
-    wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
-    return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), rough=rough)
+from eqsolve.numerics.increasing import roots_at
 
 
 class Bundle:
@@ -143,7 +123,7 @@ class _StaticParts:
             self._made[module] = as_function(self.arguments, self.bodies, module)
         function = self._made[module]
         if module == "numpy":
-            return [np.asarray(made) * np.ones(size) for made in function(*columns, *map(float, numbers))]
+            return [np.asarray(values) * np.ones(size) for values in function(*columns, *map(float, numbers))]
         rows = [function(*(column[i] for column in columns), *numbers) for i in range(size)]
         return [np.array([row[k] for row in rows], dtype=object) for k in range(len(self.bodies))]
 

@@ -22,74 +22,52 @@ from eqsolve.passes.forms.convolution_form import Reading as Reading
 
 @dataclass(frozen=True, eq=False)
 class MemoryEquation:
-    """The equation of an unknown or of a family of unknowns.
+    """The equation of an unknown or of a family of unknowns."""
 
-    Attributes:
-        key, label: names of the unknown, and of the equation in messages
-        doubtful: the parts that are not defined everywhere, for messages
-        kind: what its body is: the unknown's derivative (``"differential"``), its value
-            (``"defined"``), or what must vanish (``"constraint"``)
-        shape: of its family; () for a single unknown
-        past: its values up to the start, as functions of time; None where there are none
-    """
-
-    key: str
-    label: str
-    doubtful: str
+    key: str  # name of the unknown
+    label: str  # name of the equation in messages
+    doubtful: str  # the parts that are not defined everywhere, for messages
+    # "differential", "defined", "constraint": its body is the derivative, the value, what must vanish
     kind: str
-    shape: tuple[int, ...]
-    past: Functions | None
+    shape: tuple[int, ...]  # of its family; () for a single unknown
+    past: Functions | None  # its values up to the start, as functions of time
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Several expressions of times, readings, integrals and constants, in this order of arguments.
-
-    The times are t, or of an integrand, over s from 0 to t, s and u = t − s.
-    """
+    """Several expressions of times, readings, integrals and constants, in this order of arguments."""
 
     readings: tuple[Reading, ...]
     integrals: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    function: Functions
+    function: Functions  # of t; of an integrand of s, from 0 to t, and u = t − s
     slopes: Slopes
 
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionProgram:
-    """The array functions of a system with convolutions and delays.
+    """The array functions of a system with convolutions and delays."""
 
-    Attributes:
-        begin: the time from which times are counted
-        moments: means of random constants, which enter as further parameters
-        equations, bodies: the unknowns, and their derivatives, values or residuals, by their kind
-        observables, outputs: names and shapes of what is reported beside them, and its expressions
-        integrals: their integrands, each over s from 0 to t
-        delays: their lengths
-        gauges, gauge_shapes: functions of time that panels must resolve
-        constants: tables of numbers, the last arguments of all functions
-    """
-
-    begin: Lowered
-    moments: tuple[tuple[str, Moment], ...]
+    begin: Lowered  # the time from which times are counted
+    moments: tuple[tuple[str, Moment], ...]  # means of random constants: more parameters
     equations: tuple[MemoryEquation, ...]
-    bodies: Terms
-    observables: tuple[tuple[str, tuple[int, ...]], ...]
-    outputs: Terms
-    integrals: tuple[Terms, ...]
-    delays: Lowered
-    gauges: Functions
+    bodies: Terms  # derivatives, values or residuals, by the kinds of the equations
+    observables: tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes
+    outputs: Terms  # their expressions
+    integrals: tuple[Terms, ...]  # the integrands, each over s from 0 to t
+    delays: Lowered  # their lengths
+    gauges: Functions  # functions of time that panels must resolve
     gauge_shapes: tuple[tuple[int, ...], ...]
-    constants: tuple[Constant, ...]
+    constants: tuple[Constant, ...]  # tables of numbers, the last arguments of all functions
 
 
 def compile_convolution(system: System, parameters: Sequence[Parameter]) -> ConvolutionProgram:
     """Return the array functions of a system; parameters, and means of random constants, are arguments."""
     system, moments, known = take_moments(system, parameters)
     form = ConvolutionForm(system)
-    found = (*(item[-1] for item in form.equations), *(item[3] for item in form.equations if item[3] is not None))
-    rest = (*form.observables.values(), *(body for _, body, _ in form.integrals.values()), *form.gauges)
-    constants = tables_in(*leaves((*found, *rest)))
+    bodies = (*(item[-1] for item in form.equations), *(item[3] for item in form.equations if item[3] is not None))
+    others = (*form.observables.values(), *(body for _, body, _ in form.integrals.values()), *form.gauges)
+    constants = tables_in(*leaves((*bodies, *others)))
 
     def terms(
         expressions: Sequence[tuple[Expr, tuple[Index, ...]]], times: Sequence[Basic] = (NOW,),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,36 +52,30 @@ class IndexMap:
 
 @dataclass(frozen=True, eq=False)
 class IndexedTerm:
-    """An expression on a frame whose axes behind the first ``free`` ones are summed over.
-
-    ``inner`` are the sums inside, each with the frame's axes along which its own free axes lie. ``factors``, where the
-    expression is a product, are the places of its factors among uses and inner sums, and ``function`` the coefficient.
-    """
+    """An expression on a frame whose axes behind the first ``free`` ones are summed over."""
 
     frame: tuple[int, ...]
     free: int
     uses: tuple[IndexMap, ...]
+    # the sums inside, each with the frame's axes along which its own free axes lie
     inner: tuple[tuple[IndexedTerm, tuple[int, ...]], ...]
-    function: Lowered
-    factors: tuple[int, ...] = ()
+    function: Lowered  # of uses and inner sums; of a product the coefficient
+    factors: tuple[int, ...] = ()  # of a product: places among uses and inner sums
 
     def __call__(self, arguments: Sequence[Any]) -> Any:
         """Return the values, free axes first, points behind."""
-        inner = [(term(arguments), tuple((axis, 0) for axis in axes)) for term, axes in self.inner]
-        sums = [IndexMap(0, axes).broadcast(value, self.frame) for value, axes in inner]
-        if self.factors and math.prod(self.frame[: self.free]) > 1:
-            return self._contracted(arguments, sums)
-        over = [bool(use.axes) for use in self.uses] + [bool(axes) for _, axes in self.inner]
-        placed = [use.broadcast(arguments[use.argument], self.frame) for use in self.uses] + sums
-        count = len(self.frame)
+        placed = [use.broadcast(arguments[use.argument], self.frame) for use in self.uses]
+        for term, axes in self.inner:
+            placed.append(IndexMap(0, tuple((axis, 0) for axis in axes)).broadcast(term(arguments), self.frame))
+        along = [[axis for axis, _ in use.axes] for use in self.uses] + [[*axes] for _, axes in self.inner]
+        if self.factors:
+            return self._contracted([(np.asarray(placed[place]), along[place]) for place in self.factors])
+        over, count = [bool(axes) for axes in along], len(self.frame)
         points = max((np.ndim(item) - count * own for item, own in zip(placed, over, strict=True)), default=0)
         for place, own in enumerate(over):
             if own and placed[place].ndim < count + points:
                 placed[place] = placed[place].reshape(placed[place].shape + (1,) * (count + points - placed[place].ndim))
-        if self.factors:  # at one member: nothing is gained by the order of contractions
-            value = math.prod((placed[place] for place in self.factors), start=self.function()[0])
-        else:
-            value = self.function(*placed)[0]
+        value = self.function(*placed)[0]
         if not count:
             return value
         value = np.asarray(value)
@@ -89,34 +84,24 @@ class IndexedTerm:
         )
         return value.sum(axis=tuple(range(self.free, count))) if count > self.free else value
 
-    def _contracted(self, arguments: Sequence[Any], sums: list[Any]) -> Any:
-        """Return a sum of products by pairwise contractions."""
-        found: list[tuple[Array, list[int], tuple[int, ...]]] = []
-        for place in self.factors:
-            if place < len(self.uses):
-                use = self.uses[place]
-                array = np.asarray(use.broadcast(arguments[use.argument], self.frame))
-                axes = sorted({axis for axis, _ in use.axes if axis >= 0})
-            else:
-                array, axes = np.asarray(sums[place - len(self.uses)]), sorted(self.inner[place - len(self.uses)][1])
-            found.append((array, axes, array.shape[len(self.frame) :] if axes else array.shape))
-        shape = np.broadcast_shapes(*(points for _, _, points in found))
+    def _contracted(self, factors: list[tuple[Array, list[int]]]) -> Any:
+        """Return a sum of products by pairwise contractions; the axes of a factor are the frame's, −1 is a fixed index."""
         operands, subscripts = [], []
-        for array, axes, points in found:
-            sizes = [self.frame[axis] for axis in axes]
-            whole, last = (shape, (-1,)) if points else ((), ())
-            flat = np.broadcast_to(array.reshape((*sizes, *points)), (*sizes, *whole))
-            operands.append(np.asarray(flat.reshape((*sizes, *last)), order="C"))
-            subscripts.append("".join(chr(97 + axis) for axis in axes) + ("z" if points else ""))
-        out = "".join(chr(97 + axis) for axis in range(self.free)) + ("z" if shape else "")
-        text = f"{','.join(subscripts)}->{out}"
+        for array, along in factors:
+            points, axes = array.shape[len(self.frame) * bool(along) :], sorted({*along} - {-1})
+            operands.append(array.reshape((*(self.frame[axis] for axis in axes), *points)))
+            subscripts.append("".join(map(_LETTERS.__getitem__, axes)) + "...")
+        text = f"{','.join(subscripts)}->{_LETTERS[: self.free]}..."
         path = _path(text, tuple(item.shape for item in operands))
-        value = np.einsum(text, *operands, optimize=path)
-        return self.function()[0] * value.reshape((*self.frame[: self.free], *shape))
+        return self.function()[0] * np.einsum(text, *operands, optimize=path)
+
+
+_LETTERS = string.ascii_letters  # of the axes of a frame, for ``einsum``
 
 
 @functools.lru_cache(maxsize=1024)
 def _path(text: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    # kept by shapes: to search the best order takes longer than to contract small arrays
     return np.einsum_path(text, *(np.broadcast_to(0.0, shape) for shape in shapes), optimize="optimal")[0]
 
 
@@ -138,16 +123,16 @@ def as_term(expr: Expr, free: Sequence[Index], arguments: Sequence[Basic], param
     for node in sums:
         own = sorted(free_indices(node), key=str)
         inner.append((as_term(node, own, arguments, parameters), tuple(places[item] for item in own)))
-    found = bare.atoms(Slot, Parameter, Index) | bare.free_symbols
-    used = sorted((item for item in found if item in numbers), key=numbers.__getitem__)
+    read = bare.atoms(Slot, Parameter, Index) | bare.free_symbols
+    used = sorted((item for item in read if item in numbers), key=numbers.__getitem__)
     axes = [(item,) if isinstance(item, Index) else getattr(item, "indices", ()) for item in used]
     uses = tuple(
         IndexMap(numbers[item], tuple(_axis(entry, places) for entry in own)) for item, own in zip(used, axes, strict=True)
     )
     inputs = [*used, *standing.values()]
     make = functools.partial(IndexedTerm, counts(frame), len(free), uses, tuple(inner))
-    if summed and (found := _product(bare, inputs)) is not None:
-        factors, rest = found
+    if summed and (read := _product(bare, inputs)) is not None:
+        factors, rest = read
         running = [{axis for axis, _ in use.axes if axis >= 0} for use in uses] + [set(axes) for _, axes in inner]
         if set(range(len(frame))) == set().union(*(running[place] for place in factors)):
             return make(lower([rest], [], parameters), factors)
@@ -180,14 +165,11 @@ def _product(expr: Expr, inputs: list[Any]) -> tuple[tuple[int, ...], Expr] | No
 # --- Derivatives.
 @dataclass(frozen=True, eq=False)
 class SlopeTerm:
-    """The derivative of an expression by an argument: of which entries, by which entries, and their values.
-
-    ``rows`` are numbers of the expression's members, ``columns`` those of the argument's, one for each entry of the term.
-    """
+    """The derivative of an expression by an argument: of which entries, by which entries, and their values."""
 
     argument: int
-    rows: Array
-    columns: Array
+    rows: Array  # numbers of the expression's members, one for each entry of the term
+    columns: Array  # and of the argument's members
     term: IndexedTerm
 
     def __call__(self, arguments: Sequence[Any], points: int) -> Array:
@@ -235,16 +217,16 @@ def _changes(expr: Expr, free: tuple[Index, ...], by: frozenset[Basic]) -> Itera
         for item, frame, change in _changes(node.body, (*free, *node.over), by):
             carried = set().union(*(entry.atoms(Index) for entry in getattr(item, "indices", ())))
             summed = [index for index in node.over if index not in carried]
-            kept = tuple(index for index in frame if index not in summed)
-            yield item, kept, outer * sum_over(change, summed)
+            remaining = tuple(index for index in frame if index not in summed)
+            yield item, remaining, outer * sum_over(change, summed)
 
 
 def tables_in(*expressions: Basic) -> list[Any]:
     """Return the entries of tables in expressions, as they are written, and the indices that stand for numbers."""
-    found: set[Any] = {item for item in members_in(*expressions) if isinstance(item, Parameter)}
+    entries: set[Any] = {item for item in members_in(*expressions) if isinstance(item, Parameter)}
     for expr in expressions:
-        found |= _numbers(expr)
-    return sorted(found, key=str)
+        entries |= _numbers(expr)
+    return sorted(entries, key=str)
 
 
 def _numbers(expr: Basic) -> set[Index]:
@@ -268,9 +250,9 @@ class Functions:
         """Return all values, axes of indices first."""
         if not self.indexed:
             return list(self.plain(*arguments))
-        made: dict[int, Any] = dict(zip(self.places, self.plain(*arguments), strict=True)) if self.places else {}
-        made |= {place: term(arguments) for place, term in self.indexed}
-        return [made[place] for place in range(len(made))]
+        values: dict[int, Any] = dict(zip(self.places, self.plain(*arguments), strict=True)) if self.places else {}
+        values |= {place: term(arguments) for place, term in self.indexed}
+        return [values[place] for place in range(len(values))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,11 +265,11 @@ class Slopes:
 
     def __call__(self, arguments: Sequence[Any], points: int) -> list[tuple[int, int, Array, Array, Array]]:
         """Return (expression, argument, rows, columns, values) of each; values are (entries, *points)."""
-        made = []
+        slopes = []
         for (row, column), value in zip(self.partials, self.plain(*arguments) if self.partials else (), strict=True):
             array = np.asarray(value, dtype=float)
-            made.append((row, column, _FIRST, _FIRST, array.reshape(1, *(1,) * (points - array.ndim), *array.shape)))
-        return made + [(row, item.argument, item.rows, item.columns, item(arguments, points)) for row, item in self.indexed]
+            slopes.append((row, column, _FIRST, _FIRST, array.reshape(1, *(1,) * (points - array.ndim), *array.shape)))
+        return slopes + [(row, item.argument, item.rows, item.columns, item(arguments, points)) for row, item in self.indexed]
 
 
 _FIRST = np.zeros(1, dtype=int)
@@ -298,9 +280,9 @@ def lower_families(
 ) -> Functions:
     """Return several expressions, each with its free indices in order, as functions of arrays."""
     plain = [place for place, (expr, free) in enumerate(expressions) if not free and not _has_index(expr)]
-    made = lower([expressions[place][0] for place in plain], arguments, parameters)
+    function = lower([expressions[place][0] for place in plain], arguments, parameters)
     rest = [(k, as_term(*item, arguments, parameters)) for k, item in enumerate(expressions) if k not in plain]
-    return Functions(made, tuple(plain), tuple(rest))
+    return Functions(function, tuple(plain), tuple(rest))
 
 
 def lower_slopes(

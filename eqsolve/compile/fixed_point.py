@@ -18,7 +18,6 @@ from sympy.core.power import Pow
 from sympy.core.sympify import SympifyError
 from sympy.functions.elementary.piecewise import ExprCondPair
 
-from eqsolve.compile.bundles import roots_at
 from eqsolve.compile.families import Functions, Slopes, lower_families, lower_slopes, tables_in
 from eqsolve.compile.lowering import Constant, Lowered, Module, as_function
 from eqsolve.compile.plan import Branches, Values
@@ -31,6 +30,7 @@ from eqsolve.language.symbols import Parameter, Random, Unknown
 from eqsolve.language.system import FixedPoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
+from eqsolve.numerics.increasing import roots_at
 from eqsolve.numerics.laws import Atoms
 from eqsolve.passes.forms.expressions import rebuilt
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
@@ -111,7 +111,7 @@ class FixedPointPlan:
         self._drawn = frozenset[Basic]().union(
             *(node.argument.free_symbols for node in nodes), *(x.free_symbols for x in extra)
         )
-        found: dict[Expr, Dummy] = {}
+        names: dict[Expr, Dummy] = {}
 
         def mean(expr: Expr, apart: bool) -> Expr:
             """Return an expectation in terms of those of its parts, or as one."""
@@ -121,19 +121,19 @@ class FixedPointPlan:
             if len(parts) > 1:
                 return expr.func(*(mean(part, apart) for part in parts))
             first = self._over_first_normal(expr) if apart else expr
-            return found.setdefault(first, Dummy(f"e{len(found)}", real=True))
+            return names.setdefault(first, Dummy(f"e{len(names)}", real=True))
 
         exchange = {node: mean(node.argument, True) for node in nodes}
         last = [self._over_first_normal(expr) for expr in extra]
-        if any(len(self._normals_in(expr)) > 1 for expr in (*found, *extra)):  # together, along directions they share
-            found.clear()
+        if any(len(self._normals_in(expr)) > 1 for expr in (*names, *extra)):  # along shared directions
+            names.clear()
             exchange, last = {node: mean(node.argument, False) for node in nodes}, list(extra)
-        more = [Dummy(f"e{len(found) + place}", real=True) for place in range(len(extra))]
-        integrands = [*found, *last]
+        more = [Dummy(f"e{len(names) + place}", real=True) for place in range(len(extra))]
+        integrands = [*names, *last]
         smooth, self._stages = take_apart([*integrands, *reduced.variables.values()], frozenset(self._axes))
         self._integrands = smooth[: len(integrands)]
         self._variables = dict(zip(reduced.variables, smooth[len(integrands) :], strict=True))
-        self._means = [*found.values(), *more]
+        self._means = [*names.values(), *more]
         self._sides = [(left.xreplace(exchange), right.xreplace(exchange)) for left, right in sides]
         self._outputs = {name: expr.xreplace(exchange) for name, expr in outputs.items()}
 
@@ -205,14 +205,14 @@ class FixedPointPlan:
                 ones = {self._stages[place].symbol: S.One for place in self.switches}
                 return self._arguments, [form.subs(ones).diff(v) for form in self._carriers for v in self._axes]
             case "sides" | "side slopes":
-                made = [side for pair in zip(*self._sides, strict=True) for side in pair]
+                values = [side for pair in zip(*self._sides, strict=True) for side in pair]
                 along = (*self._along(detail), *self._means)
             case "outputs" | "output slopes":
-                made, along = list(self._outputs.values()), (*self._along(detail), *self._means)
+                values, along = list(self._outputs.values()), (*self._along(detail), *self._means)
             case _:
-                made, along = [self.reduced.gaussians[name][1] for name in self.spreads], self._along(detail)
+                values, along = [self.reduced.gaussians[name][1] for name in self.spreads], self._along(detail)
                 scalars = (*self._parameters, *self._unknowns)
-        return scalars, [expr.diff(v) for expr in made for v in along] if what.endswith("slopes") else made
+        return scalars, [expr.diff(v) for expr in values for v in along] if what.endswith("slopes") else values
 
     def _along(self, names: Sequence[str]) -> tuple[Basic, ...]:
         return tuple(self._by_name[name] for name in names)
@@ -354,9 +354,9 @@ class FixedPointProgram:
             while len(self._plans) >= 64:  # plans kept at most
                 self._plans.pop(next(iter(self._plans)))
             reduced = reduce_fixed_point(self.model, values.exact().values, declared, eliminate=eliminate)
-            kept = tuple(next(item for item in reduced.unknowns if item.name == name) for name in held)
-            system = hold(reduced, kept, dropped)
-            self._plans[key] = FixedPointPlan(self.model, system, extra, (*symbols, *kept), points)
+            unknowns = tuple(next(item for item in reduced.unknowns if item.name == name) for name in held)
+            system = hold(reduced, unknowns, dropped)
+            self._plans[key] = FixedPointPlan(self.model, system, extra, (*symbols, *unknowns), points)
         return self._plans[key]
 
     def with_mean(
@@ -386,8 +386,8 @@ class FixedPointProgram:
                 names = [*reduced.variables, *self.model.names]
                 raise UsageError(f"`{expr}` uses `{name}`, which the model does not define{did_you_mean(name, names)}")
         whole = {item: value for item, value in values.exact().values.items() if item.is_integer}
-        made = expr.subs(mapping, simultaneous=True).subs(dict(reduced.eliminated)).subs(whole)
-        return self.plan(values, held=held, dropped=dropped, extra=(made,), symbols=tuple(symbols.values()))
+        integrand = expr.subs(mapping, simultaneous=True).subs(dict(reduced.eliminated)).subs(whole)
+        return self.plan(values, held=held, dropped=dropped, extra=(integrand,), symbols=tuple(symbols.values()))
 
     def precise(self, values: Values, held: Sequence[tuple[str, float]], digits: int) -> tuple[list[Any], list[Any]]:
         """Return the parameters, and the unknowns held at ends of their domains, as numbers of mpmath."""
@@ -462,16 +462,16 @@ def compile_families(model: FixedPoint) -> FamilyProgram:
         key = (ordered_indices(node), frozenset(item.base for item in node.atoms(Random)))
         groups.setdefault(key, []).append(node)
     slots: dict[Any, Slot] = {}
-    found: list[tuple[tuple[Index, ...], FixedPointProgram, dict[Basic, Unknown]]] = []
+    programs: list[tuple[tuple[Index, ...], FixedPointProgram, dict[Basic, Unknown]]] = []
     empty: dict[str, Any] = dict.fromkeys(("variables", "exact", "tables", "defaults"), Table())
     for (free, _), nodes in groups.items():
         slots |= {node: Slot.of("mean", free, free) for node in nodes}
         reads: dict[Basic, Unknown] = {}
         means = {f"mean_{place}": E(_of_one_member(node.argument, reads)) for place, node in enumerate(nodes)}
         alone = model._with(equations=(), conditions=(), observables=Table(means), **empty)
-        found.append((free, FixedPointProgram(alone), reads))
+        programs.append((free, FixedPointProgram(alone), reads))
     inner, heads = list(slots.values()), dict[str, Unknown]()
-    bare = [expr.xreplace(slots) for expr in everything] + [item for _, _, reads in found for item in reads]
+    bare = [expr.xreplace(slots) for expr in everything] + [item for _, _, reads in programs for item in reads]
     for expr in bare:
         for item in sorted(expr.atoms(Unknown), key=str):
             heads.setdefault(item.base, item)
@@ -504,7 +504,7 @@ def compile_families(model: FixedPoint) -> FamilyProgram:
         tuple(map(Constant.of, constants)),
         tuple(
             FamilyMeanProgram(program, counts(free), lowered(((item, free) for item in reads), []))
-            for free, program, reads in found
+            for free, program, reads in programs
         ),
     )
 
@@ -517,7 +517,7 @@ def _explicit(left: Expr, right: Expr, free: Sequence[Index]) -> tuple[Unknown, 
     value = Dummy("value", real=True)
     bare = Dummy(real=True)
     try:
-        found = solve(left.xreplace({items[0]: bare}) - value, bare)
+        solutions = solve(left.xreplace({items[0]: bare}) - value, bare)
     except (NotImplementedError, SympifyError):
         return None
-    return (items[0], found[0].xreplace({value: right})) if len(found) == 1 else None
+    return (items[0], solutions[0].xreplace({value: right})) if len(solutions) == 1 else None

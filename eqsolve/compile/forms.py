@@ -35,7 +35,6 @@ class Form(Generic[Program]):
     # what is compiled: the model itself, the equations of its paths, or those after changes of
     # variable, which are exact in continuous time only
     source: Source = "model"
-    reads_members: bool = True  # of families, which are written out in it
 
     def compile(self, source: Any, *parameters: Any) -> Program:
         module, name = self.home.split(":")
@@ -43,7 +42,7 @@ class Form(Generic[Program]):
 
 
 COVARIANCES: Form[Covariances] = Form("covariances", "eqsolve.compile.covariances:compile_covariances")
-BREAKS: Form[Breaks] = Form("breaks", "eqsolve.compile.breaks:compile_breaks", reads_members=False)
+BREAKS: Form[Breaks] = Form("breaks", "eqsolve.compile.breaks:compile_breaks")
 GAUSSIAN: Form[GaussianProgram] = Form("gaussian", "eqsolve.compile.gaussian:compile_gaussian", "changed paths")
 STOCHASTIC: Form[StochasticProgram] = Form("stochastic", "eqsolve.compile.stochastic:compile_stochastic", "changed paths")
 DISCRETE: Form[StochasticProgram] = Form("discrete stochastic", "eqsolve.compile.stochastic:compile_stochastic", "paths")
@@ -54,5 +53,4 @@ TWO_TIME_GRADIENTS: Form[TwoTimeProgram] = Form("two_time gradients", "eqsolve.c
 ODE: Form[OdeProgram] = Form("ode", "eqsolve.compile.ode:compile_ode")
 FIXED_POINT: Form[FixedPointProgram] = Form("fixed_point", "eqsolve.compile.fixed_point:FixedPointProgram")
 FAMILIES: Form[FamilyProgram] = Form("families", "eqsolve.compile.fixed_point:compile_families")
-MEMBERS: Form[Any] = Form("members", "eqsolve.compile.members:write_members")  # of a program of a generic system
 SINGULARITY: Form[SingularityProgram] = Form("singularity", "eqsolve.compile.singularity:SingularityProgram")

@@ -27,29 +27,21 @@ from eqsolve.passes.forms.structure import Derivation
 
 @dataclass(frozen=True, eq=False)
 class ArgumentPlan:
-    """Σ coefficient × variable at one time.
+    """Σ coefficient × variable at one time."""
 
-    ``variables`` are ("unknown" | "noise" | "constant", place); ``coefficients`` a function of the time, the conditions and
-    the functions of time.
-    """
-
-    variables: tuple[tuple[str, int], ...]
-    coefficients: Lowered
+    variables: tuple[tuple[str, int], ...]  # ("unknown" | "noise" | "constant", place)
+    coefficients: Lowered  # a function of the time, the conditions and the functions of time
 
 
 @dataclass(frozen=True, eq=False)
 class FactorPlan:
-    """A function of Gaussian arguments, the time, the conditions and the functions of time.
-
-    ``degree`` is that of a polynomial in the arguments, None of another function. ``switches`` are
-    functions of the same, affine in the only argument: kinks and jumps are at their zeros.
-    """
+    """A function of Gaussian arguments, the time, the conditions and the functions of time."""
 
     arguments: tuple[int, ...]
     function: Lowered
-    degree: int | None
-    bends: int
-    switches: Lowered
+    degree: int | None  # of a polynomial in the arguments; None of another function
+    bends: int  # kinks and jumps: they are at the zeros of
+    switches: Lowered  # functions of the same, affine in the only argument
 
 
 @dataclass(frozen=True)
@@ -68,7 +60,7 @@ class ByParts:
 
 @dataclass(frozen=True, eq=False)
 class JointPlan:
-    """What is needed beside an ensemble's path equations to average with its Gaussian law."""
+    """What averages with the Gaussian law of an ensemble need in addition to its path equations."""
 
     affine: tuple[str, ...]  # constants in which everything is affine
     conditions: tuple[str, ...]  # constants that are conditioned on whatever their law
@@ -136,8 +128,7 @@ class _GaussianLaw:
         self.back = {placeholder: item for item, placeholder in self.plain.items()}
         # combinations of variables at one time, (variable, coefficient) pairs, and their symbols
         self.arguments: dict[tuple[tuple[Basic, Expr], ...], Dummy] = {}
-        # by functions of arguments that are averaged: their symbols, their degree, and where they
-        # bend
+        # by functions of arguments that are averaged: their symbols, their degree, and their kinks
         self.factors: dict[Expr, tuple[tuple[Dummy, ...], int | None, list[Expr]]] = {}
         self.parts: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] = {}
         self.moments: dict[tuple[int, int], tuple[ByParts, ...]] = {}
@@ -159,13 +150,13 @@ class _GaussianLaw:
         if (first, second) in self.moments:
             return first, second
         if first in self.parts or second in self.parts:
-            made: list[ByParts] = []
+            terms: list[ByParts] = []
             for (f, near), (g, far) in itertools.product(
                 *(self.parts.get(place, ((place, ()),)) for place in (first, second))
             ):
                 pair = (list(self.factors)[f], list(self.factors)[g])
-                made += self._moments([*((0, item) for item in near), *((1, item) for item in far)], pair, ())
-            self.moments[first, second] = tuple(made)
+                terms += self._moments([*((0, item) for item in near), *((1, item) for item in far)], pair, ())
+            self.moments[first, second] = tuple(terms)
         # a product rule in more dimensions costs more than paths
         elif (count := sum(len([*self.factors.values()][place][0]) for place in (first, second))) > 4:
             raise _NotGaussianError(f"a mean of {count} Gaussian variables at once is cheaper with paths")
@@ -197,14 +188,13 @@ class _GaussianLaw:
             degree = 0
         elif function.is_polynomial(*symbols):
             degree = int(Poly(function, *symbols).total_degree())
-        bends = [item for item in switches([function]) if item.free_symbols & {*symbols}]
-        if bends and (len(symbols) > 1 or not all(_is_affine(item, symbols) for item in bends)):
+        kinks = [item for item in switches([function]) if item.free_symbols & {*symbols}]
+        if kinks and (len(symbols) > 1 or not all(_is_affine(item, symbols) for item in kinks)):
             raise _NotGaussianError("a mean has a kink that is no simple function of one Gaussian variable")
         place, powers = len(self.factors), [item for item in symbols if function.is_polynomial(item)]
-        self.factors[function] = (symbols, degree, bends)
-        if (
-            len(symbols) > 1 and powers and (whole := Poly(function, *powers)).total_degree() <= 3
-        ):  # two such factors have 76 terms
+        self.factors[function] = (symbols, degree, kinks)
+        # two factors of degree three have 76 terms
+        if len(symbols) > 1 and powers and (whole := Poly(function, *powers)).total_degree() <= 3:
             order = list(self.arguments.values())
             self.parts[place] = tuple(
                 (self._factor(factor), tuple(order.index(x) for x, n in zip(powers, powers_of, strict=True) for _ in range(n)))
@@ -242,15 +232,15 @@ class _GaussianLaw:
         pieces = [*(slope for argument in self.arguments for _, slope in argument), *self.factors]
         values = [value.head for expr in pieces for value in expr.atoms(Value)]
         functions = sorted({head for head in values if isinstance(head, Function)}, key=str)
-        beside: list[Basic] = [ROW, *self.conditions, *(head(ROW) for head in functions)]
+        inputs: list[Basic] = [ROW, *self.conditions, *(head(ROW) for head in functions)]
         arguments = tuple(
-            ArgumentPlan(tuple(self.variables[it] for it, _ in terms), lower([it for _, it in terms], beside, parameters))
-            for terms in self.arguments
+            ArgumentPlan(tuple(map(self.variables.__getitem__, variables)), lower(slopes, inputs, parameters))
+            for variables, slopes in (zip(*terms, strict=True) for terms in self.arguments)
         )
         order, factors = list(self.arguments.values()), []
-        for function, (symbols, degree, bends) in self.factors.items():
-            value, zeros = (lower(pieces, [*symbols, *beside], parameters) for pieces in ([function], bends))
-            factors.append(FactorPlan(tuple(map(order.index, symbols)), value, degree, len(bends), zeros))
+        for function, (symbols, degree, kinks) in self.factors.items():
+            value, zeros = (lower(pieces, [*symbols, *inputs], parameters) for pieces in ([function], kinks))
+            factors.append(FactorPlan(tuple(map(order.index, symbols)), value, degree, len(kinks), zeros))
         named = (self.affine, self.conditions, functions)
         affine, conditions, heads = (tuple(item.name for item in items) for items in named)
         return JointPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs, self.parts, self.moments)

@@ -39,15 +39,12 @@ _SETTINGS = {"fully_qualified_modules": True, "inline": True, "allow_unknown_fun
 
 @dataclass(frozen=True)
 class Lowered:
-    """A function of arrays, or of mpmath's numbers, that returns a list; its leading arguments are ``parameters``, by name.
-
-    ``functions`` are those that the text calls and no module has, by name.
-    """
+    """A function of arrays, or of mpmath's numbers, that returns a list."""
 
     text: str
-    parameters: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()  # its leading arguments, by name
     module: Module = "numpy"
-    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()  # that no module has
 
     def __call__(self, *arguments: Any) -> list[Any]:
         return self.function(*arguments)
@@ -106,8 +103,8 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
         left = [node for node in body.atoms(*_LEFT_OVER)]
         if left:
             raise ModelError(f"`{left[0]}` cannot be computed pointwise")
-    made = as_function([*used, *placeholders], bodies, names=[*used, *arguments])
-    return dataclasses.replace(made, parameters=tuple(item.name for item in used))
+    function = as_function([*used, *placeholders], bodies, names=[*used, *arguments])
+    return dataclasses.replace(function, parameters=tuple(item.name for item in used))
 
 
 def as_function(

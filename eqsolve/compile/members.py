@@ -44,15 +44,12 @@ class PerMember:
 
 @dataclass(frozen=True, eq=False)
 class FamilySum:
-    """A sum as a function of all members of the families it reads, at one member (``place``) or at all of them.
-
-    ``shapes`` are those of the families, ``scalars`` what it reads besides, and ``constants`` its tables.
-    """
+    """A sum as a function of all members of the families it reads, at one member (``place``) or at all of them."""
 
     term: IndexedTerm
-    shapes: tuple[tuple[int, ...], ...]
-    scalars: Lowered
-    constants: tuple[Any, ...]
+    shapes: tuple[tuple[int, ...], ...]  # of the families
+    scalars: Lowered  # what it reads besides
+    constants: tuple[Any, ...]  # its tables
     free: tuple[str, ...]
     place: tuple[int, ...] = ()
 
@@ -101,10 +98,10 @@ class WithTotals:
     totals: tuple[FamilySum, ...]
 
     def __call__(self, *arguments: Any) -> list[Any]:
-        begin, made = self.plain, []
+        begin, sums = self.plain, []
         for total in self.totals:
-            made.append(total(arguments[begin : (begin := begin + total.count)]))
-        return self.function(*arguments[: self.plain], *made, *arguments[begin:])
+            sums.append(total(arguments[begin : (begin := begin + total.count)]))
+        return self.function(*arguments[: self.plain], *sums, *arguments[begin:])
 
 
 def lower_reading(
@@ -120,10 +117,10 @@ def lower_reading(
     described = tuple(map(describe, read))
     totals = []
     for node in sums:
-        made, found = _total(node, parameters)
-        totals.append(made)
-        inner = tuple(PerMember(describe(item), axes) for item, axes in found)
-        described += inner if total is None else (total(made, inner),)
+        sum_of, families = _total(node, parameters)
+        totals.append(sum_of)
+        inner = tuple(PerMember(describe(item), axes) for item, axes in families)
+        described += inner if total is None else (total(sum_of, inner),)
     whole = WithTotals(function, len(read), tuple(totals)) if sums and total is None else function
     return whole, described
 
@@ -132,14 +129,14 @@ def _total(node: MemberSum, parameters: Sequence[Parameter]) -> tuple[FamilySum,
     source = node.contraction
     slots: dict[Basic, Slot] = {}
     scalars: dict[Basic, Basic] = {}
-    found = []
+    families = []
     for place, (read, now) in enumerate(zip(source.reads, node.args[1:], strict=True)):
         if isinstance(now, Value | E | Time):
             axes = tuple(dict.fromkeys(match[0] for match in GENERIC.finditer(str(getattr(now, "head", now)))))
             item = read.head if isinstance(read, Value) else read
             indices = getattr(item, "indices", ()) or ordered_indices(item)
             slots[read] = Slot.of(f"s{place}", indices, getattr(item, "axes", ()) or indices)
-            found.append((now, axes))
+            families.append((now, axes))
         else:  # a parameter, or what vanishes
             scalars[read] = now
     spots = {read: Slot.of(f"c{place}") for place, read in enumerate(scalars)}
@@ -149,7 +146,7 @@ def _total(node: MemberSum, parameters: Sequence[Parameter]) -> tuple[FamilySum,
     names = tuple(f"_{item}" for item in free)
     shapes = tuple(item.shape for item in slots.values())
     numbers = lower(list(scalars.values()), [], parameters)
-    return FamilySum(term, shapes, numbers, tuple(map(Constant.of, tables)), names), found
+    return FamilySum(term, shapes, numbers, tuple(map(Constant.of, tables)), names), families
 
 
 # --- Writing for every member.
@@ -160,41 +157,31 @@ def places(axes: Iterable[str]) -> Iterator[dict[str, int]]:
         yield dict(zip(axes, place, strict=True))
 
 
-class _MemberWriting:
-    """Writes parts of a program for one member; shared pieces stay shared, and what no place changes stays itself."""
-
-    def __init__(self) -> None:
-        self.still: dict[int, Any] = {}
-
-    def __call__(self, item: Any, place: Mapping[str, int], made: dict[int, Any]) -> Any:
-        """Return a part at a place; ``made`` is what is written there already."""
-        if isinstance(item, str):
-            return GENERIC.sub(lambda found: f"_{place[found[0]]}", item) if "_at_" in item else item
-        if isinstance(item, FamilySum):
-            return dataclasses.replace(item, place=tuple(place[axis] for axis in item.free))
-        if isinstance(item, IndexedTerm | PerMember) or id(item) in self.still:
-            return self.still.get(id(item), item)
-        if id(item) not in made:
-            new = with_parts(item, lambda part: self(part, place, made))
-            still = new is item or (isinstance(item, dict) and all(new[key] is part for key, part in item.items()))
-            if isinstance(item, tuple):
-                entries = (entry.entries if isinstance(entry, PerMember) else (entry,) for entry in new)
-                new = tuple(itertools.chain.from_iterable(entries)) if any(isinstance(it, PerMember) for it in item) else new
-            (self.still if still else made)[id(item)] = new
-        return self.still.get(id(item), made.get(id(item)))
+def _write(item: Any, place: Mapping[str, int], written: dict[int, Any]) -> Any:
+    """Return a part of a program at a place; ``written`` are the parts there already, so that shared ones stay shared."""
+    if isinstance(item, str):
+        return GENERIC.sub(lambda axis: f"_{place[axis[0]]}", item) if "_at_" in item else item
+    if isinstance(item, FamilySum):
+        return dataclasses.replace(item, place=tuple(place[axis] for axis in item.free))
+    if isinstance(item, IndexedTerm | PerMember):
+        return item
+    if id(item) not in written:
+        new = with_parts(item, lambda part: _write(part, place, written))
+        if isinstance(item, tuple) and any(isinstance(part, PerMember) for part in item):
+            new = tuple(itertools.chain(*(part.entries if isinstance(part, PerMember) else (part,) for part in new)))
+        written[id(item)] = new
+    return written[id(item)]
 
 
 def axes_of(item: Any) -> list[str]:
     """Return the ends of names, as ``_at_0_of_4``, of families of which a part is one member."""
-    _MemberWriting()(item, found := collections.defaultdict[str, int](int), {})
-    return list(found)
+    _write(item, axes := collections.defaultdict[str, int](int), {})  # axes that are asked for
+    return list(axes)
 
 
 def for_members(item: Any, axes: Iterable[str] = ()) -> list[Any]:
     """Return a part of a program for every member of what it stands for."""
-    write = _MemberWriting()
-    write(item, found := collections.defaultdict[str, int](int), {})
-    return [write(item, place, {}) for place in places(axes or found)]
+    return [_write(item, place, {}) for place in places(axes or axes_of(item))]
 
 
 def write_members(program: Any) -> Any:

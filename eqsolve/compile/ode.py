@@ -31,25 +31,16 @@ WIDTH = Parameter("_width_of_jumps", positive=True)
 
 @dataclass(frozen=True)
 class OdeEquation:
-    """The equation of an unknown or of a family of unknowns.
+    """The equation of an unknown or of a family of unknowns."""
 
-    Attributes:
-        key: name of the unknown
-        label: name of the equation in messages
-        doubtful: the parts that are not defined everywhere, for messages
-        process: whether the unknown differs from path to path
-        place: of the unknown among the quantities
-        shape: of its family; () for a single unknown
-        constants: names of random constants that a process depends on, and the axes along which the
-            members of both are the same; None if it depends on all members
-    """
-
-    key: str
-    label: str
-    doubtful: str
-    process: bool
-    place: int
-    shape: tuple[int, ...] = ()
+    key: str  # name of the unknown
+    label: str  # name of the equation in messages
+    doubtful: str  # the parts that are not defined everywhere, for messages
+    process: bool  # whether the unknown differs from path to path
+    place: int  # of the unknown among the quantities
+    shape: tuple[int, ...] = ()  # of its family; () for a single unknown
+    # names of random constants that a process depends on, and the axes along which the members of
+    # both are the same; None if it depends on all members
     constants: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
 
     @property
@@ -59,15 +50,12 @@ class OdeEquation:
 
 @dataclass(frozen=True)
 class OdeConstant:
-    """A random constant, or a family of independent ones; ``name`` is that of its law.
-
-    Where no two members ``meet``, in an equation of a process or under an expectation, all of them take the same nodes.
-    """
+    """A random constant, or a family of independent ones."""
 
     key: str
-    name: str
+    name: str  # of its law
     shape: tuple[int, ...]
-    meet: bool
+    meet: bool  # two members, in an equation or an expectation; else all take the same nodes
 
     @property
     def coordinates(self) -> list[str]:
@@ -89,55 +77,36 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class OdeQuantity:
-    """A quantity as a function of those before it; if ``averaged``, its mean over the paths of the ``members``.
+    """A quantity as a function of those before it."""
 
-    Where an expectation is over a product of two families, ``functions`` are both, else the one quantity.
-    """
-
-    functions: tuple[Reader, ...]
+    functions: tuple[Reader, ...]  # two, of an expectation over a product of families
     shapes: tuple[tuple[int, ...], ...]
-    averaged: bool = False
-    members: tuple[str, ...] = ()
+    averaged: bool = False  # whether it is a mean over the paths,
+    members: tuple[str, ...] = ()  # of these constants and processes
 
 
 @dataclass(frozen=True, eq=False)
 class OdeProgram:
-    """The array functions of a system without memory.
+    """The array functions of a system without memory."""
 
-    Attributes:
-        constants: the random constants, in the order in which functions take them
-        laws: of the constants that are drawn as initial values
-        states, definitions: the differential and the pointwise equations
-        seen: names and shapes of the observables
-        steps: the quantities that follow the states, in the order of their evaluation
-        needed, reported: how many of them the derivatives need, and how many the observables do
-        starts: the states at the start
-        derivatives, outputs: derivatives of the states, and the observables, of all quantities
-        rates, sizes: sizes of the terms (``term_sizes``) behind derivatives, and behind definitions
-            and observables
-        coupled: whether the derivatives need means
-        meetings: the constants and processes that one equation or one expectation combines
-        begin: the time at which the system starts
-        jumps: whether states make something jump, for which there are ramps
-    """
-
-    constants: tuple[OdeConstant, ...]
-    laws: tuple[tuple[str, LawPlan], ...]
-    states: tuple[OdeEquation, ...]
-    definitions: tuple[OdeEquation, ...]
-    seen: tuple[tuple[str, tuple[int, ...]], ...]
-    steps: tuple[OdeQuantity, ...]
-    needed: int
-    reported: int
-    starts: Reader
-    derivatives: Reader
+    constants: tuple[OdeConstant, ...]  # in the order in which functions take them
+    laws: tuple[tuple[str, LawPlan], ...]  # of the constants that are drawn as initial values
+    states: tuple[OdeEquation, ...]  # the differential equations
+    definitions: tuple[OdeEquation, ...]  # the pointwise equations
+    seen: tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes of the observables
+    steps: tuple[OdeQuantity, ...]  # the quantities that follow the states, in order
+    needed: int  # how many of them the derivatives need,
+    reported: int  # and how many the observables do
+    starts: Reader  # the states at the start
+    derivatives: Reader  # of the states, and the observables, both as functions of all quantities
     outputs: Reader
+    # sizes of the terms (``term_sizes``) behind derivatives, and behind definitions and observables
     rates: Reader
     sizes: tuple[Reader, ...]
-    coupled: bool
-    meetings: tuple[tuple[str, ...], ...]
-    begin: Lowered
-    jumps: bool
+    coupled: bool  # whether the derivatives need means
+    meetings: tuple[tuple[str, ...], ...]  # what one equation or expectation combines
+    begin: Lowered  # the time at which the system starts
+    jumps: bool  # whether states make something jump, for which there are ramps
 
     @property
     def observables(self) -> tuple[str, ...]:
@@ -172,12 +141,12 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     moving = [pair for pair, eq in zip(rights, states, strict=True) if not isinstance(eq.head, Process)]
     functions = [eq for eq in (*states, *definitions) if not isinstance(eq.head, Process)]
     every = [eq.defined.head.base for eq in functions]
-    rates = [(term_sizes(expr, builder.stand_ins(every[: len(moving)])), free) for expr, free in moving]
+    rates = [(term_sizes(expr, builder.known_sizes(every[: len(moving)])), free) for expr, free in moving]
     sizes = [
-        (term_sizes(builder.timed(eq.rhs), builder.stand_ins(every[:place])), eq.defined.head.indices)
+        (term_sizes(builder.timed(eq.rhs), builder.known_sizes(every[:place])), eq.defined.head.indices)
         for place, eq in enumerate(functions[len(moving) :], len(moving))
     ]
-    sizes += [(term_sizes(expr, builder.stand_ins(every)), free) for expr, free in observables]
+    sizes += [(term_sizes(expr, builder.known_sizes(every)), free) for expr, free in observables]
     for expr, _ in (*rates, *sizes):
         builder.slotted(expr)  # means that they hold are steps of the program before the sizes that they are scaled by
     for name in every:
@@ -187,7 +156,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         doubtful, head = not_everywhere(equation.rhs), equation.defined.head
         process, place = isinstance(head, Process), builder.places[head.base]
         own = links.axes.get(head.base, {})
-        constants = tuple((it, None if it in links.meeting else axes) for it, axes in own.items())
+        constants = tuple((name, None if name in links.meeting else axes) for name, axes in own.items())
         return OdeEquation(head.base, equation.label, doubtful, process, place, counts(head.axes), constants)
 
     return OdeProgram(
@@ -257,7 +226,7 @@ class _OdeBuilder:
             swaps[node] = self._slot(key, str(node), indices, axes)
         return expr.xreplace(swaps)
 
-    def stand_ins(self, names: Sequence[str]) -> Callable[[Expr], Expr | None]:
+    def known_sizes(self, names: Sequence[str]) -> Callable[[Expr], Expr | None]:
         """Return a function from a value of a named function to the slot of its size."""
 
         def known(expr: Expr) -> Expr | None:
@@ -269,15 +238,15 @@ class _OdeBuilder:
 
     def _slot(self, key: Any, name: str, indices: tuple[Any, ...], axes: tuple[Any, ...]) -> Slot:
         if (key, indices) not in self._known:
-            made = self._known[key, indices] = Slot.of(name, indices, axes)
-            self.slots[made] = key
+            slot = self._known[key, indices] = Slot.of(name, indices, axes)
+            self.slots[slot] = key
         return self._known[key, indices]
 
     def read(self, expressions: Sequence[tuple[Expr, Sequence[Index]]]) -> Reader:
         """Compile expressions with their free indices; expectations in them become quantities of their own."""
         bodies = [(self.slotted(expr), free) for expr, free in expressions]
-        found = set[Basic]().union(*(expr.atoms(Slot) for expr, _ in bodies))
-        reads = [slot for slot in self.slots if slot in found]
+        occurring = set[Basic]().union(*(expr.atoms(Slot) for expr, _ in bodies))
+        reads = [slot for slot in self.slots if slot in occurring]
         tables = tables_in(*(expr for expr, _ in bodies))
         functions = lower_families(bodies, [self.time, *reads, *tables], self.parameters)
         places = (0, *(self.places[self.slots[slot]] for slot in reads))
@@ -334,8 +303,8 @@ class _Links:
             before = {name: dict(own) for name, own in self.axes.items()}, set(self.meeting)
             for head, sources in self.sources.items():
                 mine, indices = self.axes[head.base], head.indices
-                for constant, found in self._read(sources).items():
-                    places = {tuple(map(indices.index, own)) if {*own} <= {*indices} else None for own in found}
+                for constant, places_read in self._read(sources).items():
+                    places = {tuple(map(indices.index, own)) if {*own} <= {*indices} else None for own in places_read}
                     places |= {mine[constant]} if constant in mine else set()
                     if len(places) > 1 or None in places:
                         self.meeting.add(constant)
@@ -347,33 +316,33 @@ class _Links:
         for node in self.means:
             inner = _without_means(node.argument)
             bound = {index for item in inner.atoms(Sum) for index in item.over}
-            for constant, found in self._read([inner]).items():
-                if len(found) > 1 or any({*own} & bound for own in found):
+            for constant, places_read in self._read([inner]).items():
+                if len(places_read) > 1 or any({*own} & bound for own in places_read):
                     self.meeting.add(constant)
 
     def _read(self, expressions: Iterable[Expr]) -> dict[str, set[tuple[Any, ...]]]:
         """Return the constants that expressions depend on, with the indices at which they do."""
-        made: dict[str, set[tuple[Any, ...]]] = {}
+        constants: dict[str, set[tuple[Any, ...]]] = {}
         for node in {node for expr in expressions for node in outermost(expr, Value, Random)}:
             if isinstance(node, Random):
-                made.setdefault(node.base, set()).add(node.indices)
+                constants.setdefault(node.base, set()).add(node.indices)
             elif isinstance(node.head, Process):
                 for constant, axes in self.axes[node.head.base].items():
-                    made.setdefault(constant, set()).add(tuple(node.head.indices[axis] for axis in axes))
-        return made
+                    constants.setdefault(constant, set()).add(tuple(node.head.indices[axis] for axis in axes))
+        return constants
 
     def meetings(self) -> tuple[tuple[str, ...], ...]:
         """Return which constants and processes one process depends on, or one expectation is over."""
-        found = [{head.base}.union(*map(_random_names, sources)) for head, sources in self.sources.items()]
-        found += map(_random_names, self.means)
-        return tuple(tuple(sorted(self._coordinates(names))) for names in found)
+        meetings = [{head.base}.union(*map(_random_names, sources)) for head, sources in self.sources.items()]
+        meetings += map(_random_names, self.means)
+        return tuple(tuple(sorted(self._coordinates(names))) for names in meetings)
 
     def _coordinates(self, names: Iterable[str]) -> set[str]:
-        made: set[str] = set()
+        coordinates: set[str] = set()
         for name in names:
             own = counts(self.randoms[name].axes) if name in self.meeting else ()
-            made |= {name, *member_names(name, own)}
-        return made
+            coordinates |= {name, *member_names(name, own)}
+        return coordinates
 
 
 def _without_means(expr: Expr) -> Expr:

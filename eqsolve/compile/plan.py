@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sympy import Add, Basic, Expr, KroneckerDelta, expand
 from sympy.core.relational import Relational
 
-from eqsolve.compile.forms import GAUSSIAN, MEMBERS, Form
+from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.compile.lowering import compile_law, lower
+from eqsolve.compile.members import write_members
 from eqsolve.errors import EqsolveError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, ParameterDomain, bind, bind_some, read_value
 from eqsolve.language.indices import counts
@@ -99,8 +99,8 @@ class Plan:
         if form.name not in self._programs:
             source = self.model if form.source == "model" else self.derivation(form)
             parameters = (self.parameters,) if isinstance(self.model, System) else ()
-            made = form.compile(source, *parameters)
-            self._programs[form.name] = MEMBERS.compile(made) if self.model.generic and form.reads_members else made
+            program = form.compile(source, *parameters)
+            self._programs[form.name] = write_members(program) if self.model.generic else program
         return self._programs[form.name]
 
     def derivation(self, form: Form[Any] | None) -> Derivation:
@@ -114,8 +114,8 @@ class Plan:
             assert isinstance(system, System)
             changes = derive_substitutions(system)
             system = apply_substitutions(system, changes) if change else system
-            made = derive_path_form(system) if source != "model" else None
-            self._derivations[source] = Derivation(system, _reduce(self.declared), changes, change, made)
+            form_of_paths = derive_path_form(system) if source != "model" else None
+            self._derivations[source] = Derivation(system, _reduce(self.declared), changes, change, form_of_paths)
         return self._derivations[source]
 
     @functools.cached_property
@@ -123,9 +123,9 @@ class Plan:
         """Why the law of the paths is not known to be Gaussian; nothing when it is."""
         from eqsolve.compile.gaussian import why_not_gaussian
 
-        made = self.derivation(GAUSSIAN).form
-        assert made is not None
-        return why_not_gaussian(made)
+        form = self.derivation(GAUSSIAN).form
+        assert form is not None
+        return why_not_gaussian(form)
 
     @functools.cached_property
     def why_not_convolution(self) -> str:
@@ -174,7 +174,7 @@ def _is_composition(system: System) -> bool:
     for equation in system.equations:
         head = equation.head
         given = [key.moments for key in system.init if isinstance(key, Value) and key.head == head]
-        if isinstance(head, Correlation) and any(isinstance(it[0], Time) and len({*it}) == 1 for it in given):
+        if isinstance(head, Correlation) and any(isinstance(times[0], Time) and len({*times}) == 1 for times in given):
             return False  # a value on the diagonal means a cusp there
         for node in equation.rhs.atoms(Int):
             kernels = [value for value in node.integrand.atoms(Value) if value.head.arity == 2]
@@ -203,8 +203,8 @@ def _fresh(model: System) -> tuple[str, ...]:
     def rough(law: Any) -> bool:
         return law.has(KroneckerDelta) or any(value.head in apart for value in law.atoms(Value))
 
-    found = [key for key, law in model.laws.items() if isinstance(law, IN_STEPS) or (isinstance(law, GP) and rough(law))]
-    return tuple(item.name for key in found for item in members(key))
+    fresh = [key for key, law in model.laws.items() if isinstance(law, IN_STEPS) or (isinstance(law, GP) and rough(law))]
+    return tuple(item.name for key in fresh for item in members(key))
 
 
 def _reduce(declared: Model) -> Reduction:
@@ -249,9 +249,9 @@ class Branches:
 
     def key(self, numbers: Mapping[str, float], exact: Callable[[], Mapping[Parameter, Expr]]) -> tuple[Any, ...]:
         """Return what selects a plan; the numbers are asked for exactly where two sides are close."""
-        found = self._sides.at(numbers)() if self._relations else []
+        sides = self._sides.at(numbers)() if self._relations else []
         signs = []
-        for place, (left, right) in enumerate(zip(found[::2], found[1::2], strict=True)):
+        for place, (left, right) in enumerate(zip(sides[::2], sides[1::2], strict=True)):
             sign = (left > right) - (left < right)
             # sides of a condition that are nearer than this are compared exactly
             if sign and abs(left - right) <= 1e-12 * (abs(left) + abs(right)) and not math.isinf(left):
@@ -271,19 +271,14 @@ class Branches:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Numbers of the parameters and laws of the random constants, by name.
-
-    ``settings`` is what results record; ``exact`` gives the same as exact numbers, for more digits than floats have.
-    ``given`` names the constants whose declared law was replaced, ``behind`` is the fixed point that gives a singularity its
-    laws.
-    """
+    """Numbers of the parameters and laws of the random constants, by name."""
 
     numbers: Mapping[str, float]
     laws: Mapping[str, NumericLaw]
-    settings: Mapping[str, float | str]
-    exact: Callable[[], Binding]
-    given: frozenset[str] = frozenset()
-    behind: tuple[Plan, Values] | None = None
+    settings: Mapping[str, float | str]  # what results record
+    exact: Callable[[], Binding]  # the same as exact numbers, for more digits than floats have
+    given: frozenset[str] = frozenset()  # constants whose declared law was replaced
+    behind: tuple[Plan, Values] | None = None  # the fixed point that gives a singularity its laws
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def precise_law(self, name: str, digits: int) -> NumericLaw:
@@ -304,7 +299,7 @@ class Binder:
         self._names = {item.name: item for item in model.parameters}
         self._domains = {item.name: ParameterDomain.of(item) for item in model.parameters}
         self._free = frozenset(item.name for item in model.parameters if item not in self.choosing)
-        self._conditions = [(item.rel_op, lower([item.lhs, item.rhs], [], model.parameters)) for item in model.conditions]
+        self._conditions = lower(list(model.conditions), [], model.parameters)
         self._base: Values | None = None
         self._plans: dict[Any, Plan] = {}
         known = {item.name: model.given(item) for item in model.parameters}
@@ -345,7 +340,7 @@ class Binder:
         if any(self._domains[name].problem(value) for name, value in given.items()):
             return None
         numbers = {name: given.get(name, self._defaults.get(name, math.nan)) for name in self._names}
-        if any(not _HOLDS[kind](*sides.at(numbers)()) for kind, sides in self._conditions):
+        if not all(self._conditions.at(numbers)()):
             return None
         chosen = dict(settings)
         laws, shown = dict(self._base.laws), {**numbers, **self._texts}
@@ -384,13 +379,13 @@ class Binder:
         except EqsolveError:  # whoever reads exactly says why
             return
         laws = [(item, law) for item in self.model.randoms if (law := self.model.given(item)) is not None]
-        found = {item.name for item, _ in laws if is_found(self.model, item)}
-        moving = {item.name: law for item, law in laws if item.name not in found and law.free_symbols}
+        derived = {item.name for item, _ in laws if is_found(self.model, item)}
+        moving = {item.name: law for item, law in laws if item.name not in derived and law.free_symbols}
         self._fixed = not any(law.parts or law.has(E) for law in moving.values())
         known = self.model.parameters
         plain = moving if self._fixed else {}
         self._moving = {name: (type(law).__name__, compile_law(law, known)) for name, law in plain.items()}
-        self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in found}
+        self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in derived}
 
     def choose(self, settings: Mapping[str, Any]) -> Chosen:
         """Return which of several cases settings choose; told from plain numbers without symbols."""
@@ -405,8 +400,8 @@ class Binder:
             chosen = self._chosen[key]
             own = binder_of(chosen.model)._names
             if load(chosen.model.name) is chosen.model and plain.keys() <= own.keys() | self._names.keys():
-                kept = {name: value for name, value in {**numbers, **plain}.items() if name in own}
-                return Chosen(chosen.model, kept, chosen.reason)
+                concerned = {name: value for name, value in {**numbers, **plain}.items() if name in own}
+                return Chosen(chosen.model, concerned, chosen.reason)
         return select_case(self.model, settings)
 
     # --- plans
@@ -415,15 +410,12 @@ class Binder:
         key: tuple[Any, Any] = ((), ())
         if isinstance(self.model, System):
             own = ((name, value) for name, value in values.numbers.items() if name in self._names)
-            put = tuple((name, it) for name, it in own if name not in self._free or it == 0 or math.isinf(it))
+            put = tuple((name, number) for name, number in own if name not in self._free or number == 0 or math.isinf(number))
             key = (put, tuple((name, type(law).__name__) for name, law in values.laws.items()))
         if key not in self._plans:
             exact: Mapping[Parameter, Expr] = values.exact().values
             self._plans[key] = make_plan(self.model, {self._names[name]: exact[self._names[name]] for name, _ in key[0]})
         return self._plans[key]
-
-
-_HOLDS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
 
 
 def _itself(binding: Binding) -> Binding:
@@ -470,25 +462,21 @@ def select_observables(model: AnyModel, names: Iterable[str] | str | None) -> An
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A plan, its numbers, and how it came from what was asked for.
+    """A plan, its numbers, and how it came from what was asked for."""
 
-    ``declared`` is the model, or the case chosen; ``step`` is the model's own step in time, ``reason`` why this case,
-    ``case`` its name. With ``companions``, derivatives along parameters, the plan is that of the system enlarged by them, and
-    ``base`` that of the system alone, with its values; ``switches`` is the system with arguments of non-smooth functions as
-    observables, if there are any.
-    """
-
-    declared: Model
+    declared: Model  # or the case chosen
     plan: Plan
     values: Values
-    step: float | None
+    step: float | None  # the model's own step in time
     observables: tuple[str, ...]
     signature: str
-    case: str = ""
-    reason: str = ""
+    case: str = ""  # its name,
+    reason: str = ""  # and why it was chosen
+    # With derivatives along parameters, the plan is that of the system enlarged by them; ``base`` is
+    # that of the system alone, with its values.
     companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
-    switches: System | None = None
+    switches: System | None = None  # observes the arguments of non-smooth functions
 
 
 @kept_by_model
@@ -499,10 +487,10 @@ def _made(model: Model) -> dict[Any, Any]:
 
 def _once(model: Model, what: Any, laws: Mapping[str, Any], make: Callable[[Any], Any]) -> Any:
     """Return what is made of a model with some laws put in: moments are taken of them, and they are differentiated too."""
-    made, key = _made(model), (what, *((name, str(law)) for name, law in laws.items()))
-    if key not in made:
-        made[key] = make(model.subs(bind_some(model, laws)) if laws else model)
-    return made[key]
+    known, key = _made(model), (what, *((name, str(law)) for name, law in laws.items()))
+    if key not in known:
+        known[key] = make(model.subs(bind_some(model, laws)) if laws else model)
+    return known[key]
 
 
 def _mean_field(flow: Any) -> Model:
@@ -517,8 +505,8 @@ def _in_steps(model: System) -> tuple[Model, bool]:
     from eqsolve.passes.rewrite.steps import STEP, put_in_steps
     from eqsolve.passes.rewrite.white import in_ito_sense
 
-    made = put_in_steps(in_ito_sense(model))
-    return made, made.step == STEP
+    stepped = put_in_steps(in_ito_sense(model))
+    return stepped, stepped.step == STEP
 
 
 @kept_by_model
@@ -528,8 +516,8 @@ def _additive(model: System) -> tuple[Model, bool]:
     from eqsolve.passes.rewrite.steps import STEP
     from eqsolve.passes.rewrite.white import make_additive
 
-    made = make_additive(model) if model.whites else follow_memories(model)
-    return made, made.step is None and STEP in made.parameters
+    additive = make_additive(model) if model.whites else follow_memories(model)
+    return additive, additive.step is None and STEP in additive.parameters
 
 
 @kept_by_model
@@ -620,9 +608,9 @@ def make_task(
     if observables is not None:  # a parameter of those left out may still be set
         shown = observables if isinstance(observables, str) else tuple(observables)
         own: Model = _once(model, shown, {}, functools.partial(select_observables, names=shown))
-        kept = own.settable
-        bind_some(model, {name: value for name, value in settings.items() if name not in kept})
-        model, settings = own, {name: value for name, value in settings.items() if name in kept}
+        settable = own.settable
+        bind_some(model, {name: value for name, value in settings.items() if name not in settable})
+        model, settings = own, {name: value for name, value in settings.items() if name in settable}
     wanted = tuple(derivatives)
     companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
@@ -636,11 +624,11 @@ def make_task(
         laws = {name: value for name, value in settings.items() if name in names}
         steps = step is not None or model.step is not None
         derive = functools.partial(derive_sensitivity, names=wanted, change=not steps)
-        made: Sensitivity = _once(model, (wanted, steps), laws, derive)
-        model, companions, switches = made.system, made.companions, made.switches
+        sensitivity: Sensitivity = _once(model, (wanted, steps), laws, derive)
+        model, companions, switches = sensitivity.system, sensitivity.companions, sensitivity.switches
         settings = {name: value for name, value in settings.items() if name not in names and model.knows(name)}
-        if made.base.noises:
-            binder = binder_of(made.base)
+        if sensitivity.base.noises:
+            binder = binder_of(sensitivity.base)
             alone = _shown(binder.read(settings), declares)
             base = (binder.plan(alone), alone)
     binder = binder_of(model)

@@ -135,8 +135,8 @@ class Relations:
             if isinstance(equation.head, Function):
                 mine = [f for f in Mul.make_args(left) if isinstance(f, Value) and f.head == equation.head]
                 left, right = (left / mine[0], mine[0]) if len(mine) == 1 else (left, left)
-            found = isinstance(right, Value) and right.head == equation.head
-            if found and not any(value.head == equation.head for value in outside_means(left)):
+            is_own = isinstance(right, Value) and right.head == equation.head
+            if is_own and not any(value.head == equation.head for value in outside_means(left)):
                 return numeric.ScaledPart(self.kernel(left), self.factor(coefficient * outer))
         raise ModelError(
             f"{equation.label}: `{equation.key}` enters its own equation in `{as_written(term)}` in a way that cannot be "

@@ -86,16 +86,16 @@ _MULTIPLY_OUT = 60  # operations in an expression beyond which it is not multipl
 
 
 def write_sum(writer: Writer, expr: Add) -> Expr:
-    """Return a sum with pairs of terms that cancel written as what is left of them."""
-    terms, made = list(expr.args), []
+    """Return a sum with pairs of terms that cancel written as their difference, taken exactly."""
+    terms, written = list(expr.args), []
     while terms:
         first = terms.pop(0)
         orders = ((second, pair) for second in terms for pair in ((first, second), (second, first)))
         tries = ((second, _pair(writer, *pair)) for second, pair in orders)
-        second, found = next((item for item in tries if item[1] is not None), (None, first))
+        second, joined = next((item for item in tries if item[1] is not None), (None, first))
         terms = [term for term in terms if term is not second]
-        made.append(found)
-    return _with_roots(writer, made, set(expr.args))
+        written.append(joined)
+    return _with_roots(writer, written, set(expr.args))
 
 
 def _pair(writer: Writer, first: Expr, second: Expr) -> Expr | None:
@@ -216,19 +216,19 @@ def _with_roots(writer: Writer, terms: list[Expr], plain: set[Expr]) -> Expr:
     r is all other terms or one of them, if the difference of the squares is simpler than both.
     """
     waiting = [term for term in terms if term in plain]
-    made = [term for term in terms if term not in plain]
+    written = [term for term in terms if term not in plain]
     powers = {term: [node for node in Mul.make_args(term) if isinstance(node, Pow)] for term in waiting}
-    for root in [term for term in waiting if any(it.exp == S.Half and it.base.is_Add for it in powers[term])]:
+    for root in [term for term in waiting if any(power.exp == S.Half and power.base.is_Add for power in powers[term])]:
         others = [term for term in waiting if term is not root]
         for used in [others] if len(others) == 1 else [others, *([term] for term in others)]:
             rest = Add(*used)
             if root not in waiting or rest == 0 or rest.count_ops() > _MULTIPLY_OUT:
                 continue
             if (gap := _difference(root**2, rest**2)) is not None:
-                made.append(conjugate_sum(writer.write(root), Add(*map(writer.write, used)), writer.write(gap)))
+                written.append(conjugate_sum(writer.write(root), Add(*map(writer.write, used)), writer.write(gap)))
                 waiting = [term for term in others if term not in used]
                 break
-    return Add(*made, *(writer.write(term) for term in waiting))
+    return Add(*written, *(writer.write(term) for term in waiting))
 
 
 _SLOPE_ONE = (sp.sin, sp.sinh, sp.tan, sp.tanh, sp.asin, sp.atan, sp.asinh, sp.atanh, sp.LambertW, sp.polylog)  # f(x) ~ x at 0
@@ -282,7 +282,7 @@ class Writer:
         pieces = [self.pair(factor) for factor in factors]
         if sum(exponent != 0 for _, exponent in pieces) < 2:
             # the reciprocal of what overflows is zero: no warning is due
-            falls = [isinstance(it, Pow) and it.exp.is_negative and isinstance(it.base, sp.cosh | sp.sinh) for it in factors]
+            falls = [isinstance(f, Pow) and f.exp.is_negative and isinstance(f.base, sp.cosh | sp.sinh) for f in factors]
             pieces = [
                 piece if piece[1] != 0 and harmless else (self._plain(factor), S.Zero)
                 for factor, piece, harmless in zip(factors, pieces, falls, strict=True)
@@ -294,8 +294,8 @@ class Writer:
         if not isinstance(factor, Pow):
             return self.write(factor) if not factor.is_Mul else rebuilt(factor, self.write)
         base, power = factor.as_base_exp()
-        if self.real and (found := _with_exponential(base, 1)) is not None and power.is_negative:
-            size, argument = found
+        if self.real and (parts := _with_exponential(base, 1)) is not None and power.is_negative:
+            size, argument = parts
             return Mul(self.write(size) ** power, expit(-self.write(argument)) ** -power)
         return rebuilt(factor, self.write)
 
@@ -393,10 +393,10 @@ class Writer:
                     taken.append(xlogy(self.write(base), self.write(factor.args[0])))
                     continue
             over = isinstance(factor, Pow) and factor.exp == -1
-            found = _small_argument(factor.base if over else factor)
-            if found is None or found[0].is_number:
+            vanishing = _small_argument(factor.base if over else factor)
+            if vanishing is None or vanishing[0].is_number:
                 continue
-            argument, slope = found
+            argument, slope = vanishing
             parts = [part for part in Mul.make_args(argument) if not part.is_number]
             side = 1 if over else -1  # x/f(x) or f(x)/x
             present = [part for part in parts if any(_power_of(other, part) == side for other in rest)]
@@ -410,8 +410,8 @@ class Writer:
             number = Mul(*(part for part in Mul.make_args(argument) if part.is_number))
             node = ratio(self.write(factor**-side), self.write(argument), slope)
             taken.append(node**-side * number**-side)
-        for pole in [it for it in rest if isinstance(it, Pow) and it.exp.is_Integer and it.exp.is_negative]:
-            above = [it for it in rest if it != pole and it.free_symbols and it.free_symbols <= pole.free_symbols]
+        for pole in [node for node in rest if isinstance(node, Pow) and node.exp.is_Integer and node.exp.is_negative]:
+            above = [f for f in rest if f != pole and f.free_symbols and f.free_symbols <= pole.free_symbols]
             limit = _limit(Mul(*above), pole.base, -pole.exp) if pole in rest else None
             if limit is not None and not (value := self.write(Mul(*above))).is_Add:  # which would cancel there
                 rest = [factor for factor in rest if factor not in (pole, *above)]
@@ -423,9 +423,9 @@ class Writer:
 
     # --- logarithms
     def _logarithm(self, inside: Expr) -> Expr:
-        found = _with_exponential(inside, -1)
-        if found is not None and found[0].is_number and found[0].is_positive:
-            size, argument = found
+        parts = _with_exponential(inside, -1)
+        if parts is not None and parts[0].is_number and parts[0].is_positive:
+            size, argument = parts
             written = self.write(argument)
             return self._logarithm(size) + log1mexp(written) if size != 1 else log1mexp(written)
         if isinstance(inside, Add) and not isinstance(written := self.write(inside), Add):
@@ -497,8 +497,8 @@ def _with_exponential(expr: Expr, sign: int) -> tuple[Expr, Expr] | None:
 
 def _power_of(factor: Expr, base: Expr) -> int:
     """Return the sign of the power to which a factor is the base, 0 if it is not one."""
-    found, power = factor.as_base_exp()
-    if found != base:
+    own_base, power = factor.as_base_exp()
+    if own_base != base:
         return 0
     return 1 if power.is_positive else -1 if power.is_negative and power.is_Integer else 0
 
@@ -513,10 +513,10 @@ def _limit(top: Expr, base: Expr, power: int) -> Expr | None:
     if inside.free_symbols != {w} or inside.subs(w, 0) != 0:
         return None
     try:
-        found = sp.limit(inside / w**power, w, 0)
+        limit = sp.limit(inside / w**power, w, 0)
     except (NotImplementedError, ValueError, TypeError):
         return None
-    return found if found.is_finite else None
+    return limit if limit.is_finite else None
 
 
 def _small_argument(factor: Expr) -> tuple[Expr, Expr] | None:
@@ -543,11 +543,11 @@ def on_arrays() -> dict[str, Any]:
         return lambda *values: getattr(special, name)(*values)
 
     def piecewise_(conditions: list[Any], values: list[Any]) -> Any:
-        made: Any = np.nan
+        chosen: Any = np.nan
         for condition, value in zip(reversed(conditions), reversed(values), strict=True):
             number = float(value) if isinstance(value, int) else value
-            made = number if condition is True else np.where(condition, number, made)
-        return made
+            chosen = number if condition is True else np.where(condition, number, chosen)
+        return chosen
 
     def log1mexp_(x: Any) -> Any:
         near = np.greater(x, -0.6931)
@@ -620,8 +620,8 @@ def on_mpmath() -> dict[str, Any]:
             size = max((abs(value) for value in values), default=mp.mpf(0))
             extra = 15 + (int(mp.mag(size)) if size > 0 and mp.isfinite(size) else 0) * 2
             with mp.workdps(mp.mp.dps + max(extra, 15)):
-                made = function(*map(mp.mpmathify, values))
-            return +made
+                result = function(*map(mp.mpmathify, values))
+            return +result
 
         return inner
 
@@ -746,7 +746,7 @@ def precise_value(name: str, along: int | None, *arguments: Any) -> Any:
 
 @functools.cache
 def _in_mpmath(name: str, count: int) -> Callable[..., Any]:
-    """Return one of sympy's functions of so many arguments in mpmath's numbers."""
+    """Return one of sympy's functions, of a number of arguments, in mpmath's numbers."""
     symbols = sp.symbols(f"x:{count}")
     unknown = {  # to sympy's printer
         "airyaiprime": lambda x: mp.airyai(x, derivative=1), "airybiprime": lambda x: mp.airybi(x, derivative=1),

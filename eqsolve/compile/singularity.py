@@ -24,40 +24,31 @@ from eqsolve.numerics.laws import NumericLaw
 # --- An implicit transform h(R, p) = 0: h and its derivatives, random denominators, h solved for R.
 @dataclass(frozen=True)
 class Denominator:
-    """What must not vanish under an expectation: its text, its random variables, and its coefficients in powers of p.
-
-    The coefficients, highest first, are a function of (R, parameters, static random parts); None where it is no polynomial.
-    """
+    """What must not vanish under an expectation."""
 
     text: str
-    randoms: tuple[str, ...]
+    randoms: tuple[str, ...]  # its random variables
+    # in powers of p, highest first, of (R, parameters, static random parts); None of no polynomial
     coefficients: Lowered | None
 
 
 @dataclass(frozen=True)
 class ExplicitForm:
-    """R(p) = −b(p)/a(p) of an equation that is linear in R, its logarithms and roots by their arguments.
-
-    ``inner`` are the arguments of logarithms, each a function of (p, parameters, means, logarithms before it), ``outer`` is
-    (a, b), a function of all of them.
-    """
+    """R(p) = −b(p)/a(p) of an equation that is linear in R, its logarithms and roots by their arguments."""
 
     means: Bundle | None
     known: tuple[int, ...] | None  # places of the static parts of the means among those of h, if all are there
-    inner: tuple[Lowered, ...]
-    outer: Lowered
+    inner: tuple[Lowered, ...]  # arguments of logarithms, of (p, parameters, means, those before)
+    outer: Lowered  # (a, b), a function of all of them
 
 
 @dataclass(frozen=True)
 class PolynomialForm:
-    """P(p, R) = Σ c R^i p^j with the same solutions R(p) as h: the powers (i, j), and c as a function of the parameters.
+    """P(p, R) = Σ c R^i p^j with the same solutions R(p) as h."""
 
-    ``exact`` are the coefficients where they are rational numbers.
-    """
-
-    powers: tuple[tuple[int, int], ...]
-    coefficients: Lowered
-    exact: tuple[Fraction, ...] | None
+    powers: tuple[tuple[int, int], ...]  # (i, j)
+    coefficients: Lowered  # c, a function of the parameters
+    exact: tuple[Fraction, ...] | None  # the same where they are rational numbers
 
     def rows(self, parameters: Sequence[float]) -> list[list[Fraction]] | None:
         """Return the coefficients in powers of p of each power of R; None where one of them is not finite."""
@@ -65,10 +56,10 @@ class PolynomialForm:
         if not all(math.isfinite(value) for value in values):
             return None
         high, wide = (max(power[k] for power in self.powers) for k in (0, 1))
-        made = [[Fraction(0)] * (wide + 1) for _ in range(high + 1)]
+        rows = [[Fraction(0)] * (wide + 1) for _ in range(high + 1)]
         for (i, j), value in zip(self.powers, values, strict=True):
-            made[i][j] = Fraction(value)
-        return made
+            rows[i][j] = Fraction(value)
+        return rows
 
 
 class ImplicitTransform:
@@ -169,7 +160,7 @@ def _log(inside: Expr, logs: dict[Expr, Dummy]) -> Dummy:
 
 def _denominators(expression: Expr, points: set[Basic]) -> tuple[Expr, ...]:
     """Return what must not vanish under an expectation: random denominators that depend on R or p."""
-    found: dict[Expr, None] = {}
+    denominators: dict[Expr, None] = {}
     for node in expression.atoms(E):
         for power in node.argument.atoms(Pow):
             base = power.base
@@ -178,8 +169,8 @@ def _denominators(expression: Expr, points: set[Basic]) -> tuple[Expr, ...]:
             if negative and random and base.free_symbols & points:
                 fixed, moving = base.as_independent(*points, as_Add=True)
                 whole = Dummy("x", real=True)  # what does not depend on R and p stays as it is
-                found[fraction(together(whole + moving))[0].xreplace({whole: fixed})] = None
-    return tuple(found)
+                denominators[fraction(together(whole + moving))[0].xreplace({whole: fixed})] = None
+    return tuple(denominators)
 
 
 @dataclass(frozen=True)
@@ -212,11 +203,11 @@ class RatePlan:
         self.transform = ImplicitTransform(
             (equation.lhs - equation.rhs).subs(whole), model.unknown, model.variable, parameters
         )
-        made = tuple(value.subs(whole) for value in model.observables.values())
+        bodies = tuple(value.subs(whole) for value in model.observables.values())
         points = self.transform.symbols
-        self.observables = Bundle([*made, *(value.diff(item) for value in made for item in points)], points, parameters)
+        self.observables = Bundle([*bodies, *(value.diff(item) for value in bodies for item in points)], points, parameters)
         h = self.transform.expression
-        named = {f"observable {name}": value for name, value in zip(self.names, made, strict=True)}
+        named = {f"observable {name}": value for name, value in zip(self.names, bodies, strict=True)}
         self._pieces = {"h": h, "h_R": h.diff(points[0]), **named}
         self._variables = {name: value.subs(whole) for name, value in model.variables.items()}
 
@@ -240,8 +231,8 @@ class RatePlan:
     def pole(self, name: str, random: str) -> Bundle:
         """Return a variable and its slopes along (R, p), with the random variable in it as the last parameter."""
         size = Dummy("size", positive=True)  # positive, so that |size| continues to complex sizes
-        found = {item.name: item for item in self._variables[name].free_symbols}
-        expr = self._variables[name].subs(found[random], size)
+        symbols = {item.name: item for item in self._variables[name].free_symbols}
+        expr = self._variables[name].subs(symbols[random], size)
         points = self.transform.symbols
         return Bundle([expr, *(expr.diff(item) for item in points)], points, (*self._parameters, size))
 

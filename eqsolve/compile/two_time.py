@@ -62,10 +62,10 @@ class PointwiseTerm:
     def slopes(self, read: Callable[[Slot], Any], integrals: Mapping[str, Any] = {}) -> tuple[dict[Slot, Any], dict[str, Any]]:
         """Return the derivatives by each slot of an unknown, and by each integral."""
         assert self.gradient is not None
-        made = self.gradient(*map(read, self.slots), *[integrals[item] for item in self.integrals])
+        derivatives = self.gradient(*map(read, self.slots), *[integrals[item] for item in self.integrals])
         unknowns = [slot for slot in self.slots if slot[0]]
-        own = dict(zip(unknowns, made, strict=False))
-        return own, dict(zip(self.integrals, made[len(unknowns) :], strict=True))
+        own = dict(zip(unknowns, derivatives, strict=False))
+        return own, dict(zip(self.integrals, derivatives[len(unknowns) :], strict=True))
 
     @functools.cached_property
     def heads(self) -> frozenset[str]:
@@ -80,83 +80,51 @@ class PointwiseTerm:
 
 @dataclass(frozen=True, eq=False)
 class CompiledContraction:
-    """An integral ∫ left(t, s) right(t', s) joint(t, t', s) ds: row t, column t', middle time s.
+    """An integral ∫ left(t, s) right(t', s) joint(t, t', s) ds: row t, column t', middle time s."""
 
-    Attributes:
-        symbol: stands for the integral in the equation's body
-        span: ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row)
-        left: name of the factor in (row, middle)
-        right: name of the factor in (column, middle), with the later one as its row; None for 1
-        joint: the factor of all three times that does not separate; None for 1
-        gain: derivative of the right-hand side by the integral, a function of the row alone, where
-            the integral contains the equation's own unknown; else None
-        feedback: derivative of the left factor by the own unknown, over (row, middle as column);
-            None where that is a kernel, the right factor
-    """
-
-    symbol: str
-    span: str
-    left: str
-    right: str | None
-    joint: PointwiseTerm | None
+    symbol: str  # stands for the integral in the equation's body
+    span: str  # "low" (start to column), "high" (column to row) or "all" (start to row)
+    left: str  # name of the factor in (row, middle)
+    right: str | None  # the same in (column, middle), the later one as its row; None for 1
+    joint: PointwiseTerm | None  # the factor of all three times that does not separate; None for 1
+    # Where the integral contains the equation's own unknown: the derivative of the right-hand side by
+    # the integral, a function of the row alone, and that of the left factor by the unknown, over
+    # (row, middle as column). The latter is None where a kernel is unknown: it is the right factor.
     gain: PointwiseTerm | None
     feedback: PointwiseTerm | None
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledEquation:
-    """The compiled equation of an unknown or of an observable.
-
-    Attributes:
-        name, key, label: of the unknown or observable; as declared; of the equation, in messages
-        mirror: the correlation with its times, and members, exchanged
-        differential: whether ``body`` is the unknown's derivative, not its value
-        hidden: whether the unknown is made by a pass, not declared
-        start: its value at the start, if one is given
-        doubtful: the parts that are not defined everywhere, for messages
-        body: the right-hand side
-        slope: its derivative by the unknown itself at the same times
-        slope_by_row: whether that is a function of the row alone
-        contractions: its integrals
-        diagonal: the value of a correlation on the diagonal, if that is given
-    """
+    """The compiled equation of an unknown or of an observable."""
 
     name: str
-    key: str
-    label: str
-    mirror: str | None
-    differential: bool
-    hidden: bool
-    start: Lowered | None
-    doubtful: str
-    body: PointwiseTerm
-    slope: PointwiseTerm | None
-    slope_by_row: bool
+    key: str  # the name as declared
+    label: str  # of the equation, in messages
+    mirror: str | None  # the correlation with its times, and members, exchanged
+    differential: bool  # whether ``body`` is the unknown's derivative, not its value
+    hidden: bool  # whether the unknown is made by a pass, not declared
+    start: Lowered | None  # its value at the start, if one is given
+    doubtful: str  # the parts that are not defined everywhere, for messages
+    body: PointwiseTerm  # the right-hand side
+    slope: PointwiseTerm | None  # its derivative by the unknown itself at the same times
+    slope_by_row: bool  # whether that is a function of the row alone
     contractions: tuple[CompiledContraction, ...]
-    diagonal: PointwiseTerm | None
+    diagonal: PointwiseTerm | None  # the value of a correlation on the diagonal, if that is given
 
 
 @dataclass(frozen=True, eq=False)
 class TwoTimeProgram:
-    """The equations of a two-time system, and the factors that their integrals share.
+    """The equations of a two-time system, and the factors that their integrals share."""
 
-    Attributes:
-        begin: the time at which the system starts
-        moments: means of random constants, which enter as further parameters
-        kernels, functions, observables: equations in the order of their evaluation
-        factors: of the integrands, by name, with the time integrated over as the column
-        aliases: by name of a factor, the kernel that it is equal to, if it is one
-        stored: the names of the right factors
-    """
-
-    begin: Lowered
-    moments: tuple[tuple[str, Moment], ...]
+    begin: Lowered  # the time at which the system starts
+    moments: tuple[tuple[str, Moment], ...]  # means of random constants: more parameters
     kernels: tuple[CompiledEquation, ...]
     functions: tuple[CompiledEquation, ...]
     observables: tuple[CompiledEquation, ...]
-    factors: dict[str, PointwiseTerm]
-    aliases: dict[str, str | None]
-    stored: dict[str, None] = field(default_factory=dict)
+    factors: dict[str, PointwiseTerm]  # of integrands; the column is the time integrated over
+    aliases: dict[str, str | None]  # by name of a factor, the kernel that it is
+    stored: dict[str, None] = field(default_factory=dict)  # the names of the right factors
 
     @functools.cached_property
     def readers(self) -> dict[str, tuple[str, ...]]:
@@ -202,8 +170,8 @@ def take_moments(
     """Return a system whose means of random constants are further parameters, these means, and all its parameters."""
     fields = ("equations", "init", "observables", "constraints")
     parts = tuple(getattr(system, field) for field in fields)
-    found = {node for leaf in leaves(parts) for node in leaf.atoms(E) if not node.has(Value, Time)}
-    numbers = {node: Parameter(f"moment_{place}'") for place, node in enumerate(sorted(found, key=str))}
+    means = {node for leaf in leaves(parts) for node in leaf.atoms(E) if not node.has(Value, Time)}
+    numbers = {node: Parameter(f"moment_{place}'") for place, node in enumerate(sorted(means, key=str))}
     system = system._mapped(mapper(numbers), *fields) if numbers else system
     moments = tuple((item.name, compile_moment(node.argument, parameters)) for node, item in numbers.items())
     return system, moments, (*parameters, *numbers.values())
@@ -310,9 +278,9 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
 
     def factor(expr: Expr) -> str:
         if expr not in table:
-            made = pointwise(expr)
-            table[expr] = "".join([str(len(table)), *axes_of(made)])
-            factors[table[expr]] = made
+            term = pointwise(expr)
+            table[expr] = "".join([str(len(table)), *axes_of(term)])
+            factors[table[expr]] = term
         return table[expr]
 
     def optional(expr: Expr | None) -> PointwiseTerm | None:
@@ -335,7 +303,7 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         start: Expr | None = None, diagonal: Expr | None = None,
     ) -> CompiledEquation:  # fmt: skip
         symbols = tuple(item[0] for item in sides.contractions)
-        made = [contraction(item, _feedback(item, head, body, symbols)) for item in sides.contractions]
+        integrals = [contraction(item, _feedback(item, head, body, symbols)) for item in sides.contractions]
         differential = source is not None and source.is_differential
         mirror = head.turned.name if isinstance(head, Correlation) else None
         by_own, by_row = None, True
@@ -350,7 +318,7 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         return CompiledEquation(
             name, key, label, mirror, differential, hidden,
             None if start is None else lower([start], [], parameters), doubtful,
-            pointwise(body, symbols), by_own, by_row, tuple(made), optional(diagonal),
+            pointwise(body, symbols), by_own, by_row, tuple(integrals), optional(diagonal),
         )  # fmt: skip
 
     kernels: list[CompiledEquation] = []
@@ -365,8 +333,8 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         if isinstance(head, Correlation) and item.is_differential and diagonal is None:
             own = Function(fresh_name(f"{item.key}_diagonal", system.names))
             sides = _Splitter(system, item.label, True)
-            beside = (without_future(right, (ROW, COLUMN)), without_future(other.at(ROW, COLUMN), (COLUMN, ROW)))
-            total = sum((sides.body(side.xreplace({COLUMN: ROW})) for side in beside), S.Zero)
+            both_sides = (without_future(right, (ROW, COLUMN)), without_future(other.at(ROW, COLUMN), (COLUMN, ROW)))
+            total = sum((sides.body(side.xreplace({COLUMN: ROW})) for side in both_sides), S.Zero)
             total = total.xreplace(dict.fromkeys((head(ROW, ROW), head.turned(ROW, ROW)), own(ROW)))
             functions.append(equation(own.name, total, sides, own, item, start))
             diagonals[head] = diagonal = own(ROW)

@@ -28,8 +28,8 @@ class Lazy:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(importlib.import_module(self._name), name, None)
-        return importlib.import_module(f"{self._name}.{name}") if found is None else found
+        attribute = getattr(importlib.import_module(self._name), name, None)
+        return importlib.import_module(f"{self._name}.{name}") if attribute is None else attribute
 
 
 special = Lazy("scipy.special")
@@ -59,9 +59,9 @@ def chunk(each: int) -> int:
 
 def filled(value: Any, shape: tuple[int, ...]) -> Array:
     """Return a new array of a shape, filled with what is broadcast to it."""
-    made = np.empty(shape)
-    made[...] = value
-    return made
+    array = np.empty(shape)
+    array[...] = value
+    return array
 
 
 def over_neighbours(values: Array, reach: int, combine: Any, axes: Iterable[int] | None = None) -> Array:

@@ -40,17 +40,17 @@ def memory() -> float:
 
 @functools.lru_cache(1)  # many files are read, and a solve asks often
 def _free(tenth_of_a_second: int) -> float:
-    found, nothing = [float("inf")], contextlib.suppress(OSError, ValueError, StopIteration)
+    limits, nothing = [float("inf")], contextlib.suppress(OSError, ValueError, StopIteration)
     kinds = {"": ("max", "anon"), "memory": ("limit_in_bytes", "total_rss")}
     with nothing:
-        found.append(1024 * _entry("/proc/meminfo", "MemAvailable:"))
+        limits.append(1024 * _entry("/proc/meminfo", "MemAvailable:"))
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kind, place = line.split(":", 2)
             for folder in Path("/sys/fs/cgroup", kind, place[1:], "x").parents if kind in kinds else ():
                 with nothing:
                     limit, used = kinds[kind]
-                    found.append(_entry(f"{folder}/memory.{limit}", "") - _entry(f"{folder}/memory.stat", used))
-    return min(found)
+                    limits.append(_entry(f"{folder}/memory.{limit}", "") - _entry(f"{folder}/memory.stat", used))
+    return min(limits)
 
 
 def _entry(path: str, name: str) -> float:
@@ -82,7 +82,6 @@ read_device = one_of(*DEVICES)
 _WORTH = 1e10
 _WORTH_AGAIN = _WORTH / 10
 
-_FULL = 0.8  # of a card's free memory that one solve may take
 _LIBRARY = "cupy"
 _INSTALL = "pip install 'eqsolve[gpu]' (CuPy for CUDA 12; for CUDA 13, pip install cupy-cuda13x)"
 
@@ -115,10 +114,10 @@ class Backend:
 
     def stack(self, values: Any, shape: tuple[int, ...]) -> Any:
         """Return what a lowered function made, numbers or arrays, as one array, each of a shape."""
-        made = self.arrays.empty((len(values), *shape))
+        array = self.arrays.empty((len(values), *shape))
         for place, value in enumerate(values):
-            made[place] = value
-        return made
+            array[place] = value
+        return array
 
     @functools.lru_cache(maxsize=256)  # noqa: B019 - a backend lives as long as the process
     def kernel(self, text: str, name: str) -> Any:
@@ -151,7 +150,7 @@ def choose_backend(device: str, work: float = 0.0, held: float = 0.0) -> Backend
         error = MissingExtraError if "not installed" in problem else UsageError
         raise error(f"device='gpu': {problem}; or take device='cpu' (--device cpu)")
     card = _open()
-    if held > _FULL * card.memory():
+    if held > SHARE * card.memory():
         logger.warning("%.3g GB are more than is free on %s: this part runs on the CPU", held / 1e9, card.label)
         return CPU
     return card

@@ -21,7 +21,7 @@ def positive_step(which: int, x: Any, growth: Any, inflow: Any, spread: Any, nor
     small = np.abs(growth) < 1e-4
     safe = np.where(small, 1.0, growth)
     gain, ratio = np.exp(growth), np.where(small, 1 + growth / 2 + growth**2 / 6, np.expm1(growth) / safe)
-    bend = np.where(small, 0.5 + growth / 3, (gain - ratio) / safe)
+    second_ratio = np.where(small, 0.5 + growth / 3, (gain - ratio) / safe)
     mean, rate = x * gain + inflow * ratio, x * gain + inflow * ratio / 2
     alive = mean > 0
     mean = np.where(alive, mean, 1.0)
@@ -39,7 +39,7 @@ def positive_step(which: int, x: Any, growth: Any, inflow: Any, spread: Any, nor
         return np.where(alive, np.where(square, 2 * mean / (1 + w) * shift * np.sqrt(r), on_tail), 0.0)
     slopes = {  # of the mean, and of the variance
         1: (gain, spread * ratio * gain),
-        2: (x * gain + inflow * bend, spread * (bend * rate + ratio * (x * gain + inflow * bend / 2))),
+        2: (x * gain + inflow * second_ratio, spread * (second_ratio * rate + ratio * (x * gain + inflow * second_ratio / 2))),
         3: (ratio, spread * ratio**2 / 2),
         4: (0.0, ratio * rate),
     }

@@ -17,21 +17,17 @@ from eqsolve.numerics.arrays import Array, special, tensor_rule
 from eqsolve.numerics.laws import Component, NormalLaw, NumericLaw, joint_groups
 from eqsolve.numerics.sobol import sobol_normals
 
-_MOST_PATHS = 400_000
+_MOST_PATHS = 400_000  # combinations of nodes of one rule
 
 
 @dataclass(frozen=True, eq=False)
 class ConstantPaths:
-    """Quadrature nodes of the random constants: one value per path and constant, and each rule's paths.
-
-    ``shares`` are the weights, a row per part, zero on the paths of the other parts; ``best`` is,
-    per part, where the paths of the rule of the highest order are.
-    """
+    """Quadrature nodes of the random constants: one value per path and constant, and each rule's paths."""
 
     values: dict[str, Array]
-    shares: Array
+    shares: Array  # the weights, a row per part, zero on the paths of the other parts
     rules: tuple[slice, ...]
-    best: tuple[slice, ...]
+    best: tuple[slice, ...]  # of each part, the paths of the rule of the highest order
 
     @property
     def count(self) -> int:
@@ -82,11 +78,11 @@ def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, NumericLaw]
     for meeting in (*joint_groups(laws), *meetings):
         apart = [group for group in groups if group.isdisjoint(meeting)]
         groups = [*apart, set(meeting).union(*(group for group in groups if not group.isdisjoint(meeting)))]
-    found = [(tuple(item for item in laws if item in group), group) for group in groups]
+    pairs = [(tuple(item for item in laws if item in group), group) for group in groups]
     order = list(laws)
-    kept = sorted((pair for pair in found if pair[0]), key=lambda pair: order.index(pair[0][0]))
-    places = {name: place for place, (_, group) in enumerate(kept) for name in group}
-    return Parts(tuple(constants for constants, _ in kept) or ((),), places)
+    random = sorted((pair for pair in pairs if pair[0]), key=lambda pair: order.index(pair[0][0]))
+    places = {name: place for place, (_, group) in enumerate(random) for name in group}
+    return Parts(tuple(constants for constants, _ in random) or ((),), places)
 
 
 def make_paths(
@@ -107,17 +103,17 @@ def make_paths(
     count = 0
     best: list[slice] = []
     for orders in rules:
-        made = [
+        products = [
             _product_rule({item: laws[item] for item in part}, orders, low) for part, low in zip(parts, least, strict=True)
         ]
         begin, best = count, []
-        for place, (_, mass) in enumerate(made):
+        for place, (_, mass) in enumerate(products):
             row = np.zeros((len(parts), len(mass)))
             row[place] = mass
             shares.append(row)
             best.append(slice(count, count + len(mass)))
             count += len(mass)
-            for other, (nodes, likely) in enumerate(made):
+            for other, (nodes, likely) in enumerate(products):
                 for item, column in nodes.items():
                     here = column if other == place else np.full(len(mass), column[np.argmax(likely)])
                     values[item].append(here)
@@ -148,10 +144,10 @@ def _product_rule(laws: Mapping[str, NumericLaw], orders: Mapping[str, int], lea
     index, product = tensor_rule([(np.arange(len(mass)), mass) for mass in weights])
     chosen = (table[:, places] for table, places in zip(tables, index, strict=True))
     values = dict(zip(itertools.chain(*groups), itertools.chain(*chosen), strict=True))
-    kept = product >= least * product.max()
-    if kept.all():
+    likely = product >= least * product.max()
+    if likely.all():
         return values, product
-    return {item: column[kept] for item, column in values.items()}, product[kept] * (product.sum() / product[kept].sum())
+    return {item: column[likely] for item, column in values.items()}, product[likely] * (product.sum() / product[likely].sum())
 
 
 def sample_paths(
@@ -193,14 +189,14 @@ def draw_constants(
     laws: Mapping[str, NumericLaw], size: int, rng: np.random.Generator, how: str = "sampled", order: Order | None = None
 ) -> dict[str, Array]:
     """Return ``size`` values of each constant, independent of each other unless they share a joint law."""
-    made: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     for members in joint_groups(laws):
         law = laws[members[0]]
         rows = _joint_rows(law, size, rng, how, order) if isinstance(law, Component) else slice(None)
         for item in members:
             one = laws[item]
-            made[item] = one.column[rows] if isinstance(one, Component) else draw_law(one, size, rng, how, order)
-    return {item: made[item] for item in laws}
+            values[item] = one.column[rows] if isinstance(one, Component) else draw_law(one, size, rng, how, order)
+    return {item: values[item] for item in laws}
 
 
 def draw_law(law: NumericLaw, size: int, rng: np.random.Generator, how: str, order: Order | None = None) -> Array:
@@ -237,10 +233,10 @@ def _with_moments(law: NumericLaw, values: Array) -> Array:
     nodes, weights = law.continuous_rule(200)
     mean = float(weights @ nodes) / float(weights.sum())
     spread = float(np.sqrt(weights @ (nodes - mean) ** 2 / weights.sum()))
-    found = float(values.std())
-    if len(values) < 2 or not 0.5 < spread / found < 2:  # tails so heavy that so few values do not show the variance
+    present = float(values.std())
+    if len(values) < 2 or not 0.5 < spread / present < 2:  # tails so heavy that so few values do not show the variance
         return values
-    return np.asarray(mean + (values - values.mean()) * (spread / found))
+    return np.asarray(mean + (values - values.mean()) * (spread / present))
 
 
 def _whole(shares: Array, size: int) -> Array:
@@ -253,13 +249,13 @@ def _whole(shares: Array, size: int) -> Array:
 
 
 def _quantiles(law: NumericLaw, count: int, rng: np.random.Generator, atoms: set[float]) -> Array:
-    kept = np.empty(0)
-    while len(kept) < count * _BLOCK:
+    draws = np.empty(0)
+    while len(draws) < count * _BLOCK:
         fresh = law.sample(rng, count * _BLOCK)
         if atoms:
             fresh = fresh[~np.isin(fresh, list(atoms))]
-        kept = np.concatenate([kept, fresh])
-    blocks = np.sort(kept[: count * _BLOCK]).reshape(count, _BLOCK)
+        draws = np.concatenate([draws, fresh])
+    blocks = np.sort(draws[: count * _BLOCK]).reshape(count, _BLOCK)
     return np.asarray((blocks[:, _BLOCK // 2 - 1] + blocks[:, _BLOCK // 2]) / 2)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.polynomial import legendre
 
-from eqsolve.numerics.arrays import Array, over_neighbours
+from eqsolve.numerics.arrays import EPSILON, Array, over_neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +45,7 @@ class Radau:
     @functools.cached_property
     def slopes(self) -> Array:
         """Derivatives at 0 and the nodes of the polynomial given there."""
-        gaps = self.with_start[:, None] - self.with_start
-        np.fill_diagonal(gaps, 1.0)
-        scale = 1.0 / gaps.prod(axis=1)
-        slopes = scale / scale[:, None] / gaps
-        np.fill_diagonal(slopes, 0.0)
-        np.fill_diagonal(slopes, -slopes.sum(axis=1))
-        return slopes
+        return np.asarray(2 * legendre.legval(2 * self.with_start - 1, legendre.legder(self.legendre)).T)
 
     @functools.cached_property
     def legendre(self) -> Array:
@@ -69,6 +63,7 @@ def radau(m: int) -> Radau:
     """Return the m-node Radau IIA rule."""
     series = np.append(np.zeros(m - 1), (1.0, -1.0))  # P_{m−1} − P_m, whose last root is 1
     roots = legendre.legroots(series).real  # numpy 2.5 gives complex ones
+    # the companion matrix leaves digits: one step of Newton's method
     roots -= legendre.legval(roots, series) / legendre.legval(roots, legendre.legder(series))
     nodes = np.append((roots[:-1] + 1) / 2, 1.0)
     return Radau(nodes, lagrange_integrals(nodes, nodes))
@@ -101,7 +96,7 @@ def lagrange(nodes: Array, points: Array) -> Array:
 
 WIDTH = 6  # nodes: with four, soft spins at 1e-2 would need twice the steps
 _JUMP = 0.1  # of the variation on a panel: smooth functions leave at most 0.008 at its left end (seven models at 1e-2)
-_BREAK = 1e-4  # of half a step: shorter ones are breaks
+_BREAK = EPSILON**0.5  # of half a step: two nodes that are nearer are both sides of a break
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +193,7 @@ class PanelGrid:
     def near(self, step: int) -> list[int]:
         """Return the nodes of a step and others on both sides, at least half its length apart; none beyond a break.
 
-        Two nodes stand at a break: steps that are very short beside others.
+        Two nodes stand at a break: steps that are very short, compared with others.
         """
         low, high = step, step + 1
         near, apart = [low, high], (self.nodes[high] - self.nodes[low]) / 2
@@ -227,13 +222,13 @@ class PanelGrid:
     def interpolate(self, values: Array, times: Array) -> Array:
         """Return values given on the nodes (last axis) at other times, by the panel's own polynomial."""
         columns, weights = self.stencil(np.asarray(times, dtype=float))
-        made, panels = np.einsum("...pk,pk->...p", values[..., columns], weights), self.locate(times)
+        values_there, panels = np.einsum("...pk,pk->...p", values[..., columns], weights), self.locate(times)
         for panel, jumps, own in self.behind_jumps(values):
             here = panels == panel
             local = (np.asarray(times)[here] - self.edges[panel]) / (self.edges[panel + 1] - self.edges[panel])
             later = own @ lagrange(radau(self.order).nodes, local).T
-            made[..., here] = np.where(jumps[..., None], later, made[..., here])
-        return made
+            values_there[..., here] = np.where(jumps[..., None], later, values_there[..., here])
+        return values_there
 
     def behind_jumps(self, values: Array) -> Iterator[tuple[int, Array, Array]]:
         """Yield the panels behind breaks at which some of the values jump, which of them do, and those on the own nodes.

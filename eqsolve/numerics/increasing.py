@@ -1,6 +1,6 @@
 """Safeguarded Newton iteration with bisection for roots of increasing functions, one per node."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ def increasing_roots(
                     step[over] = value[over] * np.log(value[over] / wanted[over]) / slope[over]
                     size = np.abs(step)
             new = y - step
-            slow = size > 0.5 * last
+            slow = size > 0.5 * last  # near a root steps shrink quadratically
             exact = (gap == 0) | (slow & (last < _STUCK * (1 + room)))
             final = exact | (size <= enough * room)
             bad = np.flatnonzero((~((new > left) & (new < right)) | slow) & ~final)
@@ -75,6 +75,28 @@ def increasing_roots(
         else:
             out[active] = y  # the last bit flickers: the bracket is as small as rounding allows
     return out
+
+
+def roots_at(
+    function: Callable[..., Any], arguments: Sequence[Any], size: int, ends: Sequence[Any], *, rough: bool = False
+) -> Array:
+    """Return at many points the y with f(y) = target; the function gives f and its slope at (y, arguments).
+
+    ``ends`` are the target, and the ends of the interval in which f increases; arrays of this size hold a value per point.
+    """
+    arrays = [k for k, item in enumerate(arguments) if np.ndim(item) and np.size(item) == size]
+
+    def value_and_slope(y: Array, places: Array) -> tuple[Array, Array]:
+        given = list(arguments)
+        if len(places) < size:
+            for k in arrays:
+                given[k] = given[k][places]
+        value, slope = function(y, *given)
+        return value, slope
+
+    target, low, high = ends
+    wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
+    return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), rough=rough)
 
 
 def _between(left: Array, right: Array) -> Array:

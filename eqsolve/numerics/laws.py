@@ -19,6 +19,10 @@ import numpy as np
 from eqsolve.numerics.arrays import EPSILON, Array, special, tensor_rule
 
 STRATA = 16  # combinations of values of random constants that are followed one by one, at most
+# Nodes by which a Gauss rule has converged for what is smooth. Functions that are steep somewhere take many more, on panels:
+# those of Gauss–Hermite rules are π (2N)^−½ apart. Panels begin as dense as Gauss rules end, at the centre. Rotors, phase
+# oscillators of normal and uniform frequencies and |x| cost the same from 60 to 200; at 700 oscillators of t = 8 are lost
+_SMOOTH = 200
 Gaussian = tuple[Any, Any, Any, bool]
 """Probability, mean and variance of a Gaussian part, and whether it is exact; a point has variance zero."""
 
@@ -30,8 +34,8 @@ class NumericLaw:
         """Return the law in floats, or in mpmath's numbers: those that the floats spell in decimals or as fractions."""
         if digits is None:
             return self
-        made = {item.name: _precise(getattr(self, item.name), digits) for item in fields(self)}  # type: ignore[arg-type]
-        return type(self)(**made)
+        numbers = {item.name: _precise(getattr(self, item.name), digits) for item in fields(self)}  # type: ignore[arg-type]
+        return type(self)(**numbers)
 
     def __str__(self) -> str:
         parts = [getattr(self, item.name) for item in fields(self)]  # type: ignore[arg-type]
@@ -68,7 +72,7 @@ class NumericLaw:
 
     def moments(self) -> tuple[float, float]:
         """Return mean and variance."""
-        nodes, weights = self.rule(200)
+        nodes, weights = self.rule(_SMOOTH)
         mean = float(weights @ nodes)
         return mean, float(weights @ (nodes - mean) ** 2)
 
@@ -175,7 +179,7 @@ class LaplaceLaw(NumericLaw):
         return None if self.scale > 0 else f"the scale must be > 0, got {_word(self.scale)}"
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        nodes, weights = special.roots_laguerre(min(order, 180))
+        nodes, weights = special.roots_laguerre(min(order, 180))  # then weights underflow
         nodes = float(self.scale) * nodes
         return np.concatenate([-nodes[::-1], nodes]), np.concatenate([weights[::-1], weights]) / 2
 
@@ -333,7 +337,7 @@ def joint_groups(laws: Mapping[str, NumericLaw]) -> list[tuple[str, ...]]:
     return [tuple(members) for members in groups.values()]
 
 
-def expectation(function: Callable[..., Any], laws: Sequence[NumericLaw], order: int = 200) -> float:
+def expectation(function: Callable[..., Any], laws: Sequence[NumericLaw], order: int = _SMOOTH) -> float:
     """Return the mean of a function of independent constants, by the product of their rules."""
     points, weights = tensor_rule([law.rule(order) for law in laws])
     return float(np.sum(weights * function(*points)))
@@ -344,7 +348,7 @@ def _precise(value: Any, digits: int) -> Any:
         return tuple(_precise(item, digits) for item in value)
     if isinstance(value, NumericLaw):
         return value.numeric(digits)
-    near = Fraction(repr(float(value))).limit_denominator(10**9)
+    near = Fraction(repr(float(value))).limit_denominator(10**9)  # 1/3 was meant
     spelled = near if abs(float(near) - value) <= 2 * EPSILON * abs(value) else Fraction(value)
     with mpmath.workdps(digits):
         return mpmath.mpf(spelled.numerator) / spelled.denominator
@@ -356,12 +360,6 @@ def hermite(order: int) -> tuple[Array, Array]:
     nodes, weights = special.roots_hermitenorm(order)
     keep = weights > 0
     return nodes[keep], weights[keep] / weights.sum()
-
-
-# Nodes by which a Gauss rule has converged for what is smooth. Functions that are steep somewhere take many more, on panels:
-# those of Gauss–Hermite rules are π (2N)^−½ apart. Panels begin as dense as Gauss rules end, at the centre. Rotors, phase
-# oscillators of normal and uniform frequencies and |x| cost the same from 60 to 200; at 700 oscillators of t = 8 are lost
-_SMOOTH = 200
 
 
 def _panels(nodes: float) -> tuple[Array, Array]:
@@ -388,13 +386,13 @@ def _half_normal(order: int) -> tuple[Array, Array]:
     """Return a Gauss rule of the density of |x|, x standard normal, from its recurrence (Stieltjes' procedure)."""
     x, w = np.polynomial.legendre.leggauss(400)
     x, w = 6 * (x + 1), 6 * w * np.exp(-18 * (x + 1) ** 2) * math.sqrt(2 / math.pi)
-    last, now, along, beside = np.zeros_like(x), np.sqrt(1 / w.sum()) * np.ones_like(x), [], [0.0]
+    last, now, diagonal, off_diagonal = np.zeros_like(x), np.sqrt(1 / w.sum()) * np.ones_like(x), [], [0.0]
     for _ in range(order):
-        along.append(float(w @ (x * now**2)))
-        new = (x - along[-1]) * now - beside[-1] * last
-        beside.append(math.sqrt(float(w @ new**2)))
-        last, now = now, new / beside[-1]
-    nodes, vectors = np.linalg.eigh(np.diag(along) + np.diag(beside[1:-1], 1) + np.diag(beside[1:-1], -1))
+        diagonal.append(float(w @ (x * now**2)))
+        new = (x - diagonal[-1]) * now - off_diagonal[-1] * last
+        off_diagonal.append(math.sqrt(float(w @ new**2)))
+        last, now = now, new / off_diagonal[-1]
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off_diagonal[1:-1], 1) + np.diag(off_diagonal[1:-1], -1))
     return nodes, vectors[0] ** 2
 
 
@@ -435,8 +433,8 @@ class Part:
 
 def parts_of(law: NumericLaw) -> tuple[Part, ...]:
     """Return the parts of a law; none if it has no density, or one that grows too fast in the coordinate, or too many."""
-    made = _parts(law) if law.has_density else None
-    return tuple(made) if made is not None and len(made) <= 8 else ()  # parts of a law
+    parts = _parts(law) if law.has_density else None
+    return tuple(parts) if parts is not None and len(parts) <= 8 else ()  # parts of a law
 
 
 def place_on(parts: tuple[Part, ...], numbers: Array, x: Array) -> tuple[Array, Array]:
@@ -459,9 +457,9 @@ def _parts(law: NumericLaw) -> list[Part] | None:
         case LaplaceLaw():
             return [Part(1.0, _laplace(float(law.scale)))]
         case MixtureLaw():
-            found = [(float(share), _parts(inner)) for share, inner in zip(law.probabilities, law.laws, strict=True)]
-            if all(parts is not None for _, parts in found):
-                return [Part(share * p.probability, p.at) for share, parts in found if share > 0 for p in parts or ()]
+            shares = [(float(share), _parts(inner)) for share, inner in zip(law.probabilities, law.laws, strict=True)]
+            if all(parts is not None for _, parts in shares):
+                return [Part(share * p.probability, p.at) for share, parts in shares if share > 0 for p in parts or ()]
     return None
 
 

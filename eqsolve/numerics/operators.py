@@ -13,7 +13,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss, legvander
+from numpy.polynomial.legendre import leggauss, legvander, legvander2d
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
@@ -54,6 +54,7 @@ def recovery(order: int, start_known: bool) -> Array:
         none = np.zeros((order * order, order))
         data = np.block([[data, none], [none.T, np.eye(order)]])
     values = _basis(c[:, None], c[None, :], degree).reshape(order * order, -1)
+    # moments of high degree are nearly dependent: what they tell to 1e-10 is left out of the fit
     return np.asarray(values @ np.linalg.pinv(equations, rcond=1e-10) @ data)
 
 
@@ -65,8 +66,8 @@ def _legendre(x: Array, degree: int) -> Array:
 def _basis(t: Array, s: Array, degree: int) -> Array:
     """Return the products of Legendre polynomials in t and s up to a total degree."""
     first, second = np.broadcast_arrays(t, s)
-    rows, columns = legvander(2 * first - 1, degree), legvander(2 * second - 1, degree)
-    return np.stack([rows[..., p] * columns[..., q] for p in range(degree + 1) for q in range(degree + 1 - p)], axis=-1)
+    degrees = np.add.outer(np.arange(degree + 1), np.arange(degree + 1)).ravel()
+    return legvander2d(2 * first - 1, 2 * second - 1, [degree, degree])[..., degrees <= degree]
 
 
 @functools.lru_cache(maxsize=32)
@@ -112,15 +113,15 @@ def average_cusps(grid: OperatorGrid, table: Array) -> Array:
     panels, size = grid.panels, grid.size
     if panels is None:
         return table
-    made, half = table.copy(), _averages_of_half(panels.order)
+    averaged, half = table.copy(), _averages_of_half(panels.order)
     nodes = np.arange(panels.order + 1) + panels.order * np.arange(panels.panels)[:, None]
     low, left = np.tril_indices(panels.order + 1)
     rows, columns, own = nodes[:, low], nodes[:, left], nodes[:, 1:]
     for above, aside in itertools.product(range(0, len(table), size), range(0, table.shape[1], size)):
         block = table[above : above + size, aside : aside + size]
         parts = [(part[rows, columns] @ half.T).reshape(-1, panels.order, panels.order) for part in (block, block.T)]
-        made[above + own[:, :, None], aside + own[:, None, :]] = parts[0] + parts[1].transpose(0, 2, 1)
-    return made
+        averaged[above + own[:, :, None], aside + own[:, None, :]] = parts[0] + parts[1].transpose(0, 2, 1)
+    return averaged
 
 
 def interpolate_triangle(nodes: Array, table: Array, points: Array) -> Array:
@@ -241,32 +242,25 @@ _TOGETHER = 40  # nodes whose equations are eliminated at once: a few panels, so
 
 def solve_causal(left: Array, right: Array, blocks: tuple[slice, ...]) -> Array:
     """Return X = left X + right for a causal operator, by forward substitution over blocks; of causal X half is computed."""
-    size, edges = len(left), [0]
-    if size <= 2 * _TOGETHER:
-        return _eliminate(left, right)
+    size, edges, table = len(left), [0], right.reshape(len(right), -1)
     for part in blocks:
-        if part.stop - edges[-1] >= _TOGETHER or part.stop == size:
+        if part.stop - edges[-1] >= _TOGETHER:
             edges.append(part.stop)
-    parts = list(itertools.pairwise(edges))
-    if edges[-1] != size or any(left[first:last, last:].any() for first, last in parts):
-        return _eliminate(left, right)
-    causal = right.shape == (size, size) and not any(right[first:last, last:].any() for first, last in parts)
-    made = np.zeros_like(right, dtype=np.result_type(left, right, float))
-    for first, last in parts:
-        every = (slice(0, last),) if causal else ()
-        rows = right[first:last][:, *every] + left[first:last, :first] @ made[:first][:, *every]
-        made[first:last][:, *every] = _eliminate(left[first:last, first:last], rows)
-    return made
-
-
-def _eliminate(left: Array, right: Array) -> Array:
-    """Return X = left X + right by LU factorisation."""
-    return np.linalg.solve(np.eye(len(left)) - left, right)
+    edges = [*edges[:-1], size] if len(edges) > 1 else [0, size]
+    if any(left[:edge, edge:].any() for edge in edges[1:-1]):  # not causal: all at once
+        edges = [0, size]
+    causal = table.shape == left.shape and not any(table[:edge, edge:].any() for edge in edges[1:-1])
+    solution = np.zeros_like(table, dtype=np.result_type(left, right, float))
+    for first, last in itertools.pairwise(edges):
+        columns = slice(last if causal else None)
+        known = table[first:last, columns] + left[first:last, :first] @ solution[:first, columns]
+        solution[first:last, columns] = np.linalg.solve(np.eye(last - first) - left[first:last, first:last], known)
+    return solution.reshape(right.shape)
 
 
 def _parabolas(places: Array, times: Array) -> Array:
     """Return the weights of three values each, at ``places``, for a time each."""
-    made = np.ones_like(places)
+    weights = np.ones_like(places)
     for one, other in itertools.permutations(range(3), 2):
-        made[:, one] *= (times - places[:, other]) / (places[:, one] - places[:, other])
-    return made
+        weights[:, one] *= (times - places[:, other]) / (places[:, one] - places[:, other])
+    return weights

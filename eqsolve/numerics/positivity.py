@@ -39,13 +39,14 @@ def find_negative(
     ``blocks`` gives the covariances of k processes at times t and t', arrays of shape (n, n), as an
     array of shape (k, k, n, n); ``step`` is that of discrete time.
     """
-    found = []
+    failures = []
     for span in _SPANS:  # (more times in a set only show failures that are below what is allowed for errors)
+        # (random times: a function may be positive on all even ones)
         times = begin + span * (end - begin) * np.sort(np.random.default_rng(7).random(12))
         times = times if step is None else np.unique(begin + step * np.round((times - begin) / step))
         with np.errstate(all="ignore"):
-            found.append(negative_on(times, blocks(times[:, None], times[None, :])))
-    return found
+            failures.append(negative_on(times, blocks(times[:, None], times[None, :])))
+    return failures
 
 
 def negative_on(times: Array, blocks: Array, error: float = 0.0) -> Negative | None:
@@ -54,15 +55,15 @@ def negative_on(times: Array, blocks: Array, error: float = 0.0) -> Negative | N
     matrix = blocks.transpose(0, 2, 1, 3).reshape(size * count, size * count)
     if not np.isfinite(matrix).all() or not matrix.size:
         return None
-    kept = list(range(len(matrix)))
-    if (least := _least(matrix, kept, error)) is None:
+    chosen = list(range(len(matrix)))
+    if (least := _least(matrix, chosen, error)) is None:
         return None
     for place in range(len(matrix)):  # as few times as still show it
-        fewer = [item for item in kept if item != place]
+        fewer = [item for item in chosen if item != place]
         if fewer and (other := _least(matrix, fewer, error)) is not None:
-            kept, least = fewer, other
+            chosen, least = fewer, other
     value, vector = least
-    terms = tuple((item // count, float(times[item % count]), float(part)) for item, part in zip(kept, vector, strict=True))
+    terms = tuple((item // count, float(times[item % count]), float(part)) for item, part in zip(chosen, vector, strict=True))
     return Negative(terms, value)
 
 

@@ -44,9 +44,9 @@ class Layout:
     @functools.cached_property
     def times(self) -> Array:
         """The left end and the nodes in t."""
-        made = self.begin + (self.end - self.begin) * radau(self.rows).with_start
-        made[-1] = self.end
-        return made
+        times = self.begin + (self.end - self.begin) * radau(self.rows).with_start
+        times[-1] = self.end
+        return times
 
     def places(self, time: float) -> tuple[Array, Array, Array, Array]:
         """Return the nodes of a row: their lags and columns, and the derivatives of the lag by t and by the place."""
@@ -278,17 +278,17 @@ class StepRows:
         diagonal on. In both corners, where rows or columns are few, one polynomial of two times
         goes through all pairs.
         """
-        made, nodes, table, width = np.empty(len(points)), self.nodes, self.values[name], WIDTH - lower
+        values, nodes, table, width = np.empty(len(points)), self.nodes, self.values[name], WIDTH - lower
         grid = PanelGrid(nodes, 1, width)
         first, last = (np.sort(grid.near(step)) for step in (0, grid.panels - 1))
         early = points[:, 0] <= nodes[first[-1]]
         late = ~early & (points[:, 1] >= nodes[last[0]])
         for chosen, near in ((early, first), (late, last)):
-            made[chosen] = interpolate_triangle(nodes[near], table[np.ix_(near, near)], points[chosen])
+            values[chosen] = interpolate_triangle(nodes[near], table[np.ix_(near, near)], points[chosen])
         for column in np.unique(points[~early & ~late, 1]):
             here = ~early & ~late & (points[:, 1] == column)
-            made[here] = _along_column(grid, table, column, points[here, 0])
-        return made
+            values[here] = _along_column(grid, table, column, points[here, 0])
+        return values
 
     def error(self, name: str, points: Array) -> Array:
         """Return the error of interpolation at pairs: how far polynomials of lower degree are."""
@@ -319,12 +319,12 @@ def differences(fine: RowStore | AgingRows, coarse: RowStore | AgingRows, times:
     count, places = inside.shape
     later = np.repeat(inside.ravel(), len(_SHORT))
     points = np.stack([later, later - ((inside - times[:-1, None])[:, :, None] * _SHORT).ravel()], axis=1)
-    ours, theirs, made = fine.tables(inside.ravel()), coarse.tables(inside.ravel()), {}
-    for name, table in ours.items():
-        made[name] = np.abs(table - theirs[name]).reshape(count, places, count, places).max(axis=(1, 3))
+    own, others, changes = fine.tables(inside.ravel()), coarse.tables(inside.ravel()), {}
+    for name, table in own.items():
+        changes[name] = np.abs(table - others[name]).reshape(count, places, count, places).max(axis=(1, 3))
         near = np.abs(fine.evaluate(name, points) - coarse.evaluate(name, points)).reshape(count, -1).max(axis=1)
-        np.fill_diagonal(made[name], np.maximum(near, np.diagonal(made[name])))
-    return made
+        np.fill_diagonal(changes[name], np.maximum(near, np.diagonal(changes[name])))
+    return changes
 
 
 def spread_to_times(change: Array) -> Array:

@@ -24,7 +24,6 @@ from eqsolve.numerics.quadrature import (
     Evaluator,
     LineRule,
     LineSet,
-    PanelMesh,
     adapt,
     expectations,
     lines_along,
@@ -73,7 +72,6 @@ class SolutionSource:
     law: FixedPointLaw
     names: tuple[str, ...]
     precise_solution: Any = None
-    _first: list[PanelMesh] = field(default_factory=list)  # of the first rule
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
@@ -81,7 +79,7 @@ class SolutionSource:
             integrands, lines = _probed(self.law, probe or _general), self.law.lines(self.names)
             columns, weights = self.precise_solution.law_nodes(self.names, integrands, lines, digits)
             return Rule(dict(zip(self.names, columns, strict=True)), weights)
-        return self._resolved(probe or _general, 1e-15)[0]
+        return self._resolved(probe or _general, 1e-15)
 
     def first_rule(self, probe: Probe) -> Rule:
         """Return a rule to begin with: the nodes of the fixed point itself, or some for integrands like ``probe``."""
@@ -90,18 +88,14 @@ class SolutionSource:
             nodes = self.law.solution.point.mesh.moved(integrands.kinks(lines)).nodes()
             if abs(nodes[2].sum() - 1) < 1e-10:  # else it leaves out where its own integrands vanish
                 return self._at(integrands, lines, nodes)
-        rule, mesh = self._resolved(probe, ROUGHLY[-1])
-        self._first.append(mesh)
-        return rule
+        return self._resolved(probe, ROUGHLY[-1])
 
-    def _resolved(self, probe: Probe, tolerance: float) -> tuple[Rule, PanelMesh]:
+    def _resolved(self, probe: Probe, tolerance: float) -> Rule:
         integrands = _probed(self.law, probe)
         # nodes across, for transforms of several variables
         lines = self.law.lines(self.names, None if len(self.names) == 1 else 64)
-        known = (self._first or [self.law.solution.point.mesh])[-1]
-        like = None if known.lines.turned or lines.turned else known
-        mesh = adapt(integrands, lines, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.panels)
-        return self._at(integrands, lines, mesh.nodes()), mesh
+        mesh = adapt(integrands, lines, tolerance=tolerance, rounds=40, most=CONTROLS.panels)
+        return self._at(integrands, lines, mesh.nodes())
 
     def _at(self, integrands: Evaluator, lines: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
         law, (at, x, share, signs) = self.law, nodes

@@ -207,13 +207,11 @@ def newton(
 
 
 def polish(
-    problem: Problem, start: Array, *, mesh: PanelMesh | None = None, like: PanelMesh | None = None,
-    box: list[tuple[float, float]] | None = None,
+    problem: Problem, start: Array, *, mesh: PanelMesh | None = None, box: list[tuple[float, float]] | None = None
 ) -> Iterate:  # fmt: skip
     """Return the solution near a start to rounding: meshes adapted until they no longer need to change.
 
-    A ``mesh`` that is given is kept; whoever gives it looks at the error. The first one is made from ``like``, if given. A
-    search that leaves ``box`` is given up.
+    A ``mesh`` that is given is kept; whoever gives it looks at the error. A search that leaves ``box`` is given up.
     """
     if mesh is not None:
         return newton(problem, start, mesh)
@@ -221,8 +219,7 @@ def polish(
     steps = 0
     for _ in range(6):
         before = values
-        like = problem.adapted(values, like=like)
-        found = newton(problem, values, like, box=box or [(-_FARTHEST, _FARTHEST)] * len(values))
+        found = newton(problem, values, problem.adapted(values), box=box or [(-_FARTHEST, _FARTHEST)] * len(values))
         steps += found.steps
         values = found.values
         moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)

@@ -75,7 +75,7 @@ class FamilyMeans:
 
     def __call__(self, columns: Array) -> Array:
         """Return the means, (means, members)."""
-        self.mesh = self.problem.adapted(columns, like=self.mesh)
+        self.mesh = self.problem.adapted(columns)
         return self._outputs("outputs", columns, expectations(self.problem.integrands(columns), self.mesh))
 
     def slopes(self, columns: Array) -> tuple[Array, Callable[[], Array]]:
@@ -574,7 +574,7 @@ def edge_solutions(
             if not likely:
                 continue
             edge = make(held=held, dropped=dropped)
-            points = [polish(edge, near, like=mesh) for near, mesh in find_solutions(edge)]
+            points = [polish(edge, near) for near, _ in find_solutions(edge)]
             good: list[Iterate] = []
             for point in points:
                 if point.converged and not any(same(edge, point.values, other.values, 1e-7) for other in good):
@@ -784,8 +784,8 @@ def solve_problem(
     if not points and scans != 0:
         if (count := len(plan.unknowns)) > 5:
             logger.info("%s: %d coupled unknowns: the search may be long", plan.name, count)
-        for near, mesh in find_solutions(problem, scans):
-            point = polish(problem, near, like=mesh)
+        for near, _ in find_solutions(problem, scans):
+            point = polish(problem, near)
             if point.converged and not any(same(problem, point.values, other.values, 1e-7) for _, other in points):
                 points.append((problem, point))
         if len(points) > 1:  # first those that iteration of u = f(u) would reach
