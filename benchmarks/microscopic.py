@@ -19,13 +19,13 @@ from scipy.integrate import solve_ivp
 import eqsolve
 from eqsolve.language.binding import bind
 from eqsolve.microscopic.data import read_data
-from eqsolve.microscopic.lowered import lower_flow
+from eqsolve.microscopic.lowered import LoweredFlow
 from eqsolve.microscopic.simulate import draw_sample
 
 
 def draw(name: str, d: int, **settings: object):
     """Return the draw that ``simulate`` makes with seed 0."""
-    lowered = lower_flow(bind(eqsolve.load(name), settings))
+    lowered = LoweredFlow(bind(eqsolve.load(name), settings))
     return draw_sample(lowered, read_data("gaussian"), round(lowered.ratio * d), d, 0, 0)
 
 

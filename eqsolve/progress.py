@@ -39,7 +39,7 @@ class Bar:
 
     def __init__(self, quiet: bool = False, *, count: bool | str = False, log: bool = True) -> None:
         self.count, self.share, self.first = count, 0.0, None if count else 0.0
-        self.started = self.last = self.moved = time.monotonic()  # when the share moved last
+        self.started = self.last = self.moved = time.monotonic()  # last: of the last drawing; moved: of the share
         self.end = 0.0  # when the work is predicted to end
         self.length, self.text = 0, ""
         self.done, self.total = 0.0, math.inf
@@ -112,7 +112,7 @@ class Bar:
         return min(_LOGGED, (now - self.started) / 20) if self.count else _LOGGED
 
     def line(self, seconds: float, text: str) -> str:
-        """Return what the bar says after so many seconds."""
+        """Return what the bar says some seconds after its start."""
         width = 3 * shutil.get_terminal_size().columns // 10
         filled = int(width * self.share)
         return f"[{'#' * filled}{'.' * (width - filled)}] {self.share:4.0%}, {clock(seconds)}, {self._left(seconds)}  {text}"

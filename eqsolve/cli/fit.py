@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eqsolve.cli.options import by_name, command, destinations, read_number, read_options, read_settings, several, value
 from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
 from eqsolve.errors import UsageError, quote
+from eqsolve.language.loading import load
 from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ def run_fit(options: Namespace) -> int:
     asked = read_options(options)
     settings = read_settings(options.settings)
     from eqsolve.fitting.fit import fit
-    from eqsolve.language.loading import load
 
     free, own = ([name.strip() for name in (text or "").split(",") if name.strip()] for text in (options.free, options.own))
     # FILE[,NAME=VALUE,...]: a file, and the values that hold for it alone
@@ -116,7 +116,6 @@ def run_optimise(options: Namespace) -> int:
     limits = read_limits(options.where)
     settings = read_settings(options.settings)
     from eqsolve.fitting.optimise import optimise
-    from eqsolve.language.loading import load
 
     goal, model = options.minimise or options.maximise, load(options.model)
     if model.kind in ("System", "Flow") and ("at" in asked) == ("t" in over):
@@ -124,16 +123,16 @@ def run_optimise(options: Namespace) -> int:
     if limits and "t" in over:
         raise UsageError("--where: the best time is found without constraints; give --at instead of a range of t")
     with Bar(options.quiet, count="solve") as bar:
-        found = optimise(
+        optimum = optimise(
             model, goal, over=over, maximise=options.maximise is not None, constraints=limits, params=settings, progress=bar,
             **asked,
         )  # fmt: skip
-    deliver(options, found, lambda: _text(found), None, picture)
-    if found.status != "ok":
-        complain(found.status)
+    deliver(options, optimum, lambda: _text(optimum), None, picture)
+    if optimum.status != "ok":
+        complain(optimum.status)
         return 1
-    if found.at_edge:
-        complain(f"{found.edge}; widen the range, or take the end as it is")
+    if optimum.at_edge:
+        complain(f"{optimum.edge}; widen the range, or take the end as it is")
         return 2
     return 0
 
@@ -165,9 +164,9 @@ def read_limits(words: Iterable[str]) -> dict[str, tuple[float | None, float | N
     return limits
 
 
-def _text(found: Optimum) -> str:
-    goal = "largest" if found.maximise else "smallest"
-    rows = [(name, "=", number_with_error(value, found.errors[name])) for name, value in found.parameters.items()]
-    rows.append((found.observable, "=", number_with_error(found.value, found.error)))
-    held = f"\n\nheld at its limit: {', '.join(found.active)}" if found.active else ""
-    return f"{found.model}: `{found.observable}` is {goal} at ({found.solves} solves)\n\n{lay_out(rows)}{held}"
+def _text(optimum: Optimum) -> str:
+    goal = "largest" if optimum.maximise else "smallest"
+    rows = [(name, "=", number_with_error(value, optimum.errors[name])) for name, value in optimum.parameters.items()]
+    rows.append((optimum.observable, "=", number_with_error(optimum.value, optimum.error)))
+    active = f"\n\nheld at its limit: {', '.join(optimum.active)}" if optimum.active else ""
+    return f"{optimum.model}: `{optimum.observable}` is {goal} at ({optimum.solves} solves)\n\n{lay_out(rows)}{active}"

@@ -12,6 +12,7 @@ from eqsolve._version import YEAR, __version__
 from eqsolve.cli.options import FIGURES, check_destination, command, read_options, read_settings, switch, value
 from eqsolve.cli.output import complain, lay_out, paint, room, say, say_wrote, write, write_json
 from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError, did_you_mean
+from eqsolve.language.loading import folders, list_models, load
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
@@ -30,8 +31,6 @@ def run_list(options: Namespace) -> int:
     """List the models found in ./models, in the folders of EQSOLVE_PATH, and in the package.
     Earlier places come first: a file in ./models hides one of the same name elsewhere.
     """
-    from eqsolve.language.loading import folders, list_models
-
     if options.model is not None:
         return _list_settings(options)
     models = list_models()
@@ -52,7 +51,6 @@ def run_list(options: Namespace) -> int:
 
 
 def _list_settings(options: Namespace) -> int:
-    from eqsolve.language.loading import load
     from eqsolve.passes.explain.explain import describe_settings
     from eqsolve.passes.forms.structure import settable
 
@@ -80,7 +78,6 @@ def _list_settings(options: Namespace) -> int:
 def run_show(options: Namespace) -> int:
     """Print a model's equations, with the terms in the order in which they were written."""
     from eqsolve.language.binding import bind_some
-    from eqsolve.language.loading import load
     from eqsolve.passes.forms.structure import check_routed
 
     model, settings = load(options.model), read_settings(options.settings)
@@ -105,8 +102,6 @@ def run_show(options: Namespace) -> int:
 )
 def run_check(options: Namespace) -> int:
     """Check models without solving them: exit code 0 if all are sound, 2 if not."""
-    from eqsolve.language.loading import list_models
-
     names = options.model or [item.name for item in list_models()]
     if not names:
         raise UsageError("there is no model to check; `eqsolve list` shows where models are searched")
@@ -126,7 +121,6 @@ def run_check(options: Namespace) -> int:
 
 
 def _check(name: str) -> dict[str, Any]:
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
 
     started = time.perf_counter()
@@ -172,7 +166,6 @@ def run_explain(options: Namespace) -> int:
     """
     picture = check_destination(options.graph, "--graph", FIGURES)
     from eqsolve.explaining import explain
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
 
     model = load(options.model)
@@ -198,8 +191,6 @@ def run_explain(options: Namespace) -> int:
 @command("print the BibTeX entries to cite", "cite {model}", "cite {model} --json")
 def run_cite(options: Namespace) -> int:
     """Print the BibTeX entry of the paper behind a model, and that of eqsolve itself."""
-    from eqsolve.language.loading import load
-
     model = load(options.model)
     entry = find_entry(model) if model.cite else None
     software = software_entry()
@@ -228,9 +219,9 @@ def read_entries(text: str) -> dict[str, str]:
     """
     entries: dict[str, str] = {}
     position = 0
-    while found := _START.search(text, position):
-        position = found.end()
-        if found["kind"].lower() in _OTHER:
+    while start := _START.search(text, position):
+        position = start.end()
+        if start["kind"].lower() in _OTHER:
             continue
         depth = 1
         for brace in re.finditer(r"(?<!\\)[{}]", text[position:]):
@@ -240,24 +231,22 @@ def read_entries(text: str) -> dict[str, str]:
         if depth:
             break  # the file ends inside this entry
         position += brace.end()
-        entries[found["key"]] = text[found.start() : position]
+        entries[start["key"]] = text[start.start() : position]
     return entries
 
 
 def find_entry(model: Model) -> str:
-    """Return the BibTeX entry for a model's ``cite`` key, from ``references.bib`` beside a model file.
+    """Return the BibTeX entry for a model's ``cite`` key, from ``references.bib`` next to a model file.
 
     The folder of the model's own file is searched first, then every folder that models are found in.
     """
-    from eqsolve.language.loading import folders
-
     key = model.cite
     if key is None:
         raise UsageError(f'model `{model.name}` names no paper; give it one by cite="key"')
     searched: list[str] = []
     known: list[str] = []
-    beside = [Path(model.file).parent] if model.file else []
-    for path in (folder / FILE for folder in dict.fromkeys([*beside, *folders()])):
+    own_folder = [Path(model.file).parent] if model.file else []
+    for path in (folder / FILE for folder in dict.fromkeys([*own_folder, *folders()])):
         if not path.is_file():
             continue
         try:

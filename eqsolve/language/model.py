@@ -277,10 +277,10 @@ class Model(Mapping[str, Equation]):
         return equations
 
     def _collect_names(self) -> dict[str, Named | Head]:
-        found: dict[str, Named | Head] = {}
+        names: dict[str, Named | Head] = {}
         for leaf in leaves(tuple(getattr(self, field) for field in self.content)):
             for item in symbols_in(leaf):
-                other = found.setdefault(item.name, item)
+                other = names.setdefault(item.name, item)
                 if other != item and type(other) is type(item) and isinstance(item, Named):
                     raise ModelError(
                         f"{self.location}: `{item.name}` is declared twice in different ways in model `{self.name}`; "
@@ -291,7 +291,7 @@ class Model(Mapping[str, Equation]):
                         f"{self.location}: `{item.name}` is both a {other.kind_name} and a {item.kind_name} "
                         f"in model `{self.name}`; give them different names"
                     )
-        return found
+        return names
 
     # --- a value
     def __setattr__(self, name: str, value: Any) -> None:
@@ -340,8 +340,8 @@ class Model(Mapping[str, Equation]):
         for part in parts:
             if part not in self.names:
                 raise ModelError(f"model `{self.name}` has no symbol `{part}`{did_you_mean(part, self.names)}")
-        found = tuple(self.names[part] for part in parts)
-        return found[0] if len(found) == 1 else found
+        chosen = tuple(self.names[part] for part in parts)
+        return chosen[0] if len(chosen) == 1 else chosen
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -550,7 +550,7 @@ def mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:
 
 def _latex_of(observables: Any, location: Location | None) -> dict[str, str]:
     """Return the LaTeX names given beside the expressions of observables."""
-    made = {}
+    latex = {}
     for key, value in observables.items() if isinstance(observables, Mapping) else ():
         if isinstance(value, tuple) and len(value) == 2:
             if not isinstance(value[1], str) or not value[1].strip():
@@ -558,8 +558,8 @@ def _latex_of(observables: Any, location: Location | None) -> dict[str, str]:
                     f"{location}: observable `{key}`: beside the expression stands its LaTeX, a text such as "
                     f"r'E_\\mathrm{{test}}'; got {value[1]!r}"
                 )
-            made[str(key)] = value[1].strip().strip("$")
-    return made
+            latex[str(key)] = value[1].strip().strip("$")
+    return latex
 
 
 def expressions(values: Mapping[Any, Any] | None, location: Location | None, what: str) -> Table:

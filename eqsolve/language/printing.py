@@ -55,10 +55,10 @@ def latex_names(models: Iterable[Model]) -> dict[str, str]:
 
     Of several models, such as a rate and the fixed point behind it, the first that has a name decides.
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for model in models:
-        found = {**_names(model), **found}
-    return found
+        names = {**_names(model), **names}
+    return names
 
 
 @kept_by_model
@@ -286,9 +286,9 @@ class Shown:
         """Return titles and, under each, lines as (left, relation, right); the equations come first."""
         equations, sections = _lines(self.model)
         pairs = [equation_text(equation) for equation in equations]
-        made = [(f"{self.model.name} ({self.model.kind})", [(left, "=", right) for left, right in pairs])]
-        made += [(title, [(_side(left), rel, _right(right, rel)) for left, rel, right in lines]) for title, lines in sections]
-        return made
+        shown = [(f"{self.model.name} ({self.model.kind})", [(left, "=", right) for left, right in pairs])]
+        shown += [(title, [(_side(left), rel, _right(right, rel)) for left, rel, right in lines]) for title, lines in sections]
+        return shown
 
     def text(self) -> str:
         """Return the equations aligned at their equality signs."""

@@ -208,14 +208,14 @@ def draw_rows(
     parts = [slice(low, min(low + rows, n)) for low in range(0, n, rows)]
     if len(parts) == 1:
         return backend.put(draw(rng, n))
-    made = backend.arrays.empty((n, d))
+    matrix = backend.arrays.empty((n, d))
 
     def fill(part: slice, stream: np.random.Generator) -> None:
-        made[part] = backend.put(draw(stream, part.stop - part.start))
+        matrix[part] = backend.put(draw(stream, part.stop - part.start))
 
     with ThreadPoolExecutor(max(1, threads)) as pool:
         list(pool.map(fill, parts, [rng, *rng.spawn(len(parts) - 1)]))
-    return made
+    return matrix
 
 
 def read_data(given: Any) -> Features:

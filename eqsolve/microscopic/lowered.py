@@ -1,7 +1,7 @@
 """A flow with its parameters bound, as array functions: drift, observables, and products with its Jacobian."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from eqsolve.language.binding import Binding
 from eqsolve.language.laws import Law, Resampled, Telegraph
 from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
+from eqsolve.language.symbols import Field, Gradient, Process, Random, Time
 from eqsolve.language.system import Flow
 from eqsolve.numerics.arrays import Array, integrator
 from eqsolve.numerics.backend import CPU, Backend, demand_memory
@@ -131,47 +131,6 @@ class Noises:
         self.now[item] = float(mean(time)[0]) + row @ np.array(past.coordinates)
 
 
-Function = Callable[..., list[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class Average:
-    """An expectation as a mean over coordinates or over samples."""
-
-    on_samples: bool
-    values: Function
-
-
-@dataclass(frozen=True, eq=False)
-class LoweredFlow:
-    """The functions of one flow. ``moving`` are the weights that change in time.
-
-    Arguments of coordinate functions: t, states, the gradients in a drift, coordinate constants, coordinate noises; of sample
-    functions: t, fields, sample constants, sample noises.
-    """
-
-    flow: Flow
-    binding: Binding
-    time: Basic
-    states: tuple[State, ...]
-    moving: tuple[int, ...]
-    coordinate_randoms: tuple[Random, ...]
-    sample_randoms: tuple[Random, ...]
-    coordinate_noises: tuple[Process, ...]
-    sample_noises: tuple[Process, ...]
-    weights: Function
-    losses: Function
-    drift: Function
-    averages: tuple[Average, ...]
-    observables: Function
-    variables: Function
-    variable_names: tuple[str, ...]
-
-    @property
-    def ratio(self) -> float:
-        return float(self.binding.values[self.flow.ratio])
-
-
 def sides(flow: Flow) -> tuple[tuple[Random, ...], tuple[Random, ...]]:
     """Return the random constants of the coordinates and those of the samples.
 
@@ -180,9 +139,9 @@ def sides(flow: Flow) -> tuple[tuple[Random, ...], tuple[Random, ...]]:
     starts = [start for start in flow.state.values() if not isinstance(start, Law)]
     samples = _randoms(flow.loss_gradient)
     coordinates = _randoms([*flow.weights, *flow.drift.values(), *starts, *flow.variables.values()]) - samples
-    for node in _expectations(flow):
-        sampled = any(isinstance(item, Field) or item in samples for item in node.argument.free_symbols)
-        (samples if sampled else coordinates).update(_randoms([node.argument]) - samples - coordinates)
+    for mean in _expectations(flow):
+        side = samples if _of_samples(mean.argument, samples) else coordinates
+        side.update(_randoms([mean.argument]) - samples - coordinates)
     return tuple(sorted(coordinates, key=str)), tuple(sorted(samples, key=str))
 
 
@@ -190,64 +149,70 @@ def _randoms(expressions: Sequence[Expr]) -> set[Random]:
     return {item for expr in expressions for item in expr.free_symbols if isinstance(item, Random)}
 
 
+def _of_samples(expr: Expr, constants: Container[Any]) -> bool:
+    """Whether an expression has a value for every sample: it reads a field, or a random constant of the samples."""
+    return any(isinstance(item, Field) or item in constants for item in expr.free_symbols)
+
+
 @kept_by_model
 def _expectations(flow: Flow) -> list[E]:
-    found: set[E] = set().union(*(expr.atoms(E) for expr in flow.observables.values()))
-    return sorted(found, key=str)
+    return sorted(set[E]().union(*(expr.atoms(E) for expr in flow.observables.values())), key=str)
 
 
-def lower_flow(binding: Binding) -> LoweredFlow:
-    """Return the array functions of a bound flow."""
-    flow = binding.model
-    assert isinstance(flow, Flow)
-    time = flow.running_time
-    coordinate, sample = sides(flow)
-    weights = tuple(binding.apply(expr) for expr in flow.weights)
-    losses = tuple(binding.apply(expr) for expr in flow.loss_gradient)
-    drift = tuple(binding.apply(flow.drift[item]) for item in flow.state)
-    used = set().union(*(expr.free_symbols for expr in drift), *(node.free_symbols for node in _expectations(flow)))
-    active = tuple(place for place, item in enumerate(flow.gradients) if item in used)
-    changing = {*flow.state, time}
-    moving = tuple(place for place, expr in enumerate(weights) if expr.free_symbols & changing)
-    states = tuple(flow.state)
-    gradients = tuple(flow.gradients[place] for place in active)
-    by_coordinate, by_sample = flow.reads("drift"), flow.reads("loss_gradient")
-    drawn = [tuple(noise(time) for noise in noises) for noises in (by_coordinate, by_sample)]
-    on_coordinates = (time, *states, *gradients, *coordinate, *drawn[0])
-    on_samples = (time, *flow.fields, *sample, *drawn[1])
-    plain = (time, *states, *coordinate, *drawn[0])
-    outer = [binding.apply(expr) for expr in flow.observables.values()]
-    nodes = sorted(set[E]().union(*(expr.atoms(E) for expr in outer)), key=str)
-    averages = []
-    for node in nodes:
-        sampled = any(isinstance(item, Field) or item in sample for item in node.argument.free_symbols)
-        averages.append(Average(sampled, lower([node.argument], on_samples if sampled else on_coordinates)))
-    variables = [binding.apply(expr) for expr in flow.variables.values()]
-    names = tuple(
-        name
-        for name, expr in zip(flow.variables, variables, strict=True)
-        if not any(isinstance(item, Field | Gradient) or item in sample for item in expr.free_symbols)
-    )
-    kept = [expr for name, expr in zip(flow.variables, variables, strict=True) if name in names]
-    for expr in (*weights, *losses, *drift):
-        if expr.has(S.ComplexInfinity, S.NaN, S.ImaginaryUnit):
-            raise ModelError(f"flow `{flow.name}` ({flow.location}): `{expr}` is not a real number for these parameters")
-    return LoweredFlow(
-        flow, binding, time, states, moving, coordinate, sample, by_coordinate, by_sample,
-        lower(weights, plain), lower([losses[place] for place in active], on_samples), lower(drift, on_coordinates),
-        tuple(averages), lower(outer, (time, *nodes)), lower(kept, plain), names,
-    )  # fmt: skip
+class LoweredFlow:
+    """The array functions of a flow with its parameters bound. ``moving`` are the weights that change in time.
+
+    Arguments of coordinate functions: t, states, the gradients in a drift, coordinate constants, coordinate noises; of sample
+    functions: t, fields, sample constants, sample noises. ``averages`` are the expectations in observables: whether each is a
+    mean over the samples, and the function that it is the mean of.
+    """
+
+    def __init__(self, binding: Binding) -> None:
+        flow = binding.model
+        assert isinstance(flow, Flow)
+        self.flow, self.binding, self.ratio = flow, binding, float(binding.values[flow.ratio])
+        self.coordinate_randoms, self.sample_randoms = sides(flow)
+        self.coordinate_noises, self.sample_noises = flow.reads("drift"), flow.reads("loss_gradient")
+        weights, losses = ([binding.apply(expr) for expr in part] for part in (flow.weights, flow.loss_gradient))
+        drift = [binding.apply(flow.drift[item]) for item in flow.state]
+        for expr in (*weights, *losses, *drift):
+            if expr.has(S.ComplexInfinity, S.NaN, S.ImaginaryUnit):
+                raise ModelError(f"flow `{flow.name}` ({flow.location}): `{expr}` is not a real number for these parameters")
+        time = flow.running_time
+        read = set[Basic]().union(*(expr.free_symbols for expr in (*drift, *_expectations(flow))))
+        active = [place for place, item in enumerate(flow.gradients) if item in read]
+        self.moving = [place for place, expr in enumerate(weights) if expr.free_symbols & {*flow.state, time}]
+        constants = *self.coordinate_randoms, *(noise(time) for noise in self.coordinate_noises)
+        at_rest = time, *flow.state, *constants
+        on_coordinates = time, *flow.state, *(flow.gradients[place] for place in active), *constants
+        on_samples = time, *flow.fields, *self.sample_randoms, *(noise(time) for noise in self.sample_noises)
+        self.weights, self.drift = lower(weights, at_rest), lower(drift, on_coordinates)
+        self.losses = lower([losses[place] for place in active], on_samples)
+        observables = [binding.apply(expr) for expr in flow.observables.values()]
+        means = sorted(set[E]().union(*(expr.atoms(E) for expr in observables)), key=str)
+        self.averages: list[tuple[bool, Callable[..., list[Any]]]] = []
+        for mean in means:
+            sampled = _of_samples(mean.argument, self.sample_randoms)
+            self.averages.append((sampled, lower([mean.argument], on_samples if sampled else on_coordinates)))
+        self.observables = lower(observables, (time, *means))
+        variables = {name: binding.apply(expr) for name, expr in flow.variables.items()}
+        shown = {name: expr for name, expr in variables.items()
+                 if not expr.atoms(Gradient) and not _of_samples(expr, self.sample_randoms)}  # fmt: skip
+        self.variable_names, self.variables = tuple(shown), lower([*shown.values()], at_rest)
+
+    def __reduce__(self) -> Any:
+        return (LoweredFlow, (self.binding,))  # the functions are made again
 
 
 class FlowSample:
     """One draw of a flow: features, constants and start, and the functions of the state on them.
 
     Features, constants, fields and gradients live on the backend; states come and go in the machine's memory, which costs
-    little beside the two products with the features.
+    little compared with the two products with the features.
     """
 
     def __init__(
-        self, lowered: LoweredFlow, features: Any, constants: dict[Random, Array], start: Array, backend: Backend = CPU,
+        self, lowered: LoweredFlow, features: Any, constants: Mapping[Random, Array], start: Array, backend: Backend = CPU,
         noise: Any = 0,
     ) -> None:  # fmt: skip
         self.lowered, self.backend = lowered, backend
@@ -259,8 +224,6 @@ class FlowSample:
         self.sample_constants = [backend.put(constants[item]) for item in lowered.sample_randoms]
         sizes = dict.fromkeys(lowered.coordinate_noises, self.d) | dict.fromkeys(lowered.sample_noises, self.n)
         self.noises = Noises(lowered.binding, sizes, noise) if sizes else None
-        self.coordinate_constants += [0.0] * len(lowered.coordinate_noises)
-        self.sample_constants += [0.0] * len(lowered.sample_noises)
         self.begin()
         weights = self.weights(0.0, backend.put(start))
         self.still = [None if place in lowered.moving else self.features @ weight for place, weight in enumerate(weights)]
@@ -268,30 +231,29 @@ class FlowSample:
 
     def begin(self) -> None:
         """Begin the noises again, and set them to what they are on average."""
-        if self.noises is not None:
-            self._set(self.noises.begin())
+        self._set({} if self.noises is None else self.noises.begin())
 
     def shake(self, time: float, length: float, *, fresh: bool = True) -> None:
         """Draw the noises at a time, for a step of some length."""
         if self.noises is not None:
             self._set(self.noises.draw(time, length, fresh=fresh))
 
-    def _set(self, values: Mapping[Process, Array]) -> None:
-        for constants, noises in (
-            (self.coordinate_constants, self.lowered.coordinate_noises),
-            (self.sample_constants, self.lowered.sample_noises),
-        ):
-            constants[len(constants) - len(noises) :] = [self.backend.put(values[item]) for item in noises]
+    def _set(self, noises: Mapping[Process, Array]) -> None:
+        by_side = self.lowered.coordinate_noises, self.lowered.sample_noises
+        shaken = ([self.backend.put(noises[item]) for item in items] for items in by_side)
+        coordinate_noises, sample_noises = shaken
+        self.on_coordinates = [*self.coordinate_constants, *coordinate_noises]
+        self.on_samples = [*self.sample_constants, *sample_noises]
 
     def weights(self, time: float, state: Any) -> list[Any]:
         """Return w, one array of length d per weight."""
-        made = self.lowered.weights(time, *state, *self.coordinate_constants)
-        return [self.backend.full(weight, (self.d,)) for weight in made]
+        weights = self.lowered.weights(time, *state, *self.on_coordinates)
+        return [self.backend.full(weight, (self.d,)) for weight in weights]
 
     def losses(self, time: float, fields: list[Any]) -> list[Any]:
         """Return ℓ for the gradients that a drift uses, each of length n."""
-        made = self.lowered.losses(time, *fields, *self.sample_constants)
-        return [self.backend.full(loss, (self.n,)) for loss in made]
+        losses = self.lowered.losses(time, *fields, *self.on_samples)
+        return [self.backend.full(loss, (self.n,)) for loss in losses]
 
     def fields(self, time: float, state: Any) -> list[Any]:
         """Return f = X w, one array of length n per weight."""
@@ -311,30 +273,30 @@ class FlowSample:
         self.evaluations += 1
         state = self.state(flat)
         gradients = self.gradients(time, self.fields(time, state))
-        made = self.lowered.drift(time, *state, *gradients, *self.coordinate_constants)
-        return self.backend.get(self.backend.stack(made, (self.d,))).ravel()
+        velocities = self.lowered.drift(time, *state, *gradients, *self.on_coordinates)
+        return self.backend.get(self.backend.stack(velocities, (self.d,))).ravel()
 
     def observe(self, time: float, flat: Array) -> list[float]:
         """Return the observables, in the order declared."""
         state = self.state(flat)
         fields = self.fields(time, state)
         gradients = self.gradients(time, fields)
-        on_coordinates = (time, *state, *gradients, *self.coordinate_constants)
-        on_samples = (time, *fields, *self.sample_constants)
-        means = [
-            float(np.mean(average.values(*(on_samples if average.on_samples else on_coordinates))[0]))
-            for average in self.lowered.averages
-        ]
+        arguments = (time, *state, *gradients, *self.on_coordinates), (time, *fields, *self.on_samples)
+        means = [float(np.mean(values(*arguments[sampled])[0])) for sampled, values in self.lowered.averages]
         return [float(value) for value in self.lowered.observables(time, *means)]
 
     def snapshot(self, time: float, flat: Array) -> dict[str, Array]:
         """Return what lives on the coordinates: states, variables and constants by name."""
         get, state = self.backend.get, self.state(flat)
-        made = {item.name: values.copy() for item, values in zip(self.lowered.states, flat.reshape(-1, self.d), strict=True)}
-        values = self.backend.stack(self.lowered.variables(time, *state, *self.coordinate_constants), (self.d,))
-        made |= dict(zip(self.lowered.variable_names, get(values), strict=True))
-        constants = zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=False)  # noises come after
-        return made | {item.name: get(array) for item, array in constants}
+        variables = self.backend.stack(self.lowered.variables(time, *state, *self.on_coordinates), (self.d,))
+        return {
+            **{item.name: row.copy() for item, row in zip(self.lowered.flow.state, flat.reshape(-1, self.d), strict=True)},
+            **dict(zip(self.lowered.variable_names, get(variables), strict=True)),
+            **{
+                item.name: get(row)
+                for item, row in zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=True)
+            },
+        }
 
 
 # --- Running one sample through time: an adaptive Runge–Kutta pair, short steps where there is

@@ -26,7 +26,7 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.system import Flow
 from eqsolve.microscopic.data import Features, GaussianMatrix, Placement, read_data
-from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, lower_flow, refuse_continuous, wander
+from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, refuse_continuous, wander
 from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, demand_memory, memory, read_device
 from eqsolve.numerics.constants import HOW, draw_constants, draw_law
@@ -54,7 +54,7 @@ class Simulation:
     values
         Each observable on (draw, time).
     snapshots
-        With ``keep=True``: for each draw and time, states, variables and constants on the d coordinates.
+        With ``keep=True``: states, variables and constants by name, each on (draw, time, coordinate).
     n, d, params, data, step, seed
         What was run.
     notes
@@ -83,7 +83,7 @@ class Simulation:
     data: str
     step: float | None
     seed: int
-    snapshots: tuple[tuple[dict[str, Array], ...], ...] = ()
+    snapshots: dict[str, Array] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     stats: dict[str, Any] = field(default_factory=dict)
     latex: dict[str, str] = field(default_factory=dict)
@@ -132,8 +132,8 @@ class Simulation:
         place = int(np.argmin(np.abs(self.t - time)))
         if abs(self.t[place] - time) > 1e-9 * max(1.0, abs(time)):
             raise UsageError(f"the run has no time {time:g}; it reports {', '.join(f'{t:g}' for t in self.t)}")
-        demand_known([name], self.snapshots[0][place], "the run has no `{}`")
-        return np.stack([run[place][name] for run in self.snapshots])
+        demand_known([name], self.snapshots, "the run has no `{}`")
+        return np.asarray(self.snapshots[name][:, place])
 
     def to_dataframe(self) -> Any:
         """Return the observables as a pandas table, one row per draw and time."""
@@ -161,10 +161,8 @@ class Simulation:
         """Write a netCDF file, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.parquet`` or ``*.json``."""
         if lazy_import("write_table")(self, path):
             return
-        dataset = self.dataset
-        for name in self.snapshots[0][0] if self.snapshots and self.snapshots[0] else ():
-            kept = np.array([[moment[name] for moment in run] for run in self.snapshots])
-            dataset[_KEPT + name] = (("draw", "t", "coordinate"), kept)
+        snapshots = {_KEPT + name: (("draw", "t", "coordinate"), values) for name, values in self.snapshots.items()}
+        dataset = self.dataset.assign(snapshots)
         lazy_import("write_dataset")(dataset, {"kind": "simulation", **{name: getattr(self, name) for name in _FIELDS}}, path)
 
     @property
@@ -180,10 +178,8 @@ class Simulation:
 
 def read_simulation(dataset: xr.Dataset, record: Mapping[str, Any]) -> Simulation:
     """Return the simulation of a file's values and record."""
-    kept = {str(key).removeprefix(_KEPT): dataset[key].values for key in dataset.data_vars if str(key).startswith(_KEPT)}
-    values = {str(key): dataset[key].values for key in dataset.data_vars if not str(key).startswith(_KEPT)}
-    draws, times = range(dataset.sizes["draw"]), range(dataset.sizes["t"])
-    snapshots = tuple(tuple({n: v[i, k] for n, v in kept.items()} for k in times) for i in draws) if kept else ()
+    values = {str(key): array.values for key, array in dataset.data_vars.items()}
+    snapshots = {name.removeprefix(_KEPT): values.pop(name) for name in list(values) if name.startswith(_KEPT)}
     fields = {name: record[name] for name in _FIELDS}
     fields["notes"] = tuple(fields["notes"])
     return Simulation(t=dataset["t"].values, values=values, snapshots=snapshots, **fields)
@@ -287,7 +283,7 @@ def simulate(
         backend, remarks = CPU, [told]
     matrices = 1 if features.matrix is not None else at_once * each if backend is CPU else 0
     held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
-    lowered = lower_flow(binding)
+    lowered = LoweredFlow(binding)
     with watching(progress) as report:
         done, lock = np.zeros(seeds), threading.Lock()
 
@@ -310,6 +306,8 @@ def simulate(
     notes = (*remarks, *_notes(outcomes, step))
     for note in notes:
         logger.warning("%s: %s", flow.name, note)
+    first = outcomes[0].snapshots[0] if keep else {}
+    snapshots = {name: np.array([[moment[name] for moment in outcome.snapshots] for outcome in outcomes]) for name in first}
     table = np.array([outcome.values for outcome in outcomes]).reshape(seeds, len(times), -1)
     stats = {
         "seconds": time.perf_counter() - started,
@@ -321,8 +319,7 @@ def simulate(
     }
     return Simulation(
         flow.name, times, {name: table[:, :, place] for place, name in enumerate(flow.observables)}, n, d,
-        binding.settings(), features.label, step, seed, tuple(o.snapshots for o in outcomes) if keep else (), notes, stats,
-        latex,
+        binding.settings(), features.label, step, seed, snapshots, notes, stats, latex,
     )  # fmt: skip
 
 
@@ -391,21 +388,21 @@ def _notes(outcomes: list[_Outcome], step: float | None) -> tuple[str, ...]:
     """Say when a step is too long, and when a run went away."""
     if step is None:
         return ()
-    made = []
+    notes = []
     speed = max(outcome.speed for outcome in outcomes)
     if step * speed > 2:
-        made.append(
+        notes.append(
             f"the step {step:g} lies beyond the stability limit {2 / speed:.4g}: the Jacobian's largest eigenvalue at the "
             f"start is {speed:.4g}, and {step:g} × {speed:.4g} > 2; the iteration will not follow the flow, take a "
             "smaller step"
         )
     gone = [outcome.diverged for outcome in outcomes if np.isfinite(outcome.diverged)]
     if gone:
-        made.append(
+        notes.append(
             f"gradient descent with the step {step:g} diverged in {len(gone)} of {len(outcomes)} draws, "
             f"first before t = {min(gone):g}; take a smaller step"
         )
-    return tuple(made)
+    return tuple(notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,11 +423,8 @@ class _Runner:
     backend: Backend
     threads: int
 
-    def __getstate__(self) -> dict[str, Any]:  # compiled functions are made again, and another process reports nothing
-        return {**self.__dict__, "lowered": self.lowered.binding, "tell": None}
-
-    def __setstate__(self, content: dict[str, Any]) -> None:
-        self.__dict__.update({**content, "lowered": lower_flow(content["lowered"])})
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "tell": None}  # another process reports nothing
 
     def __call__(self, index: int) -> _Outcome:
         if self.constants == "balanced":
@@ -475,7 +469,7 @@ def draw_balanced(
 ) -> FlowSample:  # fmt: skip
     """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average.
 
-    ``visits`` are times at which directions are taken, beside the start; ``run`` returns the states of a draw at given times.
+    ``visits`` are times at which directions are taken, besides the start; ``run`` returns the states at given times.
     """
     for_matrix, *streams = _streams(seed, index)
     n = max(1, int(np.floor(lowered.ratio * d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
@@ -529,7 +523,7 @@ def _constants(
     ):
         laws = {item.name: lowered.binding.laws[item].numeric() for item in items}
         values |= zip(items, draw_constants(laws, size, rng, how, order).values(), strict=True)
-    start = np.empty((len(lowered.states), d))
+    start = np.empty((len(lowered.flow.state), d))
     for place, (item, given) in enumerate(lowered.flow.state.items()):
         if isinstance(given, Law):
             start[place] = draw_law(lowered.binding.apply(given).numeric(), d, for_start, how, on_coordinates)
@@ -548,15 +542,15 @@ _REST = 1e-6  # a flow that moves slower is at rest; what an explicit integrator
 
 def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str, Any], data: Any = "gaussian") -> Array:
     """Return, per draw, the smallest decay rate of the flow linearised where it has come to rest."""
-    lowered = lower_flow(bind(flow, dict(settings)))
+    lowered = LoweredFlow(bind(flow, dict(settings)))
     features = read_data(data)
     n = round(lowered.ratio * d)
-    found = []
+    rates = []
     for index in range(seeds):
         sample = draw_sample(lowered, features, n, d, seed, index, "exact")
         flat, horizon = sample.start.ravel(), 50.0
         while True:
-            sample.start = flat.reshape(len(lowered.states), d)
+            sample.start = flat.reshape(len(lowered.flow.state), d)
             (flat,) = flow_through(sample, np.array([horizon]), 1e-10, lambda _: None)
             speed = float(np.abs(sample.drift(0.0, flat)).max())
             if speed < _REST * max(1.0, float(np.abs(flat).max())):
@@ -567,5 +561,5 @@ def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str
                     f"flow `{flow.name}` does not come to rest by t = {_MOST:g} at d = {d} (it still moves at {speed:.2g}); "
                     "its rate cannot be read from the linearised flow for these parameters"
                 )
-        found.append(slowest(sample, 0.0, flat, floor=10 * _REST))
-    return np.array(found)
+        rates.append(slowest(sample, 0.0, flat, floor=10 * _REST))
+    return np.array(rates)

@@ -616,7 +616,7 @@ class _Task:
             compared[name] = _number(theory, name, moving, runs[:, 1], small)
         made = self._package(compared, (large.d, large.n, large.data), notes, theory)
         names = () if variable is None else theory.law(variable).names
-        if not names or any(name not in large.snapshots[0][-1] for name in names):
+        if not names or not large.snapshots.keys() >= {*names}:
             return made
         sizes = [large] if half is None else [half, large]
         kept = [Distribution.of_sample(names, [run.coordinates(name, last).ravel() for name in names]) for run in sizes]

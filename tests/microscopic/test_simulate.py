@@ -16,7 +16,7 @@ from eqsolve import E, Flow, SolverError, UsageError, field, gradient, param, ra
 from eqsolve.language.binding import bind
 from eqsolve.laws import Normal
 from eqsolve.microscopic.data import read_data
-from eqsolve.microscopic.lowered import lower_flow
+from eqsolve.microscopic.lowered import LoweredFlow
 from eqsolve.microscopic.simulate import draw_sample, fastest, simulate, slowest
 
 delta = param("delta", positive=True)
@@ -46,7 +46,7 @@ def two_layers() -> Flow:
 
 def drawn(flow: Flow, d: int, seed: int = 0, **settings: object):
     """Return one draw of a flow, as simulate makes it."""
-    lowered = lower_flow(bind(flow, settings))
+    lowered = LoweredFlow(bind(flow, settings))
     return draw_sample(lowered, read_data("gaussian"), round(lowered.ratio * d), d, seed, 0)
 
 
