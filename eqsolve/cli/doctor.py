@@ -216,11 +216,6 @@ _TRIALS: dict[str, Callable[[], tuple[float, float]]] = {
 
 # --- Starting a new model file from another: a copy, without what belongs to the original only.
 
-_DROPPED = {
-    "exact": "the closed forms belong to the original equations",
-    "flow": "the name of your own microscopic model; `eqsolve validate` needs one",
-}
-
 _TESTS = '''"""Tests of the model {name}; run them with: pytest tests/test_{name}.py"""
 
 from pathlib import Path
@@ -252,9 +247,8 @@ def test_a_finer_solve_agrees_within_the_errors() -> None:
 
 
 def variant_source(name: str, model: Model, text: str) -> str:
-    """Return the text of a model file under another name, with a line for what is different.
-
-    Closed forms and the name of the microscopic model are left out: they belong to the original equations.
+    """Return the text of a model file under another name, with a line for what is different, and without closed forms and
+    the name of the microscopic model.
     """
     from eqsolve.language.system import Cases
 
@@ -266,24 +260,21 @@ def variant_source(name: str, model: Model, text: str) -> str:
     if not named:
         raise UsageError(f"cannot write a variant of `{model.name}`: its file does not name it in its last call")
     call, argument = named[0]
-    changes = {argument: f'"{name}"'}
-    changes |= {item.value: f"None,  # {_DROPPED[str(item.arg)]}" for item in call.keywords if item.arg in _DROPPED}
+    changes: dict[Any, str] = {item.value: "None" for item in call.keywords if item.arg in ("exact", "flow")}
+    changes[argument] = f'"{name}"'
+    content = text.encode()  # of which syntax trees count the bytes
+    starts = [0, *itertools.accumulate(map(len, content.splitlines(keepends=True)))]
     for node in sorted(changes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        text = _exchange(text, node, changes[node])
-    doc = f'"""Variant of {model.name}: say here in one line what is different.\n\n'
+        first, last = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        content = content[:first] + changes[node].encode() + content[last:]
+    text = content.decode()
+    doc = f'''"""Variant of {model.name}: say here in one line what is different.
+
+The closed forms (exact=) and the microscopic model (flow=, which `eqsolve validate` needs) are left out, since they belong
+to the original equations.
+
+'''
     return text.replace('"""', doc, 1) if ast.get_docstring(ast.parse(text)) else f'{doc.rstrip()}\n"""\n\n{text}'
-
-
-def _exchange(text: str, node: ast.expr, new: str) -> str:
-    """Return a text with the code of a node exchanged; a comma behind the node gives way to one in ``new``."""
-    lines = text.encode().splitlines(keepends=True)
-    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-    before = b"".join(lines[:first]) + lines[first][: node.col_offset]
-    after = lines[last][node.end_col_offset :] + b"".join(lines[last + 1 :])
-    if "," in new:
-        rest = after.lstrip(b",")
-        after = rest if rest.startswith(b"\n") else b"\n    " + rest.lstrip()
-    return (before + new.encode() + after).decode()
 
 
 def write_variant(name: str, source: str) -> tuple[Path, Path]:

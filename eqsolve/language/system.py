@@ -638,7 +638,7 @@ class FixedPoint(Model):
     @property
     def unknowns(self) -> tuple[Unknown, ...]:
         """The scalar unknowns in order of their names."""
-        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Unknown))
+        return self.of_kind(Unknown)
 
 
 class Cases(Model):

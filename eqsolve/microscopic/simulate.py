@@ -293,9 +293,8 @@ def simulate(
                 if report is not None:
                     report(float(done.mean()), times[-1], f"{seeds} draws")
 
-        run = _Runner(
-            lowered, features, n, d, times, seed, constants, step, rtol, keep, tell, backend, max(1, cores // at_once)
-        )
+        ensemble = Ensemble(lowered, features, n, d, seed, constants, backend, max(1, cores // at_once))
+        run = _Runner(ensemble, times, step, rtol, keep, tell)
         if executor is not None:
             outcomes = list(executor.map(run, range(seeds)))
         elif at_once == 1:
@@ -406,32 +405,102 @@ def _notes(outcomes: list[_Outcome], step: float | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Runner:
-    """One draw, from its own stream of random numbers."""
+class Ensemble:
+    """Independent draws of a flow; n and ``features`` are not those of balanced draws, which follow from the law.
+
+    Draw i is the same however many there are: its features, random constants and start come from streams of its own.
+    """
 
     lowered: LoweredFlow
     features: Features
     n: int
     d: int
-    times: Array
     seed: int
-    constants: str
+    constants: str = "sampled"
+    backend: Backend = CPU
+    threads: int = 1
+
+    def draw(self, index: int) -> FlowSample:
+        """Return draw number ``index``: its features, constants and start."""
+        for_matrix, *streams = self._streams(index)
+        values, start = self._constants(self.n, streams)
+        features = self.features.draw(for_matrix, self.n, self.d, self.backend, self.threads)
+        return FlowSample(self.lowered, features, values, start, self.backend, (self.seed, index, 1))
+
+    def draw_balanced(self, index: int, visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]]) -> FlowSample:
+        """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average.
+
+        ``visits`` are times at which directions are taken, besides the start; ``run`` returns the states at given times.
+        """
+        for_matrix, *streams = self._streams(index)
+        n = max(1, int(np.floor(self.lowered.ratio * self.d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
+        on_coordinates, on_samples = Placement(self.d, for_matrix), Placement(n, for_matrix)
+        values, start = self._constants(n, streams, on_coordinates.order, on_samples.order)
+
+        def sample_with(features: Any) -> FlowSample:
+            return FlowSample(self.lowered, features, values, start, self.backend, (self.seed, index, 1))
+
+        matrix = GaussianMatrix(on_samples, on_coordinates, self.backend)
+        if matrix.most > 0:
+            sample = sample_with(self.backend.arrays.zeros((n, self.d)))
+            on_coordinates.placed += [*map(self.backend.get, sample.coordinate_constants), *start]
+            on_samples.placed += map(self.backend.get, sample.sample_constants)
+            matrix.visit(sample, 0.0, start)
+            sample = sample_with(matrix.known())  # the fields of weights at rest are kept in it
+            try:
+                for moment, flat in zip(visits, run(sample, visits) if len(visits) else (), strict=True):
+                    matrix.visit(sample, float(moment), flat.reshape(-1, self.d))
+                    sample.features[:] = matrix.known()
+            except SolverError:
+                pass  # with features known in part the flow cannot be followed: the rest stays random
+        return sample_with(matrix.complete(for_matrix, self.threads))
+
+    def _streams(self, index: int) -> list[np.random.Generator]:
+        """Return the streams of random numbers of one draw: for features, coordinates, samples and start."""
+        seeds = np.random.SeedSequence(self.seed, spawn_key=(index,)).spawn(4)
+        return [np.random.default_rng(seed) for seed in seeds]
+
+    def _constants(
+        self, n: int, streams: list[np.random.Generator], on_coordinates: Any = None, on_samples: Any = None
+    ) -> tuple[dict[Any, Array], Array]:
+        """Return the constants and the start of one draw, in the orders given where they are balanced."""
+        for_coordinates, for_samples, for_start = streams
+        flow, binding, how = self.lowered.flow, self.lowered.binding, self.constants
+        values: dict[Any, Array] = {}
+        for items, size, rng, order in (
+            (self.lowered.coordinate_randoms, self.d, for_coordinates, on_coordinates),
+            (self.lowered.sample_randoms, n, for_samples, on_samples),
+        ):
+            laws = {item.name: binding.laws[item].numeric() for item in items}
+            values |= zip(items, draw_constants(laws, size, rng, how, order).values(), strict=True)
+        start = np.empty((len(flow.state), self.d))
+        for row, (item, given) in zip(start, flow.state.items(), strict=True):
+            if isinstance(given, Law):
+                row[:] = draw_law(binding.apply(given).numeric(), self.d, for_start, how, on_coordinates)
+            else:
+                row[:] = lower([binding.apply(given)], list(values))(*values.values())[0]
+                if not np.isfinite(row).all():
+                    raise SolverError(f"the start of `{item.name}` is not finite for these parameters")
+        return values, start
+
+
+@dataclass(frozen=True, eq=False)
+class _Runner:
+    """Runs one draw of an ensemble and observes it at the times to report."""
+
+    ensemble: Ensemble
+    times: Array
     step: float | None
     rtol: float
     keep: bool
     tell: Callable[[int, float], None] | None  # how far a draw is
-    backend: Backend
-    threads: int
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "tell": None}  # another process reports nothing
 
     def __call__(self, index: int) -> _Outcome:
-        if self.constants == "balanced":
-            sample = self._balanced(index)
-        else:
-            given = self.n, self.d, self.seed, index, self.constants, self.backend, self.threads
-            sample = draw_sample(self.lowered, self.features, *given)
+        balanced = self.ensemble.constants == "balanced"
+        sample = self._balanced(index) if balanced else self.ensemble.draw(index)
         speed = 0.0 if self.step is None else fastest(sample, 0.0, sample.start.ravel())
         report = functools.partial(self.tell, index) if self.tell else lambda _: None
         states = self._follow(sample, self.times, self.rtol, report)
@@ -456,82 +525,11 @@ class _Runner:
     def _balanced(self, index: int) -> FlowSample:
         last = float(self.times[-1])
         first = min(float(self.times[self.times > 0].min(initial=np.inf)), last / 10)
-        visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)  # of its directions
+        visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)
         if self.step is not None:
             visits = np.unique(np.rint(visits / self.step)) * self.step
-        run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)
-        return draw_balanced(self.lowered, self.d, self.seed, index, visits, run, self.backend, self.threads)
-
-
-def draw_balanced(
-    lowered: LoweredFlow, d: int, seed: int, index: int, visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]],
-    backend: Backend = CPU, threads: int = 1,
-) -> FlowSample:  # fmt: skip
-    """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average.
-
-    ``visits`` are times at which directions are taken, besides the start; ``run`` returns the states at given times.
-    """
-    for_matrix, *streams = _streams(seed, index)
-    n = max(1, int(np.floor(lowered.ratio * d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
-    on_coordinates, on_samples = Placement(d, for_matrix), Placement(n, for_matrix)
-    values, start = _constants(lowered, n, d, streams, "balanced", on_coordinates.order, on_samples.order)
-
-    def make(features: Any) -> FlowSample:
-        return FlowSample(lowered, features, values, start, backend, (seed, index, 1))
-
-    matrix = GaussianMatrix(on_samples, on_coordinates, backend)
-    if matrix.most > 0:
-        sample = make(backend.arrays.zeros((n, d)))
-        on_coordinates.placed += [*map(backend.get, sample.coordinate_constants), *start]
-        on_samples.placed += map(backend.get, sample.sample_constants)
-        matrix.visit(sample, 0.0, start)
-        sample = make(matrix.known())  # the fields of weights at rest are kept in it
-        try:
-            for moment, flat in zip(visits, run(sample, visits) if len(visits) else (), strict=True):
-                matrix.visit(sample, float(moment), flat.reshape(-1, d))
-                sample.features[:] = matrix.known()
-        except SolverError:
-            pass  # with features known in part the flow cannot be followed: the rest stays random
-    return make(matrix.complete(for_matrix, threads))
-
-
-def draw_sample(
-    lowered: LoweredFlow, features: Features, n: int, d: int, seed: int, index: int, constants: str = "sampled",
-    backend: Backend = CPU, threads: int = 1,
-) -> FlowSample:  # fmt: skip
-    """Return draw number ``index``: its features, constants and start, each from a stream of its own."""
-    for_matrix, *streams = _streams(seed, index)
-    values, start = _constants(lowered, n, d, streams, constants)
-    return FlowSample(lowered, features.draw(for_matrix, n, d, backend, threads), values, start, backend, (seed, index, 1))
-
-
-def _streams(seed: int, index: int) -> list[np.random.Generator]:
-    """Return the streams of random numbers of one draw: for features, coordinates, samples and start."""
-    return [np.random.default_rng(stream) for stream in np.random.SeedSequence(seed, spawn_key=(index,)).spawn(4)]
-
-
-def _constants(
-    lowered: LoweredFlow, n: int, d: int, streams: list[np.random.Generator], how: str,
-    on_coordinates: Any = None, on_samples: Any = None,
-) -> tuple[dict[Any, Array], Array]:  # fmt: skip
-    """Return the constants and the start of one draw."""
-    for_coordinates, for_samples, for_start = streams
-    values: dict[Any, Array] = {}
-    for items, size, rng, order in (
-        (lowered.coordinate_randoms, d, for_coordinates, on_coordinates),
-        (lowered.sample_randoms, n, for_samples, on_samples),
-    ):
-        laws = {item.name: lowered.binding.laws[item].numeric() for item in items}
-        values |= zip(items, draw_constants(laws, size, rng, how, order).values(), strict=True)
-    start = np.empty((len(lowered.flow.state), d))
-    for place, (item, given) in enumerate(lowered.flow.state.items()):
-        if isinstance(given, Law):
-            start[place] = draw_law(lowered.binding.apply(given).numeric(), d, for_start, how, on_coordinates)
-        else:
-            start[place] = lower([lowered.binding.apply(given)], list(values))(*values.values())[0]
-            if not np.isfinite(start[place]).all():
-                raise SolverError(f"the start of `{item.name}` is not finite for these parameters")
-    return values, start
+        run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)  # directions need no more accuracy
+        return self.ensemble.draw_balanced(index, visits, run)
 
 
 # --- Where a finite-size flow comes to rest, and how fast: long runs, and the linearised flow at
@@ -543,11 +541,10 @@ _REST = 1e-6  # a flow that moves slower is at rest; what an explicit integrator
 def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str, Any], data: Any = "gaussian") -> Array:
     """Return, per draw, the smallest decay rate of the flow linearised where it has come to rest."""
     lowered = LoweredFlow(bind(flow, dict(settings)))
-    features = read_data(data)
-    n = round(lowered.ratio * d)
+    ensemble = Ensemble(lowered, read_data(data), round(lowered.ratio * d), d, seed, "exact")
     rates = []
     for index in range(seeds):
-        sample = draw_sample(lowered, features, n, d, seed, index, "exact")
+        sample = ensemble.draw(index)
         flat, horizon = sample.start.ravel(), 50.0
         while True:
             sample.start = flat.reshape(len(lowered.flow.state), d)
