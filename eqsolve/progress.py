@@ -83,7 +83,7 @@ class Bar:
     def expect(self, seconds: float) -> None:
         """Note how long the rest will take; a log is told at once if that is more than a minute."""
         if self.where == "log" and not self.end and seconds > 60:
-            self.last = -math.inf
+            self.last = -math.inf  # a line is due
         now = time.monotonic()
         self.end, self.share = now + seconds, (now - self.started) / (now - self.started + seconds)
 
@@ -92,8 +92,7 @@ class Bar:
         whole = f"/{self.total:.0f}" if math.isfinite(self.total) else ""  # nobody knows that of a search
         head = f"{unit}{self.done:.0f}{whole}" if self.count else f"{self.share:.0%} done"
         left = f", {self._left(now - self.started)}" if whole or not self.count else ""
-        sys.stderr.write(f"{head}: {text} ({clock(now - self.started)}{left})\n")
-        sys.stderr.flush()
+        print(f"{head}: {text} ({clock(now - self.started)}{left})", file=sys.stderr, flush=True)
 
     def _tick(self) -> None:
         """Let the clock go on where a long piece of work, such as a large ensemble, tells nothing of itself."""
@@ -133,8 +132,7 @@ class Bar:
             self._show(f"<pre style='margin:0'>{line.replace('<', '&lt;')}</pre>")
             return
         line = line[: shutil.get_terminal_size().columns - 1]
-        sys.stderr.write(f"\r{line.ljust(self.length)}")
-        sys.stderr.flush()
+        print(f"\r{line.ljust(self.length)}", end="", file=sys.stderr, flush=True)
         self.length = len(line)
 
     def _show(self, text: str) -> None:
@@ -148,8 +146,7 @@ class Bar:
         """Take the line away, as before something else is written; the next call brings it back."""
         with self.drawing:
             if self.length:
-                sys.stderr.write(f"\r{' ' * self.length}\r")
-                sys.stderr.flush()
+                print(f"\r{' ' * self.length}\r", end="", file=sys.stderr, flush=True)
                 self.length = 0
         if self.screen is not None:
             self._show("")

@@ -55,13 +55,13 @@ def _list_settings(options: Namespace) -> int:
     from eqsolve.passes.forms.structure import settable
 
     model = load(options.model)
-    found = [] if options.names else describe_settings(model)
+    described = [] if options.names else describe_settings(model)
     if options.names:
         write("\n".join(sorted(settable(model))))
     elif options.json:
-        write_json({"model": model.name, "settings": [vars(item) for item in found]})
+        write_json({"model": model.name, "settings": list(map(vars, described))})
     else:
-        rows = [(item.name, item.default or "must be set", item.domain, item.about) for item in found]
+        rows = [(item.name, item.default or "must be set", item.domain, item.about) for item in described]
         heads = ("NAME", "DEFAULT", "TAKES", "MEANING")
         write(lay_out([heads, *rows], styles=("bold cyan", "", "faint", ""), cut=room()))
     return 0
@@ -123,9 +123,7 @@ def run_check(options: Namespace) -> int:
 def _check(name: str) -> dict[str, Any]:
     from eqsolve.passes.check.check import check
 
-    started = time.perf_counter()
-    facts: list[str] = []
-    problems: list[str] = []
+    started, facts, problems = time.perf_counter(), list[str](), list[str]()
     try:
         model = load(name)
         check(model)
@@ -243,23 +241,20 @@ def find_entry(model: Model) -> str:
     key = model.cite
     if key is None:
         raise UsageError(f'model `{model.name}` names no paper; give it one by cite="key"')
-    searched: list[str] = []
-    known: list[str] = []
+    entries: dict[str, str] = {}
     own_folder = [Path(model.file).parent] if model.file else []
-    for path in (folder / FILE for folder in dict.fromkeys([*own_folder, *folders()])):
-        if not path.is_file():
-            continue
+    files = [path for folder in dict.fromkeys([*own_folder, *folders()]) if (path := folder / FILE).is_file()]
+    for path in files:
         try:
-            entries = read_entries(path.read_text(encoding="utf-8"))
+            entries = {**read_entries(path.read_text(encoding="utf-8")), **entries}
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read {path}: {error}") from None
         if key in entries:
             return entries[key]
-        searched.append(str(path))
-        known.extend(entries)
-    where = f"{', '.join(searched)} {'has' if len(searched) == 1 else 'have'} no such entry" if searched else "there is none"
+    has = "has" if len(files) == 1 else "have"
+    where = f"{', '.join(map(str, files))} {has} no such entry" if files else "there is none"
     raise UsageError(
-        f"model `{model.name}` cites `{key}`, to be found in {FILE} beside its file, but {where}{did_you_mean(key, known)}"
+        f"model `{model.name}` cites `{key}`, to be found in {FILE} beside its file, but {where}{did_you_mean(key, entries)}"
     )
 
 

@@ -261,7 +261,8 @@ class TableSource:
             except (TypeError, ValueError):
                 raise ModelError(f"{where}: tables= takes arrays of numbers or a function for {', '.join(names)}") from None
             self.signature = tuple((item.shape, item.tobytes()) for item in self.source)
-        if any(not callable(it.source) or not {name, *it.arguments} <= {*self.arguments} for name, it in self.slopes.items()):
+        taken = {*self.arguments}
+        if any(not callable(slope.source) or not {name, *slope.arguments} <= taken for name, slope in self.slopes.items()):
             text = "derivatives of tables are functions of parameters that the tables are made of"
             raise ModelError(f"{where}: {text}, {', '.join(self.arguments)}: tables={{V: (function, {{a: its derivative}})}}")
 
@@ -283,21 +284,21 @@ class TableSource:
 
     def arrays(self, numbers: Mapping[str, float]) -> dict[str, Any]:
         """Return the tables by name, at given parameters."""
-        tables = self.source
-        if callable(tables):
-            tables = tables(**{name: numbers[name] for name in self.arguments})
-            tables = (tables,) if len(self.names) == 1 and not isinstance(tables, tuple) else tuple(tables)
-            if len(tables) != len(self.names):
-                raise ParameterError(
-                    f"the function for the tables {', '.join(self.names)} returned {len(tables)} of them; "
-                    f"expected {len(self.names)}"
-                )
+        if not callable(self.source):
+            return dict(zip(self.names, self.source, strict=True))
+        tables = self.source(**{name: numbers[name] for name in self.arguments})
+        tables = (tables,) if len(self.names) == 1 and not isinstance(tables, tuple) else tuple(tables)
+        if len(tables) != len(self.names):
+            names = ", ".join(self.names)
+            raise ParameterError(
+                f"the function for the tables {names} returned {len(tables)} of them; expected {len(self.names)}"
+            )
         return dict(zip(self.names, tables, strict=True))
 
 
 def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], TableSource | None]:
     """Return ``tables=`` in its stored form."""
-    where, made = user_location(), {}
+    where, sources = user_location(), {}
     for key, source in (values or {}).items():
         families = key if isinstance(key, tuple) else (key,)
         for item in families:
@@ -308,8 +309,8 @@ def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], Ta
                     + (f"; write the table alone, `{item.base}`" if entry else "")
                 )
         names = tuple(item.name for item in families)
-        made[families] = source if isinstance(source, TableSource | None) else TableSource(names, source, where)
-    return made
+        sources[families] = source if isinstance(source, TableSource | None) else TableSource(names, source, where)
+    return sources
 
 
 # --- Putting numbers in place of indices.

@@ -172,9 +172,8 @@ def _run(path: Path) -> Model:
     others = {name: item for name, item in vars(module).items() if isinstance(item, Model)}
     if model is None and others:
         name, other = list(others.items())[-1]
-        where = f" ({other.location})" if other.location else ""
-        said = f"its {other.kind} is called `{name}`{where}; write `model` for `{name}`"
-        raise ModelError(f"{path.name} declares no `model`: {said}")
+        called = f"its {other.kind} is called `{name}`{f' ({other.location})' if other.location else ''}"
+        raise ModelError(f"{path.name} declares no `model`: {called}; write `model` for `{name}`")
     if model is None:
         raise ModelError(f"{path.name} declares no `model`; end the file with `model = System(...)` or another kind")
     if not isinstance(model, Model):

@@ -136,9 +136,9 @@ class Named(Declared, Symbol, kind="symbol"):
         member: Place = ((), ()), **assumptions: bool,
     ) -> Named:  # fmt: skip
         check_name(name, cls.kind_name)
-        for word in assumptions:
-            if not isinstance(assumptions[word], bool | None):
-                raise ModelError(f"{here()}`{name}`: {word}= takes True or False, got {assumptions[word]!r}")
+        for word, truth in assumptions.items():
+            if not isinstance(truth, bool | None):
+                raise ModelError(f"{here()}`{name}`: {word}= takes True or False, got {truth!r}")
             if word not in _ASSUMPTIONS:
                 raise ModelError(f"{here()}`{name}`: there is no assumption `{word}`{did_you_mean(word, _ASSUMPTIONS)}")
         assumptions.setdefault("real", True)

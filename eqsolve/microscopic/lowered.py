@@ -43,7 +43,7 @@ class _Past:
 
     times: list[float] = field(default_factory=list)
     coordinates: list[Array] = field(default_factory=list)
-    factor: Factor = field(default_factory=lambda: Factor(np.zeros((64, 64))))
+    factor: Factor = field(default_factory=lambda: Factor(np.zeros((64, 64))))  # its rows are doubled when they are full
 
 
 class Noises:
@@ -54,21 +54,21 @@ class Noises:
         assert isinstance(flow, Flow)
         self.sizes, self.seed = sizes, seed
         self.laws: dict[Process, Any] = {item: flow.laws[item] for item in sizes}
-        self.made: dict[Process, Any] = {}
+        self.lowered: dict[Process, Any] = {}
         for item, law in self.laws.items():
             match law:
                 case Resampled():
-                    self.made[item] = binding.apply(law.law).numeric()
+                    self.lowered[item] = binding.apply(law.law).numeric()
                 case Telegraph():
-                    self.made[item] = tuple(float(binding.apply(part)) for part in law.args)
+                    self.lowered[item] = tuple(float(binding.apply(part)) for part in law.args)
                 case White():
                     clocks = [entry for entry in law.strength.free_symbols if isinstance(entry, Time)]
-                    self.made[item] = lower([binding.apply(law.strength)], clocks or [Time("t")])
+                    self.lowered[item] = lower([binding.apply(law.strength)], clocks or [Time("t")])
                 case GP():
                     times = sorted(law.covariance.atoms(Time), key=str) or [Time("t"), Time("t'")]
                     centre = sorted(law.mean.atoms(Time), key=str) or [Time("t")]
                     kernel = lower([binding.apply(law.covariance)], times)
-                    self.made[item] = (kernel, lower([binding.apply(law.mean)], centre))
+                    self.lowered[item] = (kernel, lower([binding.apply(law.mean)], centre))
         self.begin()
 
     def begin(self) -> dict[Process, Array]:
@@ -80,26 +80,26 @@ class Noises:
         return {item: np.full(size, self._mean(item)) for item, size in self.sizes.items()}
 
     def _mean(self, item: Process) -> float:
-        law, made = self.laws[item], self.made[item]
+        law, lowered = self.laws[item], self.lowered[item]
         if isinstance(law, Resampled):
-            values, weights = made.rule(64)
+            values, weights = lowered.rule(64)
             return float(weights @ values)
         if isinstance(law, Telegraph):
-            return float(made[0])
-        return float(made[1](0.0)[0]) if isinstance(law, GP) else 0.0
+            return float(lowered[0])
+        return float(lowered[1](0.0)[0]) if isinstance(law, GP) else 0.0
 
     def draw(self, time: float, length: float, *, fresh: bool = True) -> dict[Process, Array]:
         """Return the noises at a time, for a step of some length; those without memory stay as they are unless ``fresh``."""
         for item, size in self.sizes.items():
-            law, made = self.laws[item], self.made[item]
+            law, lowered = self.laws[item], self.lowered[item]
             match law:
                 case Resampled() if fresh:
-                    self.now[item] = np.asarray(made.sample(self.rng, size), dtype=float)
+                    self.now[item] = np.asarray(lowered.sample(self.rng, size), dtype=float)
                 case White() if fresh:
-                    strength = float(made(time)[0])
+                    strength = float(lowered(time)[0])
                     self.now[item] = math.sqrt(max(strength, 0.0) / length) * self.rng.standard_normal(size)
                 case Telegraph():
-                    self._switch(item, size, time, *made)
+                    self._switch(item, size, time, *lowered)
                 case GP():
                     self._continue(item, size, time)
         return self.now
@@ -114,7 +114,7 @@ class Noises:
 
     def _continue(self, item: Process, size: int, time: float) -> None:
         """Draw a Gaussian process at one more time, given all before."""
-        past, (covariance, mean) = self.past[item], self.made[item]
+        past, (covariance, mean) = self.past[item], self.lowered[item]
         if past.times and time <= past.times[-1]:
             return
         past.times.append(time)
@@ -226,24 +226,25 @@ class FlowSample:
         self.noises = Noises(lowered.binding, sizes, noise) if sizes else None
         self.begin()
         weights = self.weights(0.0, backend.put(start))
-        self.still = [None if place in lowered.moving else self.features @ weight for place, weight in enumerate(weights)]
+        # X w of weights that stay as they are costs a product with X once
+        self.constant_fields = {
+            place: self.features @ weight for place, weight in enumerate(weights) if place not in lowered.moving
+        }
         self.evaluations = 0
 
     def begin(self) -> None:
         """Begin the noises again, and set them to what they are on average."""
         self._set({} if self.noises is None else self.noises.begin())
 
-    def shake(self, time: float, length: float, *, fresh: bool = True) -> None:
+    def draw_noises(self, time: float, length: float, *, fresh: bool = True) -> None:
         """Draw the noises at a time, for a step of some length."""
         if self.noises is not None:
             self._set(self.noises.draw(time, length, fresh=fresh))
 
     def _set(self, noises: Mapping[Process, Array]) -> None:
-        by_side = self.lowered.coordinate_noises, self.lowered.sample_noises
-        shaken = ([self.backend.put(noises[item]) for item in items] for items in by_side)
-        coordinate_noises, sample_noises = shaken
-        self.on_coordinates = [*self.coordinate_constants, *coordinate_noises]
-        self.on_samples = [*self.sample_constants, *sample_noises]
+        values = {item: self.backend.put(array) for item, array in noises.items()}
+        self.on_coordinates = [*self.coordinate_constants, *map(values.__getitem__, self.lowered.coordinate_noises)]
+        self.on_samples = [*self.sample_constants, *map(values.__getitem__, self.lowered.sample_noises)]
 
     def weights(self, time: float, state: Any) -> list[Any]:
         """Return w, one array of length d per weight."""
@@ -257,8 +258,8 @@ class FlowSample:
 
     def fields(self, time: float, state: Any) -> list[Any]:
         """Return f = X w, one array of length n per weight."""
-        weights = self.weights(time, state)
-        return [self.features @ weights[place] if still is None else still for place, still in enumerate(self.still)]
+        known = self.constant_fields
+        return [known[k] if k in known else self.features @ weight for k, weight in enumerate(self.weights(time, state))]
 
     def gradients(self, time: float, fields: list[Any]) -> list[Any]:
         """Return g = Xᵀℓ/δ for the gradients that a drift uses."""
@@ -302,7 +303,9 @@ class FlowSample:
 # --- Running one sample through time: an adaptive Runge–Kutta pair, short steps where there is
 # noise, or gradient descent.
 Report = Callable[[float], None]
-_SHARE = 0.05  # of the shortest time of relaxation, one step of a flow with noise
+# One step of a flow with noise, as a share of its shortest time of relaxation: the error of Heun's method, of order
+# share², is then a few thousandths, below the scatter between draws.
+_SHARE = 0.05
 
 
 def flow_through(sample: FlowSample, times: Array, rtol: float, report: Report) -> Iterator[Array]:
@@ -333,7 +336,7 @@ def flow_through(sample: FlowSample, times: Array, rtol: float, report: Report) 
                     place += 1
 
 
-def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> Iterator[Array]:
+def follow_noisy(sample: FlowSample, times: Array, speed: float, report: Report) -> Iterator[Array]:
     """Yield the flat state of a flow with noise at increasing times, by Heun's steps, which follow its largest rate.
 
     For additive white noise they are of second order in the weak sense (Kloeden & Platen 1992, section 15.1).
@@ -346,9 +349,9 @@ def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> It
             count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0
             length = (wanted - now) / max(count, 1)
             for _ in range(count):
-                sample.shake(now, length)
+                sample.draw_noises(now, length)
                 first = sample.drift(now, flat)
-                sample.shake(now + length, length, fresh=False)
+                sample.draw_noises(now + length, length, fresh=False)
                 second = sample.drift(now + length, flat + length * first)
                 flat, now = flat + length / 2 * (first + second), now + length
             now = float(wanted)
@@ -366,7 +369,7 @@ def descend(sample: FlowSample, steps: Array, size: float, report: Report) -> It
     with np.errstate(all="ignore"):
         for wanted in steps:
             while done < wanted:
-                sample.shake(done * size, size)
+                sample.draw_noises(done * size, size)
                 flat = flat + size * sample.drift(done * size, flat)
                 done += 1
                 if done % 16 == 0:

@@ -26,7 +26,7 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.system import Flow
 from eqsolve.microscopic.data import Features, GaussianMatrix, Placement, read_data
-from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, refuse_continuous, wander
+from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, follow_noisy, refuse_continuous
 from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, demand_memory, memory, read_device
 from eqsolve.numerics.constants import HOW, draw_constants, draw_law
@@ -252,7 +252,7 @@ def simulate(
     if not isinstance(flow, Flow):
         raise UsageError(f"simulate takes a Flow, and model `{flow.name}` is a {flow.kind}")
     refuse_words("simulate", flow, parameters, flow.names)
-    latex, told_of = latex_names((flow,)), meanings_of(flow)
+    latex, meanings = latex_names((flow,)), meanings_of(flow)
     if step is None:  # descent is no flow: a change of variables would change it
         refuse_continuous(flow)
         flow = change_states(flow)
@@ -279,8 +279,8 @@ def simulate(
     if backend is not CPU and (room := int(0.9 * backend.memory() / (size + 1))):
         at_once = min(at_once, room)
     elif backend is not CPU:
-        told = f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"
-        backend, remarks = CPU, [told]
+        remarks = [f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"]
+        backend = CPU
     matrices = 1 if features.matrix is not None else at_once * each if backend is CPU else 0
     held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
     lowered = LoweredFlow(binding)
@@ -314,7 +314,7 @@ def simulate(
         "bytes": held,
         "workers": at_once,
         "device": backend.label,
-        "meanings": told_of,
+        "meanings": meanings,
     }
     return Simulation(
         flow.name, times, {name: table[:, :, place] for place, name in enumerate(flow.observables)}, n, d,
@@ -384,7 +384,7 @@ class _Outcome:
 
 
 def _notes(outcomes: list[_Outcome], step: float | None) -> tuple[str, ...]:
-    """Say when a step is too long, and when a run went away."""
+    """Say when a step is too long, and when a run diverged."""
     if step is None:
         return ()
     notes = []
@@ -395,11 +395,11 @@ def _notes(outcomes: list[_Outcome], step: float | None) -> tuple[str, ...]:
             f"start is {speed:.4g}, and {step:g} × {speed:.4g} > 2; the iteration will not follow the flow, take a "
             "smaller step"
         )
-    gone = [outcome.diverged for outcome in outcomes if np.isfinite(outcome.diverged)]
-    if gone:
+    times = [outcome.diverged for outcome in outcomes if np.isfinite(outcome.diverged)]
+    if times:
         notes.append(
-            f"gradient descent with the step {step:g} diverged in {len(gone)} of {len(outcomes)} draws, "
-            f"first before t = {min(gone):g}; take a smaller step"
+            f"gradient descent with the step {step:g} diverged in {len(times)} of {len(outcomes)} draws, "
+            f"first before t = {min(times):g}; take a smaller step"
         )
     return tuple(notes)
 
@@ -519,7 +519,7 @@ class _Runner:
         if self.step is not None:
             return descend(sample, np.rint(times / self.step).astype(int), self.step, report)
         if sample.noises is not None:
-            return wander(sample, times, fastest(sample, 0.0, sample.start.ravel()), report)
+            return follow_noisy(sample, times, fastest(sample, 0.0, sample.start.ravel()), report)
         return flow_through(sample, times, rtol, report)
 
     def _balanced(self, index: int) -> FlowSample:
