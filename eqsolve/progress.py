@@ -50,7 +50,7 @@ class Bar:
             if self.outermost:
                 Bar._shown_by = self
         self.where = "" if quiet or not self.outermost else _somebody_looks() or ("log" if log else "")
-        if self.where == "log":
+        if self.where:
             threading.Thread(target=self._tick, daemon=True).start()
         logging.getLogger("eqsolve").addFilter(self._make_room)
 
@@ -73,12 +73,9 @@ class Bar:
             self._log(text, now)
             return
         head = f"{done:.0f}{f' of {total:.0f}' if math.isfinite(total) else ''}, " if self.count else ""
-        begins = not self.text and self.where == "terminal"
         self.text = f"{head}{text}" if text else head.rstrip(", ") or " "
         with self.drawing:
             self._draw(self.line(now - self.started, self.text))
-        if begins:
-            threading.Thread(target=self._tick, daemon=True).start()
 
     def expect(self, seconds: float) -> None:
         """Note how long the rest will take; a log is told at once if that is more than a minute."""

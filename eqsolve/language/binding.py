@@ -241,7 +241,7 @@ def read_value(given: Any, *, what: str = "value") -> Any:
     if isinstance(given, bool | bytes) or given is None:
         raise ParameterError(f"{what} takes a number, got {given!r}")
     if isinstance(given, Expr):
-        if not given.is_number or (not given.is_real and given not in (S.Infinity, S.NegativeInfinity)):
+        if not given.is_number or not given.is_extended_real:
             raise ParameterError(f"{what} takes a real number, got `{given}`")
         return given
     try:
@@ -268,7 +268,7 @@ def _parse(text: str, what: str) -> Any:
         raise ParameterError(f"{what}: {str(error).removeprefix(f'{user_location()}: ')}") from None
     except RecursionError:
         raise ParameterError(f"{what}: cannot read {shown}: it is nested too deeply") from None
-    if isinstance(value, Expr) and not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
+    if isinstance(value, Expr) and not value.is_extended_real:
         raise ParameterError(f"{what}: {shown} is not a real number")
     if not isinstance(value, Expr | Law):
         raise ParameterError(f"{what}: {shown} is not a number or a law")
@@ -320,7 +320,7 @@ def _number(node: ast.expr, text: str) -> Expr:
     value = _build(node, text)
     if not isinstance(value, Expr):
         _refuse(text, "arithmetic is between numbers")
-    if not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
+    if not value.is_extended_real:
         raise ParameterError(f"a part of {quote(text)} is not a real number")
     return value
 

@@ -345,14 +345,15 @@ class Flow(Model):
         substitute: Mapping[Any, Any] | None = None, tables: Mapping[Any, Any] | None = None,
         cite: str | None = None,
     ) -> None:  # fmt: skip
-        for item in [item for item in drift if isinstance(item, Acceleration)] if isinstance(drift, Mapping) else ():
-            place, speed = item.extra
-            if speed not in state:
-                raise ModelError(
-                    f"{user_location()}: flow `{name}`: the drift of `{place}` is of second order and needs the velocity "
-                    f"at the start: state={{{place}.diff(t): 0}}"
-                )
-            drift = {key: force for key, force in drift.items() if key != item} | {place: speed, speed: drift[item]}
+        if isinstance(drift, Mapping):
+            for item in [item for item in drift if isinstance(item, Acceleration)]:
+                place, speed = item.extra
+                if speed not in state:
+                    raise ModelError(
+                        f"{user_location()}: flow `{name}`: the drift of `{place}` is of second order and needs the velocity "
+                        f"at the start: state={{{place}.diff(t): 0}}"
+                    )
+                drift = {key: force for key, force in drift.items() if key != item} | {place: speed, speed: drift[item]}
         self._declare(name, (), locals())
         paired = ("weights", "fields", "loss_gradient", "gradients")
         if len({len(getattr(self, part)) for part in paired}) != 1:

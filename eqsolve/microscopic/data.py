@@ -50,8 +50,9 @@ class Placement:
     def normal(self, known: Array) -> Array:
         """Return a vector of normal quantiles, orthogonal to known directions and to those before, of the mean length."""
         values = special.ndtri((np.arange(self.size) + 0.5) / self.size)[self.order()]
+        # orthogonal to all others too: vectors that are correlated by chance are what makes finite draws scatter
         before = np.linalg.qr(np.column_stack([known, *self.placed]))[0]
-        for _ in range(2):
+        for _ in range(2):  # the second projection removes the rounding error of the first
             values -= before @ (values @ before)
         values *= math.sqrt((self.size - known.shape[1]) / (values @ values))
         self.placed.append(values)
@@ -95,6 +96,7 @@ class GaussianMatrix:
         direction = _outside(vector, self.along[side], self.most)
         if direction is not None:
             other, images = self.along[1 - side], self.images[1 - side]
+            # the part in the span of the other side is known from Xᵀ there, the rest is independent and normal
             image = other @ (direction @ images) + self.scale * self.sides[side].normal(other)
             self.along[side] = np.column_stack([self.along[side], direction])
             self.images[side] = np.column_stack([self.images[side], image])
@@ -120,6 +122,7 @@ class GaussianMatrix:
         n, d = len(back), len(ahead)
         drawn = draw_rows(lambda stream, rows: stream.standard_normal((rows, d)), rng, n, d, self.backend, threads)
         drawn *= self.scale
+        # given what is known, X is random only between the complements of both spans
         drawn -= back @ (back.T @ drawn)
         drawn -= (drawn @ ahead) @ ahead.T
         drawn += self.known()
@@ -168,11 +171,6 @@ class Features:
     # the law of the entries before they are standardised, or None for a fixed matrix
     law: Law | None = None
     matrix: Array | None = None  # the fixed matrix, or None
-
-    @property
-    def shape(self) -> tuple[int, int] | None:
-        """Return (n, d) of a fixed matrix."""
-        return None if self.matrix is None else (self.matrix.shape[0], self.matrix.shape[1])
 
     def draw(self, rng: np.random.Generator, n: int, d: int, backend: Backend = CPU, threads: int = 1) -> Any:
         """Return an n × d matrix on a backend; the numbers are the same for any backend and any number of threads."""

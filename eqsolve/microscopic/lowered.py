@@ -310,30 +310,20 @@ _SHARE = 0.05
 
 def flow_through(sample: FlowSample, times: Array, rtol: float, report: Report) -> Iterator[Array]:
     """Yield the flat state at increasing times, by Dormand–Prince 5(4) and its own interpolant."""
-    last = float(times[-1])
     flat = sample.start.ravel().copy()
     scale = max(float(np.sqrt(np.mean(flat**2))), 1e-3)
-    place = 0
-    while place < len(times) and times[place] <= 0.0:
-        yield flat
-        place += 1
-    if place == len(times):
-        return
     with np.errstate(all="ignore"):
-        stepper = integrator("RK45")(sample.drift, 0.0, flat, last, rtol=rtol, atol=rtol * scale)
-        while place < len(times):
-            message = stepper.step()
-            if stepper.status == "failed" or not np.isfinite(stepper.y).all():
-                raise SolverError(
-                    f"the flow could not be followed past t = {stepper.t:.6g}"
-                    f"{': ' + message if message else ''}; it may blow up there"
-                )
-            report(stepper.t)
-            if times[place] <= stepper.t:
-                inside = stepper.dense_output()
-                while place < len(times) and times[place] <= stepper.t:
-                    yield inside(times[place])
-                    place += 1
+        stepper = integrator("RK45")(sample.drift, 0.0, flat, float(times[-1]), rtol=rtol, atol=rtol * scale)
+        for wanted in times:
+            while stepper.t < wanted:
+                message = stepper.step()
+                if stepper.status == "failed" or not np.isfinite(stepper.y).all():
+                    raise SolverError(
+                        f"the flow could not be followed past t = {stepper.t:.6g}"
+                        f"{': ' + message if message else ''}; it may blow up there"
+                    )
+                report(stepper.t)
+            yield stepper.dense_output()(wanted) if wanted > 0.0 else flat
 
 
 def follow_noisy(sample: FlowSample, times: Array, speed: float, report: Report) -> Iterator[Array]:
@@ -351,6 +341,7 @@ def follow_noisy(sample: FlowSample, times: Array, speed: float, report: Report)
             for _ in range(count):
                 sample.draw_noises(now, length)
                 first = sample.drift(now, flat)
+                # white noise is one increment for the whole step; telegraph signals and Gaussian processes move on
                 sample.draw_noises(now + length, length, fresh=False)
                 second = sample.drift(now + length, flat + length * first)
                 flat, now = flat + length / 2 * (first + second), now + length
@@ -374,6 +365,6 @@ def descend(sample: FlowSample, steps: Array, size: float, report: Report) -> It
                 done += 1
                 if done % 16 == 0:
                     report(done * size)
-                    if not np.isfinite(flat).all():
+                    if not np.isfinite(flat).all():  # it stays so: the steps that remain are left out
                         done = int(steps[-1])
             yield flat

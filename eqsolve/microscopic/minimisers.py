@@ -283,6 +283,7 @@ def interpolate(
             if float(np.abs(residual).max()) <= tolerance * scale:
                 return np.asarray(weight(q))
             gram = (X * slope(q)) @ X.T
+            # J* is flat where w = (J')⁻¹ saturates: a little of the identity keeps the system solvable there
             step = -np.linalg.solve(gram + 1e-14 * np.trace(gram) / n * np.eye(n), residual)
             change = X.T @ step
             length = min(1.0, 3.0 / float(np.abs(change).max()) * max(1.0, float(np.abs(q).max()) / 3))

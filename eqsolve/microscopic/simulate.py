@@ -193,12 +193,13 @@ def linearise(sample: FlowSample, time: float, flat: Array) -> Any:
     """Return the Jacobian of a flow at one state: products with changes of the flat state, by central differences."""
     from scipy.sparse.linalg import LinearOperator
 
-    reach = EPSILON ** (1 / 3) * max(1.0, float(np.abs(flat).max()))  # truncation and rounding are alike there
+    # the step at which the truncation error of central differences, step², is that of rounding, epsilon/step
+    reach = EPSILON ** (1 / 3) * max(1.0, float(np.abs(flat).max()))
 
     def apply(change: Array) -> Array:
-        step = reach * change.ravel() / max(float(np.abs(change).max()), 1e-300)
-        gap = sample.drift(time, flat + step) - sample.drift(time, flat - step)
-        return np.asarray(gap * (float(np.abs(change).max()) / (2 * reach)))
+        size = float(np.abs(change).max())
+        step = reach * change.ravel() / max(size, 1e-300)
+        return np.asarray((sample.drift(time, flat + step) - sample.drift(time, flat - step)) * (size / (2 * reach)))
 
     return LinearOperator((flat.size, flat.size), matvec=apply, dtype=float)
 
@@ -324,11 +325,11 @@ def simulate(
 
 def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, Any]) -> tuple[int | None, int, dict[str, Any]]:
     """Return n (None if it follows from the ratio), d, and the settings, the ratio of a given matrix among them."""
-    if features.shape is None:
+    if features.matrix is None:
         if d is None:
             raise UsageError("d= takes a whole number of coordinates of at least 2, got None")
         return None, d, settings
-    rows, columns = features.shape
+    rows, columns = features.matrix.shape
     if d is not None and d != columns:
         raise UsageError(f"data: the matrix has {columns} columns, but d = {d}; leave d out, or give a matrix that fits")
     name = flow.ratio.name

@@ -570,7 +570,7 @@ class _Task:
 
     def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
         """Return runs at size d, and ``more`` times as many at half of it."""
-        fixed = read_data(self.data).shape
+        fixed = read_data(self.data).matrix is not None
         size = self.d or (None if fixed else 2000)
         large = self._simulate(size, self.seeds, at, (0.2, 0.7), keep)
         half = None if fixed else self._simulate(max(2, large.d // 2), more * self.seeds, at, (0.7, 1.0), keep)
