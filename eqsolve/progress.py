@@ -117,11 +117,11 @@ class Bar:
         """Return how long the rest takes as predicted, or if it goes on as it went."""
         if (left := self.end - self.started - seconds) > 0:
             return f"about {roughly(left)} left"
-        made = self.share - (self.first or 0.0)
-        if made < 0.02 and self.share < 1:  # share of the work from which on the time left is told
+        gain = self.share - (self.first or 0.0)
+        if gain < 0.02 and self.share < 1:  # share of the work from which on the time left is told
             return "starting"
         took = self.moved - self.started
-        left = took / max(made, 1e-9) * (1 - self.share) - (seconds - took)
+        left = took / max(gain, 1e-9) * (1 - self.share) - (seconds - took)
         return f"about {roughly(left)} left" if left > 0 else "longer than foreseen" if self.share < 1 else "ending"
 
     def _draw(self, line: str) -> None:

@@ -45,7 +45,7 @@ def run_fit(options: Namespace) -> int:
     """Least squares with exact derivatives. Exit code 0: fitted; 1: the budget was spent before; 2: bad input, or
     parameters that the data do not tell apart.
     """
-    kept, picture = destinations(options, (".nc",))
+    data, picture = destinations(options, (".nc",))
     if not options.data:
         raise UsageError("name the data: --data runs.csv, with columns t and the observables")
     if options.free is None:
@@ -58,13 +58,13 @@ def run_fit(options: Namespace) -> int:
     # FILE[,NAME=VALUE,...]: a file, and the values that hold for it alone
     files, each = zip(*((it[0], read_settings(it[1:])) for it in map(_APART.split, options.data)), strict=True)
     with Bar(options.quiet, count="solve") as bar:
-        found = fit(
+        result = fit(
             load(options.model), files[0] if len(files) == 1 else files, free=free, own=own, each=each, params=settings,
             bounds=_pairs(options.bounds, "--bounds", _BOUNDS, ":"),
             priors=_pairs(options.prior, "--prior", _PRIOR, ","), progress=bar, **asked,
         )  # fmt: skip
-    deliver(options, found, found.report, kept, picture)
-    return int(found.status != "ok")
+    deliver(options, result, result.report, data, picture)
+    return int(result.status != "ok")
 
 
 _APART = re.compile(r",\s*(?=[A-Za-z_]\w*=)")

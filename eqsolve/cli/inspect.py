@@ -261,5 +261,5 @@ def find_entry(model: Model) -> str:
 def software_entry() -> str:
     """Return the BibTeX entry for this version of eqsolve."""
     title = "eqsolve: a symbolic-numeric solver framework for dynamical mean-field theory"
-    said = {"author": "{The eqsolve authors}", "title": title, "version": __version__, "year": YEAR}
-    return "\n".join(["@software{eqsolve,", *(f"  {name:7} = {{{text}}}," for name, text in said.items()), "}"])
+    fields = {"author": "{The eqsolve authors}", "title": title, "version": __version__, "year": YEAR}
+    return "\n".join(["@software{eqsolve,", *(f"  {name:7} = {{{text}}}," for name, text in fields.items()), "}"])

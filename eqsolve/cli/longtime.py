@@ -95,18 +95,18 @@ def run_stationary(options: Namespace) -> int:
     from eqsolve.curves.stationary import stationary
 
     with Bar(options.quiet) as progress:
-        found = stationary(load(options.model), params=settings, progress=progress, **given)
-        exponent = found.lyapunov() if options.lyapunov and found.grid is not None else None
+        state = stationary(load(options.model), params=settings, progress=progress, **given)
+        exponent = state.lyapunov() if options.lyapunov and state.grid is not None else None
     shown = lags
-    if lags is None and found.grid is not None:
-        every = [float(lag) for lag in found.grid.edges if lag <= found.settled]
-        shown = every[:: 1 + len(every) // 30]
-    told, files = {"at": lags, "lyapunov": exponent}, (None, None) if found.grid is None else (data, picture)
-    text = functools.partial(found.json_object, at=shown, lyapunov=exponent)
-    deliver(options, found, lambda: _text(text()), *files, save={"at": lags}, json_object=told)
-    if found.message:
-        complain(found.message)
-    return 0 if found.status in ("still", "fluctuating") else 1
+    if lags is None and state.grid is not None:
+        nodes = [float(lag) for lag in state.grid.edges if lag <= state.settled]
+        shown = nodes[:: 1 + len(nodes) // 30]
+    shown_with, files = {"at": lags, "lyapunov": exponent}, (None, None) if state.grid is None else (data, picture)
+    text = functools.partial(state.json_object, at=shown, lyapunov=exponent)
+    deliver(options, state, lambda: _text(text()), *files, save={"at": lags}, json_object=shown_with)
+    if state.message:
+        complain(state.message)
+    return 0 if state.status in ("still", "fluctuating") else 1
 
 
 def _text(state: dict[str, Any]) -> str:
@@ -117,13 +117,13 @@ def _text(state: dict[str, Any]) -> str:
         blocks.append(lay_out([(name, "=", number_with_error(*pair)) for name, pair in numbers.items()]))
     if "tau" in state:
         blocks += tables([("tau", [f"{lag:.6g}" for lag in state["tau"]])], state)
-        said = {"tau": "the lag, the time between two moments"}
+        legend = {"tau": "the lag, the time between two moments"}
         for name, values in state["values"].items():
             if f"tau_{name}" in numbers:
                 area = f"the area under {name}(tau) - {name}(inf), over its height at tau = 0"
                 swings = min(values) < values[-1] - 0.01 * (values[0] - values[-1])
-                said[f"tau_{name}"] = f"the correlation time: {area}{', in which swings cancel' * swings}"
+                legend[f"tau_{name}"] = f"the correlation time: {area}{', in which swings cancel' * swings}"
         if "lyapunov" in numbers:
-            said["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
-        blocks.append("\n".join(f"{name}: {text}" for name, text in said.items()))
+            legend["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
+        blocks.append("\n".join(f"{name}: {text}" for name, text in legend.items()))
     return "\n\n".join(filter(None, blocks))

@@ -238,11 +238,11 @@ def read_shared(options: Namespace) -> tuple[Path | None, Path | None, dict[str,
 
 def destinations(options: Namespace, data: tuple[str, ...] = DATA) -> tuple[Path | None, Path | None]:
     """Return where the numbers and the picture go, having made sure that they can."""
-    kept = check_destination(getattr(options, "out", None), "--out", data)
+    numbers = check_destination(getattr(options, "out", None), "--out", data)
     if options.plot is None and (idle := list(read_drawing(options))):
         what = "map" if idle[0] == "kind" else idle[0]
         raise UsageError(f"--{what} is about the picture; name its file: --plot F.png")
-    return kept, check_destination(options.plot, "--plot", FIGURES)
+    return numbers, check_destination(options.plot, "--plot", FIGURES)
 
 
 def check_destination(path: str | None, option: str, suffixes: tuple[str, ...]) -> Path | None:

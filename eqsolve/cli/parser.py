@@ -72,19 +72,19 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
     is_option = wrong.startswith("-")
     bare, equals, value = wrong.lstrip("-").partition("=")
     what = f"option `{wrong.partition('=')[0]}`" if is_option else f"further argument `{wrong}`"
-    said = f"`eqsolve {options.verb}` takes no {what}"
+    problem = f"`eqsolve {options.verb}` takes no {what}"
     flags = sorted({text[2:] for action in parser._actions for text in action.option_strings if text.startswith("--")})
     known = _settings_of(getattr(options, "model", None))
     name = next((item for item in known if item.lower() == bare.replace("-", "_").lower()), None)
     if name is None and (linear := re.sub("^lin(ear)?-?", "no-log", bare)) != bare and linear in flags:
-        return f"{said}; did you mean `--{linear}`?"
+        return f"{problem}; did you mean `--{linear}`?"
     if name is None and is_option and (near := did_you_mean(bare, flags)):
         more = f"; parameters are set by `--set NAME=VALUE` (it has: {', '.join(known)})" if known else ""
-        return f"{said}{near.replace('`', '`--', 1)}{more}"
+        return f"{problem}{near.replace('`', '`--', 1)}{more}"
     if not is_option and re.fullmatch(r"[-+.,;0-9e]+", wrong):
-        return f"{said}; several values are separated by commas, without blanks, such as --at 0.1,1,10"
+        return f"{problem}; several values are separated by commas, without blanks, such as --at 0.1,1,10"
     if name is None and not equals and not (is_option and known and len(bare) > 1):
-        return said
+        return problem
     name = name or bare.replace("-", "_")
     after = rest[rest.index(wrong) + 1 :]
     if not equals and after and re.match(r"[^-]|-?[.0-9]", after[0]):
@@ -95,10 +95,10 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
     words = " ".join(shlex.quote(f"{key}={text}") if text else f"{key}=..." for key, text in given.items())
     has = f" (it has: {', '.join(known)})" if known and not set(given) <= set(known) else ""
     if "grid" in flags and any(mark in re.sub(r"\(.*\)", "", text) for text in given.values() for mark in ",:"):
-        return f"{said}; an axis of a sweep is given by `--grid {words}`{has}"
+        return f"{problem}; an axis of a sweep is given by `--grid {words}`{has}"
     if "set" in flags:
-        return f"{said}; a parameter of the model is set by `--set {words}`{has}"
-    return f"{said}; a parameter of a model is set in solve, sweep, show and validate, by `--set {words}`{has}"
+        return f"{problem}; a parameter of the model is set by `--set {words}`{has}"
+    return f"{problem}; a parameter of a model is set in solve, sweep, show and validate, by `--set {words}`{has}"
 
 
 def _settings_of(model: str | None) -> list[str]:

@@ -202,10 +202,10 @@ def run_diagram(options: Namespace) -> int:
 
 
 def _phases(diagram: PhaseDiagram) -> str:
-    told = list(zip(diagram.classes.values.ravel(), diagram["message"].values.ravel(), strict=True))
+    points = list(zip(diagram.classes.values.ravel(), diagram["message"].values.ravel(), strict=True))
     rows, lines = [], []
-    for name, count in Counter(name for name, _ in told).most_common():
-        reasons = Counter(text for other, text in told if other == name and text).most_common()
+    for name, count in Counter(name for name, _ in points).most_common():
+        reasons = Counter(text for other, text in points if other == name and text).most_common()
         more = f" (and {len(reasons) - 1} further reasons)" if len(reasons) > 1 else ""
         rows.append((name, f"{count} points", reasons[0][0] + more if reasons else ""))
     drawn = diagram.boundaries

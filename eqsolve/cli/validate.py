@@ -55,9 +55,9 @@ def run_validate(options: Namespace) -> int:
     if model.kind != "Cases":  # the case decides
         refuse_idle(model.name, model.kind, [name for name in asked if name != "t_max"], cli_flag)
     with Bar(options.quiet) as progress:
-        found = validate(model, params=settings, progress=progress, **asked)
-    deliver(options, found, lambda: _text(found), data, picture)
-    return 0 if found.verdict == "agrees" else 1
+        validation = validate(model, params=settings, progress=progress, **asked)
+    deliver(options, validation, lambda: _text(validation), data, picture)
+    return 0 if validation.verdict == "agrees" else 1
 
 
 def _text(validation: Validation) -> str:
@@ -87,17 +87,16 @@ def _text(validation: Validation) -> str:
     return "\n".join(lines)
 
 
-def _power(found: Validation, name: str) -> str:
+def _power(validation: Validation, name: str) -> str:
     """Return the smallest deviations that would have been detected, at the best time and at the worst."""
-    item = found.observables[name]
-    places = (
-        [item.most_sensitive] if found.t is None or len(item.detectable) == 1 else [item.most_sensitive, item.least_sensitive]
-    )
-    when = [""] * len(places) if found.t is None else [f" (t = {found.t[k]:g})" for k in places]
+    item = validation.observables[name]
+    places = [item.most_sensitive, item.least_sensitive]
+    places = places[:1] if validation.t is None or len(item.detectable) == 1 else places
+    when = [""] * len(places) if validation.t is None else [f" (t = {validation.t[k]:g})" for k in places]
     return " to ".join(percent(float(item.detectable[k])) + text for k, text in zip(places, when, strict=True))
 
 
-def _table(found: Validation, item: Comparison) -> str:
+def _table(validation: Validation, item: Comparison) -> str:
     heads = ["theory", "finite size", "bias", "z", "could see"]
     columns = [
         map(number_with_error, item.theory.tolist(), item.theory_error.tolist()),
@@ -107,7 +106,7 @@ def _table(found: Validation, item: Comparison) -> str:
         map(percent, item.detectable.tolist()),
     ]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    if found.t is not None:
+    if validation.t is not None:
         heads = ["t", *heads]
-        rows = [[f"{t:g}", *row] for t, row in zip(found.t.tolist(), rows, strict=True)]
+        rows = [[f"{t:g}", *row] for t, row in zip(validation.t.tolist(), rows, strict=True)]
     return lay_out([heads, *rows], right=True, indent="  ")

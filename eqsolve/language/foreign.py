@@ -51,8 +51,8 @@ def describe_exception(path: Path, error: BaseException) -> str:
         return f"{path.name}: {type(error).__name__}: {error}"
     linecache.checkcache(str(path))
     line = linecache.getline(str(path), own.tb_lineno).strip()
-    said = _explained(own, error) or f"{type(error).__name__}: {error}"
-    return f"{path.name}:{own.tb_lineno}: {said}" + (f"\n    {line}" if line else "")
+    explanation = _explained(own, error) or f"{type(error).__name__}: {error}"
+    return f"{path.name}:{own.tb_lineno}: {explanation}" + (f"\n    {line}" if line else "")
 
 
 def _explained(place: TracebackType, error: BaseException) -> str | None:
@@ -169,18 +169,18 @@ def _bad_signature(function: Any, written: str, message: str) -> str | None:
 def _unknown_name(name: str | None, frame: FrameType) -> str | None:
     if name is None:
         return None
-    said = f"the name `{name}` is not defined"
+    problem = f"the name `{name}` is not defined"
     if home := _home_of_name(name):
-        return f"{said}; write `from {home} import {name}`"
+        return f"{problem}; write `from {home} import {name}`"
     declared = [item for item, value in {**frame.f_globals, **frame.f_locals}.items() if isinstance(value, Basic)]
     if near := did_you_mean(name, declared):
-        return said + near
+        return problem + near
     common = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sign", "Abs", "Max", "Min", "erf", "pi")
     known = {word.lower(): word for word in (*_public("eqsolve.language"), *common)}
     if close := difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8):
         word = known[close[0]]
-        return f"{said}; did you mean `{word}`? (`from {_home_of_name(word)} import {word}`)"
-    return f"{said}; declare it, for example by param({name!r})"
+        return f"{problem}; did you mean `{word}`? (`from {_home_of_name(word)} import {word}`)"
+    return f"{problem}; declare it, for example by param({name!r})"
 
 
 def _public(start: str = "") -> list[str]:

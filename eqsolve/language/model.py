@@ -448,8 +448,8 @@ class Model(Mapping[str, Equation]):
             case "defaults":
                 for key in value or ():
                     if not isinstance(key, Parameter | Random):
-                        said = f"defaults= maps parameters to values, got the key `{key}`; use the symbol itself"
-                        raise ModelError(f"{where}: {said}")
+                        expected = "defaults= maps parameters to values"
+                        raise ModelError(f"{where}: {expected}, got the key `{key}`; use the symbol itself")
                 return Table({key: exact_start(entry) for key, entry in (value or {}).items()})
             case "tables":
                 return Table(read_tables(value))

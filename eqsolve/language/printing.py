@@ -17,7 +17,7 @@ from eqsolve.language.source import Order
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Time, default_latex, meanings
 from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 
-# --- What is made once for a model and kept, by identity: comparing models is symbolic work.
+# --- A cache of what is derived from a model, by identity: comparing models is symbolic work.
 M = TypeVar("M")
 T = TypeVar("T")
 _KEPT: dict[str, dict[int, tuple[Any, Any]]] = {}
@@ -44,9 +44,9 @@ def all_kept() -> dict[str, list[tuple[Any, Any]]]:
     return {name: list(table.values()) for name, table in _KEPT.items()}
 
 
-def take_kept(kept: dict[str, list[tuple[Any, Any]]]) -> None:
+def take_kept(entries: dict[str, list[tuple[Any, Any]]]) -> None:
     """Keep what another process had kept."""
-    for name, pairs in kept.items():
+    for name, pairs in entries.items():
         _KEPT.setdefault(name, {}).update({id(pair[0]): pair for pair in pairs})
 
 
@@ -221,9 +221,9 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     shorten = _shortener(model)
     equations = [equation.changed(shorten) for equation in model.equations]
     variables = model.variables
-    said = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
+    quantities = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
     drawn: list[Line] = [(item, "~", item.law) for item in model.randoms if item.law is not None]
-    where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in said.items()]
+    where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in quantities.items()]
     if isinstance(model, System):
         laws: list[Line] = [(key, "~", law) for key, law in model.laws.items()]
         sections.append(("where", laws + [line for line in drawn if line[0] not in model.laws]))

@@ -176,14 +176,14 @@ MEANINGS: dict[str, dict[Named, str]] = {}
 _INHERITED: set[tuple[str, str]] = set()
 
 
-def tell_meanings(told: Mapping[Named, str], *, inherited: str = "") -> None:
+def tell_meanings(words: Mapping[Named, str], *, inherited: str = "") -> None:
     """Keep what symbols mean in the user's file that is running; what it says itself goes before what it inherits.
 
     ``inherited`` is the file that it inherits from: looked at once, since merging compares symbols.
     """
-    if told and (place := user_location()) is not None and (place.file, inherited) not in _INHERITED:
+    if words and (place := user_location()) is not None and (place.file, inherited) not in _INHERITED:
         known = MEANINGS.get(place.file, {})
-        MEANINGS[place.file] = {**told, **known} if inherited else {**known, **told}
+        MEANINGS[place.file] = {**words, **known} if inherited else {**known, **words}
         if inherited:
             _INHERITED.add((place.file, inherited))
 

@@ -269,6 +269,6 @@ def _checked(given: Any, what: str) -> Array:
         )
     size = float(np.mean(matrix**2)) * matrix.shape[1]
     if not 0.5 < size < 2:
-        told = "%s: d times the mean square of the entries is %.3g; the theory is for variance 1/d, so divide by %.6g"
-        logger.warning(told, what, size, size**0.5)
+        warning = "%s: d times the mean square of the entries is %.3g; the theory is for variance 1/d, so divide by %.6g"
+        logger.warning(warning, what, size, size**0.5)
     return matrix

@@ -363,14 +363,14 @@ def _times(t_max: float | None, at: Any, step: float | None) -> Array:
 
 def _memory(n: int, d: int, states: int, at_once: int, matrices: int, kept: int) -> int:
     """Return the bytes a run holds; say them, and refuse what the machine cannot hold."""
-    held = 8 * (n * d * matrices + at_once * 20 * states * max(n, d) + kept * 4 * states * d)
-    logger.info("n = %d, d = %d, %d at once: about %.3g GB", n, d, at_once, held / 1e9)
-    if held > 0.9 * (free := memory()):
+    needed = 8 * (n * d * matrices + at_once * 20 * states * max(n, d) + kept * 4 * states * d)
+    logger.info("n = %d, d = %d, %d at once: about %.3g GB", n, d, at_once, needed / 1e9)
+    if needed > 0.9 * (free := memory()):
         raise UsageError(
-            f"{at_once} runs with n = {n}, d = {d} take {held / 1e9:.3g} GB, the machine has {free / 1e9:.3g} GB; "
+            f"{at_once} runs with n = {n}, d = {d} take {needed / 1e9:.3g} GB, the machine has {free / 1e9:.3g} GB; "
             "take a smaller d, or fewer workers"
         )
-    return held
+    return needed
 
 
 @dataclass(frozen=True)
